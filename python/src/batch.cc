@@ -80,6 +80,18 @@ Call make_call(const Function& function, wire::Payload arguments, std::optional<
 
 namespace {
 
+// The arguments of a call; nothing if plain pickle cannot take them. `buffers`: where `pickled`
+// puts the large ones; empty again afterwards.
+std::optional<wire::Payload> packed(PlainPickler& pickled, Packer& packer, const nb::object& args,
+                                    const nb::object& kwargs, const nb::list& buffers) {
+  std::optional<wire::Payload> arguments = pickled.small(args, kwargs);
+  if (arguments) return arguments;
+  const nb::object stream = pickled(nb::make_tuple(args, kwargs));
+  if (stream.is_valid()) arguments = packer.pack(stream, buffers);
+  clear(buffers);
+  return arguments;
+}
+
 // Packs the recorded calls; `add` gets each as a Call with its item.
 template <typename Add>
 void pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how, const Names& names,
@@ -98,13 +110,9 @@ void pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how, co
       window = nb::cast<std::uint32_t>(known[1]);
       known_fn = std::move(fn);
     }
-    const nb::object args = attribute(item, names.args), kwargs = attribute(item, names.kwargs);
-    std::optional<wire::Payload> arguments = pickled.small(args, kwargs);
-    if (!arguments) {
-      const nb::object stream = pickled(nb::make_tuple(args, kwargs));
-      if (stream.is_valid()) arguments = self.packer.pack(stream, how.buffers);
-      clear(how.buffers);
-    }
+    std::optional<wire::Payload> arguments =
+        packed(pickled, self.packer, attribute(item, names.args), attribute(item, names.kwargs),
+               how.buffers);
     if (!arguments) {
       add(item, Call(nb::cast<const Call&>(how.pack(item, position++))));
       continue;
@@ -130,22 +138,23 @@ std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
                   handles.size(), loads);
 }
 
-// One call and its answer, which most programs wait for: a single crossing of the border.
-nb::tuple run_one(PoolPacker& self, const Function& function, const nb::tuple& arguments,
+}  // namespace
+
+nb::tuple run_one(Pool& pool, const Function& function, const nb::tuple& arguments,
                   std::optional<double> timeout, nb::callable dumps, nb::callable beside,
                   const nb::list& buffers, const nb::callable& loads) {
-  PlainPickler pickled(std::move(dumps), std::move(beside));
-  std::optional<wire::Payload> payload = pickled.small(arguments[0], arguments[1]);
-  if (!payload) {
-    const nb::object stream = pickled(arguments);
-    if (!stream.is_valid()) return nb::make_tuple();
-    payload = Packer(self.pool).pack(stream, buffers);
+  std::optional<wire::Payload> payload;
+  {
+    PlainPickler pickled(std::move(dumps), std::move(beside));
+    Packer packer(pool);
+    payload = packed(pickled, packer, arguments[0], arguments[1], buffers);
   }
+  if (!payload) return nb::make_tuple();
   Call call = make_call(function, *std::move(payload), timeout, 0);
   std::optional<Handle> handle;
   try {
     wait_interruptibly(kForever, [&](Duration step) {
-      if (!handle) handle = self.pool.submit(std::move(call));
+      if (!handle) handle = pool.submit(std::move(call));
       return handle->wait(step);
     });
   } catch (const nb::python_error&) {  // Ctrl-C: nobody will read the answer
@@ -158,8 +167,6 @@ nb::tuple run_one(PoolPacker& self, const Function& function, const nb::tuple& a
   }
   return nb::make_tuple(*std::move(handle), std::move(outcome));
 }
-
-}  // namespace
 
 void Sent::send(PoolPacker& packer, nb::sequence items, const Preparation& how) {
   const Names names;
@@ -269,17 +276,7 @@ void bind_batch(nb::module_& module) {
                   "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
                   "pack: collections.abc.Callable[[typing.Any, int], Call], "
                   "timeout: float | None) -> list[Call]"),
-          "Recorded calls, ready to be sent; `pack` takes those that plain pickle cannot.")
-      .def("run", &run_one, nb::arg("function"), nb::arg("arguments"), nb::arg("timeout").none(),
-           nb::arg("dumps"), nb::arg("beside"), nb::arg("buffers"), nb::arg("loads"),
-           nb::sig("def run(self, function: Function, "
-                   "arguments: tuple[tuple[typing.Any, ...], dict[str, typing.Any]], "
-                   "timeout: float | None, dumps: collections.abc.Callable[..., bytes], "
-                   "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
-                   "loads: collections.abc.Callable[[bytes], typing.Any]) "
-                   "-> tuple[typing.Any, ...]"),
-           "Sends a call and waits for its answer: (result,), or (Handle, Outcome) of what is no "
-           "small result. (): plain pickle does not take the arguments, and nothing was sent.");
+          "Recorded calls, ready to be sent; `pack` takes those that plain pickle cannot.");
   bind_sent(module);
   module.def("take_results", &take_results, nb::arg("handles"), nb::arg("loads"),
              nb::sig("def take_results(handles: collections.abc.Sequence[Handle], "

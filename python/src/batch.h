@@ -28,6 +28,13 @@ Call make_call(const Function& function, wire::Payload arguments, std::optional<
 // The value of a small result that `loads` takes; null for any other outcome.
 nb::object result_of(const Outcome& outcome, const nb::callable& loads);
 
+// One call and its answer, which most programs wait for: a single crossing of the border.
+// (result,), or (Handle, Outcome) of what is no small result; () if plain pickle cannot take the
+// arguments, a tuple and a dict: then nothing was sent.
+nb::tuple run_one(Pool& pool, const Function& function, const nb::tuple& arguments,
+                  std::optional<double> timeout, nb::callable dumps, nb::callable beside,
+                  const nb::list& buffers, const nb::callable& loads);
+
 // A batch's packer, which needs its pool to stay.
 struct PoolPacker {
   nb::object owner;

@@ -340,6 +340,27 @@ shell_of(const OwnedPool& owned, std::uint32_t node) {
   return {std::move(shell.command), std::move(shell.environment), std::move(shell.directory)};
 }
 
+void bind_run(nb::class_<OwnedPool>& pool) {
+  pool.def(
+      "run",
+      [](const OwnedPool& owned, const Function& function, const nb::tuple& arguments,
+         std::optional<double> timeout, nb::callable dumps, nb::callable beside,
+         const nb::list& buffers, const nb::callable& loads) {
+        return run_one(owned.get(), function, arguments, timeout, std::move(dumps),
+                       std::move(beside), buffers, loads);
+      },
+      nb::arg("function"), nb::arg("arguments"), nb::arg("timeout").none(), nb::arg("dumps"),
+      nb::arg("beside"), nb::arg("buffers"), nb::arg("loads"),
+      nb::sig("def run(self, function: Function, "
+              "arguments: tuple[tuple[typing.Any, ...], dict[str, typing.Any]], "
+              "timeout: float | None, dumps: collections.abc.Callable[..., bytes], "
+              "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
+              "loads: collections.abc.Callable[[bytes], typing.Any]) "
+              "-> tuple[typing.Any, ...]"),
+      "Sends a call and waits for its answer: (result,), or (Handle, Outcome) of what is no "
+      "small result. (): plain pickle cannot take the arguments, and nothing was sent.");
+}
+
 void bind_facts(nb::class_<OwnedPool>& pool) {
   pool.def_prop_ro(
           "is_ours", [](const OwnedPool& owned) { return owned.get().is_ours(); },
@@ -368,6 +389,7 @@ void bind_pool(nb::module_& module) {
           "(command, environment, directory): how to run a line in the shell of a node; an empty "
           "command for a process of this machine.");
   bind_facts(cls);
+  bind_run(cls);
   cls.def(nb::init<PoolSpec>(), nb::arg("spec"))
       .def("open", &open, nb::arg("check").none(), nb::arg("interrupted"),
            nb::sig("def open(self, check: object | None, "

@@ -111,7 +111,7 @@ class OpenPool:
         if pending.retries or (function := packing.plain_function(pending)) is None:
             return self.run_all([pending])[0]
         beside, buffers = serialize.collector()
-        taken = packing.packer.run(
+        taken = self.core.run(
             function,
             (pending.args, pending.kwargs),
             packing.timeout if pending.timeout is None else pending.timeout,

@@ -50,8 +50,6 @@ class Packing:
         self._tell = tell
         self._workers = workers
         self.timeout = timeout
-        self.packer = core.packer()
-        """For single calls."""
         self._functions: dict[bytes, Any] = {}  # the core's function of each body
         self._functions_lock = threading.Lock()
         self._modules = ModuleWatch()
