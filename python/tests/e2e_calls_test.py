@@ -514,3 +514,20 @@ def test_a_time_limit_for_all_calls_of_a_pool():
         with pytest.raises(sky.TimeoutError, match="ran longer than 0.2 s"):
             nap(600) >> pool
         assert nap(0.4).with_timeout(60) >> pool is None
+
+
+def test_a_single_call_is_pickled_no_more_often_than_one_of_a_batch(pool):
+    class Counted:
+        """For cloudpickle alone: it is defined here."""
+
+        def __getstate__(self):
+            times.append(1)
+            return {}
+
+    times = []
+    counts = []
+    for send in (lambda call: call >> pool, lambda call: sky.gather(call) >> pool):
+        times.clear()
+        send(sky.compute(lambda value: None)(Counted()))
+        counts.append(len(times))
+    assert 0 < counts[0] <= counts[1]

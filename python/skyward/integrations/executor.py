@@ -239,7 +239,7 @@ class Executor(futures.Executor):
         for future in left:
             self.fail(future, CancelledError("the executor's block was left"))
         if (live := self._pool._live) is not None:
-            live.stop_groups(self)
+            live.answers.stop_groups(self)
 
     def _open(self) -> None:
         with self._opening:

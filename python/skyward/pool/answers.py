@@ -135,9 +135,10 @@ class Answers(GroupedCalls):
         calls: list[Any],
         pace: Pace,
         origin: Origin,
-        places: list[int] | None,
+        places: list[int] | None = None,
     ) -> None:
-        """Sends those of its calls, or all. `calls`: what its origin calls those that it has."""
+        """Sends those of its calls, or all, as groups of the size that suits the function. `name`:
+        of the function; `calls`: what `origin`, which gets the answers, calls those that it has."""
         groups = draft.send(self._packer_now(), function, max(1, pace.size), places)
         if places is not None:
             calls = [calls[place] for place in places]

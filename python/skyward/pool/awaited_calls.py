@@ -75,7 +75,7 @@ class AwaitedCalls:
             calls, self._calls = self._calls, []
             places = [at for at, call in enumerate(calls) if not call.done()]
             try:
-                pool.send_draft(
+                pool.answers.send_draft(
                     self._draft, self._function, self._name, calls, self._pace, self, places
                 )
             except Exception as error:

@@ -60,7 +60,7 @@ class OpenPool:
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
         )
-        self._answers = Answers(self)
+        self.answers = Answers(self)
         self._awaited: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def open(self, check: Callable[[], None] | None) -> None:
@@ -85,12 +85,12 @@ class OpenPool:
         _open_pools.discard(self)
         for awaited in list(self._awaited.values()):
             awaited.flush()
-        if tell and (count := self._answers.unfinished()):
+        if tell and (count := self.answers.unfinished()):
             self.tell(_cancelled_text(count))
         try:
             self.core.close()
         finally:
-            self._answers.close()
+            self.answers.close()
             self._closed.set()
             if self._events.is_alive() and self._events is not threading.current_thread():
                 self._events.join(HANDLER_GRACE_SECONDS)
@@ -99,7 +99,7 @@ class OpenPool:
         """Calls that are done, that run, and that wait for a slot."""
         sent, left = self.core.task_counts()
         done = sent - left
-        for more_done, more_left in (self.mapped.beyond_tasks(), self._answers.beyond_tasks()):
+        for more_done, more_left in (self.mapped.beyond_tasks(), self.answers.beyond_tasks()):
             done, left = done + more_done, left + more_left
         left += sum(awaited.waiting() for awaited in list(self._awaited.values()))
         running = min(left, self.core.total_slots)
@@ -114,7 +114,7 @@ class OpenPool:
         taken = self.core.run(
             function,
             (pending.args, pending.kwargs),
-            packing.timeout if pending.timeout is None else pending.timeout,
+            packing.limit_of(pending),
             pickle.dumps,
             beside,
             buffers,
@@ -123,11 +123,13 @@ class OpenPool:
         if len(taken) == 1:
             self.tell_lines()
             return taken[0]
-        if not taken:  # plain pickle does not take its arguments
-            return self.run_all([pending])[0]
-        handle, outcome = taken
         items = [pending]
-        answers, errors = self._collect(items, [None], [handle], taken=([None], [(0, outcome)]))
+        if taken:
+            handle, outcome = taken
+            answers, errors = self._collect(items, [None], [handle], taken=([None], [(0, outcome)]))
+        else:  # plain pickle does not take its arguments
+            call = packing.call_by_value(pending, function)
+            answers, errors = self._collect(items, [call], [self.core.submit(call)])
         return _in_places(items, answers, errors, False)[0]
 
     def run_all(
@@ -266,7 +268,7 @@ class OpenPool:
                 some = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
                 first = len(futures)
                 futures += some
-                self._answers.watch(items[first : len(futures)], calls, some)
+                self.answers.watch(items[first : len(futures)], calls, some)
         except BaseException:
             for future in futures:
                 future.cancel()
@@ -278,7 +280,7 @@ class OpenPool:
         calls = self.packing.calls(items)
         for receiver, handle in zip(receivers, self.core.submit_many(calls), strict=True):
             receiver.handle = handle
-        self._answers.watch(items, calls, receivers)
+        self.answers.watch(items, calls, receivers)
 
     def send_group(
         self, items: Sequence[PendingCompute[Any]], calls: list[Any], pace: Pace, origin: Origin
@@ -294,22 +296,8 @@ class OpenPool:
             return 0
         pace.refused = 0
         function = self.packing.function(items[0])
-        self.send_draft(draft, function, items[0].name, calls[:count], pace, origin)
+        self.answers.send_draft(draft, function, items[0].name, calls[:count], pace, origin)
         return count
-
-    def send_draft(
-        self,
-        draft: Any,
-        function: Any,
-        name: str,
-        calls: list[Any],
-        pace: Pace,
-        origin: Origin,
-        places: list[int] | None = None,
-    ) -> None:
-        """Sends those of its calls, or all, as groups of the size that suits the function. `name`:
-        of the function."""
-        self._answers.send_draft(draft, function, name, calls, pace, origin, places)
 
     def send_awaited(self, item: PendingCompute[Any], loop: Any) -> Any:
         """Sends the call for a program that awaits it in that asyncio loop."""
@@ -319,9 +307,6 @@ class OpenPool:
 
             calls = self._awaited.setdefault(loop, AwaitedCalls(self))
         return calls.send(self, item, loop)
-
-    def stop_groups(self, origin: Origin) -> None:
-        self._answers.stop_groups(origin)
 
     def map(
         self, function: ComputeFunction[..., Any], inputs: Iterator[tuple[Any, ...]]

@@ -116,8 +116,7 @@ class Packing:
                 raise
             if shared is not None:
                 buffers = shared.buffers(self._core, buffers)
-            timeout = self.timeout if item.timeout is None else item.timeout
-            return _core.Call(function, packer.pack(stream, buffers), timeout, window)
+            return _core.Call(function, packer.pack(stream, buffers), self.limit_of(item), window)
 
         plain = shared is None and not registered_by_value()
         beside, buffers = serialize.collector()
@@ -153,6 +152,15 @@ class Packing:
                 f"{item.name} is distributed ({framework}): it runs on all {self._workers} workers"
                 f" at the same time, and waits until they meet; write {item.name}(…) @ pool"
             )
+
+    def limit_of(self, item: PendingCompute[Any]) -> float | None:
+        """Run time allowed to the call, in seconds; None: no limit."""
+        return self.timeout if item.timeout is None else item.timeout
+
+    def call_by_value(self, item: PendingCompute[Any], function: Any) -> Any:
+        """A call of plain_function() with arguments that plain pickle does not take."""
+        packed = serialize.dumps_arguments_by_value(item.fn, item.name, item.args, item.kwargs)
+        return _core.Call(function, self._core.packer().pack(*packed), self.limit_of(item))
 
     def plain_function(self, item: PendingCompute[Any]) -> Any:
         """The core's function of the call; None if plain pickle must not take its arguments, or its
