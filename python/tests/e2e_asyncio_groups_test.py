@@ -2,13 +2,12 @@
 own all the same."""
 
 import asyncio
-import collections
 import logging
 import threading
 import time
 
 import pytest
-from quick_calls import double, note, wait_at
+from quick_calls import double, note, runs, stay_at, wait_at
 from waiting import wait_until
 
 import skyward as sky
@@ -150,8 +149,7 @@ def test_the_death_of_a_worker_is_blamed_on_the_call_that_ran(pool, tmp_path):
     answers = burst(calls, pool, return_exceptions=True)
     assert isinstance(answers[2500], sky.ExecutionError)
     assert [answers[x] for x in range(3000) if x != 2500] == [x for x in range(3000) if x != 2500]
-    lines = [line for path in tmp_path.iterdir() for line in path.read_text().split()]
-    assert set(collections.Counter(lines).values()) == {1} and len(lines) == 3000
+    assert set(runs(tmp_path).values()) == {1} and len(runs(tmp_path)) == 3000
 
 
 def test_a_call_that_is_cancelled_before_it_is_sent_never_runs(pool, tmp_path):
@@ -174,19 +172,9 @@ def test_a_call_that_is_cancelled_before_it_is_sent_never_runs(pool, tmp_path):
 
 
 def test_cancelling_a_call_of_a_group_stops_it_on_its_worker(pool, tmp_path):
-    @sky.compute
-    def stay_at(x, at):
-        if x == at:
-            try:
-                (tmp_path / "began").touch()
-                time.sleep(600)  # on a worker
-            finally:
-                (tmp_path / "ended").touch()
-        return x
-
     async def main():
-        await asyncio.gather(*[stay_at(x, -1).on(pool) for x in range(200)])
-        calls = [stay_at(x, 50).on(pool) for x in range(100)]
+        await asyncio.gather(*[stay_at(x, -1, str(tmp_path)).on(pool) for x in range(200)])
+        calls = [stay_at(x, 50, str(tmp_path)).on(pool) for x in range(100)]
         await asyncio.to_thread(wait_until, (tmp_path / "began").exists)
         assert calls[50].cancel() and calls[50].cancelled()
         await asyncio.to_thread(wait_until, (tmp_path / "ended").exists)

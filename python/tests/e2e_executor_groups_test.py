@@ -1,14 +1,11 @@
 """Executor.submit() of quick calls, which travel in groups. Each is a call of its own all the
 same."""
 
-import collections
-import os
 import threading
-import time
 from concurrent import futures
 
 import pytest
-from quick_calls import double, note, wait_at
+from quick_calls import Strange, double, lose_node_at, note, runs, stay_at, wait_at
 from waiting import wait_until
 
 import skyward as sky
@@ -30,11 +27,6 @@ def executor(pool):
 
 def results(calls):
     return [call.result(60) for call in calls]
-
-
-def runs(folder):
-    lines = [line for path in folder.iterdir() for line in path.read_text().split()]
-    return collections.Counter(map(int, lines))
 
 
 def test_calls_are_sent_together(pool, executor):
@@ -93,20 +85,9 @@ def test_the_death_of_a_worker_is_blamed_on_the_call_that_ran(executor, tmp_path
     assert set(runs(tmp_path).values()) == {1} and len(runs(tmp_path)) == 3000
 
 
-class _Strange:
-    def __reduce__(self):
-        return (_only_on_workers, ())
-
-
-def _only_on_workers():
-    if "SKYWARD_MARK" not in os.environ:
-        raise RuntimeError("not here")
-    return _Strange()
-
-
 def test_a_result_that_does_not_load_is_the_error_of_its_call(executor):
     def strange_at(x):
-        return _Strange() if x % 600 == 599 else x
+        return Strange() if x % 600 == 599 else x
 
     calls = [executor.submit(strange_at, x) for x in range(1500)]
     for at in (1199, 599):
@@ -116,34 +97,16 @@ def test_a_result_that_does_not_load_is_the_error_of_its_call(executor):
 
 
 def test_calls_of_a_lost_node_run_again(tmp_path):
-    def lose_node_at(x):
-        import signal
-
-        if x == 1500 and not (tmp_path / "lost").exists():
-            (tmp_path / "lost").touch()
-            os.kill(os.getppid(), signal.SIGKILL)
-            time.sleep(60)  # on a worker
-        return x
-
     with sky.Executor(nodes=2, display="quiet") as executor:
-        calls = [executor.submit(lose_node_at, x) for x in range(3000)]
+        calls = [executor.submit(lose_node_at, x, 1500, str(tmp_path)) for x in range(3000)]
         assert results(calls) == list(range(3000))
     assert (tmp_path / "lost").exists()
 
 
 def test_leaving_the_block_with_an_error_stops_what_runs(pool, tmp_path):
-    def stay_at(x):
-        if x == 500:
-            try:
-                (tmp_path / "begun").touch()
-                time.sleep(60)  # on a worker
-            finally:
-                (tmp_path / "ended").touch()
-        return x
-
     with pytest.raises(ValueError, match="mine"), sky.Executor(pool=pool) as executor:
-        calls = [executor.submit(stay_at, x) for x in range(20_000)]
-        wait_until((tmp_path / "begun").exists)
+        calls = [executor.submit(stay_at, x, 500, str(tmp_path)) for x in range(20_000)]
+        wait_until((tmp_path / "began").exists)
         raise ValueError("mine")
     assert all(call.done() for call in calls)
     assert isinstance(calls[500].exception(), sky.CancelledError)

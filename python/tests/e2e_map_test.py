@@ -1,13 +1,12 @@
 """pool.map() of quick calls, which travel in groups. Each is a call of its own all the same."""
 
-import collections
 import itertools
 import os
 import threading
 import time
 
 import pytest
-from quick_calls import double, note, wait_at
+from quick_calls import Strange, double, lose_node_at, note, runs, wait_at
 
 import skyward as sky
 
@@ -79,11 +78,6 @@ def test_an_error_comes_at_its_place(pool):
     assert list(pool.map(double, range(10))) == list(range(0, 20, 2))
 
 
-def runs(folder):
-    lines = itertools.chain.from_iterable(path.read_text().split() for path in folder.iterdir())
-    return collections.Counter(map(int, lines))
-
-
 def test_the_death_of_a_worker_is_blamed_on_the_call_that_ran(pool, tmp_path):
     got = []
     with pytest.raises(sky.ExecutionError, match="exited with code 3") as caught:
@@ -122,22 +116,9 @@ def test_large_results_and_arguments_go_alone(pool):
     assert list(pool.map(len, values)) == sizes * 40
 
 
-class _Strange:
-    def __reduce__(self):
-        return (_only_on_workers, ())
-
-
-def _only_on_workers():
-    import os
-
-    if "SKYWARD_MARK" not in os.environ:
-        raise RuntimeError("not here")
-    return _Strange()
-
-
 def test_a_result_that_does_not_load_comes_at_its_place(pool):
     def strange_at(x):
-        return _Strange() if x == 600 else x
+        return Strange() if x == 600 else x
 
     got = []
     with pytest.raises(Exception, match="not here"):
@@ -171,21 +152,10 @@ def test_the_time_limit_covers_the_whole(pool, tmp_path):
 
 
 def test_calls_of_a_lost_node_run_again(tmp_path):
-    @sky.compute
-    def lose_node_at(x, folder):
-        import os
-        import signal
-
-        if x == 1500 and not os.path.exists(f"{folder}/lost"):
-            open(f"{folder}/lost", "w").close()
-            os.kill(os.getppid(), signal.SIGKILL)
-            import time
-
-            time.sleep(60)  # on a worker
-        return x
-
     with sky.ComputePool(nodes=2, display="quiet") as pool:
-        assert list(pool.map(lose_node_at, range(3000), itertools.repeat(str(tmp_path)))) == list(
-            range(3000)
-        )
+        assert list(
+            pool.map(
+                lose_node_at, range(3000), itertools.repeat(1500), itertools.repeat(str(tmp_path))
+            )
+        ) == list(range(3000))
     assert os.path.exists(tmp_path / "lost")

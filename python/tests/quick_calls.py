@@ -1,5 +1,7 @@
 """Quick calls, for tests of what sends many of them."""
 
+import collections
+
 import skyward as sky
 
 
@@ -33,3 +35,54 @@ def note(x, at, folder):
     if x == at:
         os._exit(3)
     return x
+
+
+def runs(folder):
+    """How often each number was noted."""
+    lines = [line for path in folder.iterdir() for line in path.read_text().split()]
+    return collections.Counter(map(int, lines))
+
+
+@sky.compute
+def stay_at(x, at, folder):
+    import pathlib
+    import time
+
+    if x == at:
+        try:
+            (pathlib.Path(folder) / "began").touch()
+            time.sleep(600)  # on a worker
+        finally:
+            (pathlib.Path(folder) / "ended").touch()
+    return x
+
+
+@sky.compute
+def lose_node_at(x, at, folder):
+    """Once."""
+    import os
+    import pathlib
+    import signal
+    import time
+
+    lost = pathlib.Path(folder) / "lost"
+    if x == at and not lost.exists():
+        lost.touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)  # on a worker
+    return x
+
+
+class Strange:
+    """A result that can be made on a worker alone."""
+
+    def __reduce__(self):
+        return (_only_on_workers, ())
+
+
+def _only_on_workers():
+    import os
+
+    if "SKYWARD_MARK" not in os.environ:
+        raise RuntimeError("not here")
+    return Strange()
