@@ -38,9 +38,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t kMaxBlockingThreads = 8;
-// What is posted in a turn is run at its end, and so is what that posts, and so on: a task is
-// handed to a link, which hands a frame to a channel, which writes it. Others get their turn after
-// so many.
+// The end of a turn runs what was posted in it, then what that posted, and so on, up to so many
+// times: a task goes to a link, which gives a frame to a channel, which writes it. After that,
+// descriptors and timers get their turn.
 constexpr int kRounds = 4;
 
 // One descriptor under watch. Handlers that Asio still holds keep it alive and look at `watched`

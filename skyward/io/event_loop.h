@@ -34,8 +34,8 @@ class EventLoop {
   // Runs `callback` on the loop thread, in the order of posting. Any thread; wakes the loop if it
   // sleeps.
   void post(Callback callback);
-  // In a callback: before it sleeps again, the loop waits awake for a post, and for nothing else,
-  // for so long at most.
+  // In a callback: at the end of this turn the loop spins until something is posted, for `limit` at
+  // most. Descriptors and timers wait meanwhile.
   void linger(Duration limit);
 
   // Runs `callback` once at `deadline`. The id is never 0 and never used twice.

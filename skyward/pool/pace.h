@@ -3,7 +3,7 @@
 // Decides whether a caller spins before it sleeps, and the engine between two calls: sleeping costs
 // two context switches and, on most machines, the wake-up of an idle core (docs/decisions/0006).
 // Spinning pays while functions are quick and few calls are in flight; a batch needs the cores
-// itself, and so does a machine with one. Any thread.
+// itself. With a single core, nobody spins. Any thread.
 
 #include <atomic>
 #include <cstdint>

@@ -76,8 +76,8 @@ inline constexpr Duration kCancelBackstop = 10s;
 // A caller of quick functions waits awake for so long before it sleeps: several times what a warm
 // call takes.
 inline constexpr Duration kAwakeWait = 300us;
-// The engine waits awake for the next call so long after the last answer: as a program takes that
-// makes one call after another.
+// After its last answer the engine spins this long for the next call: longer than a program takes
+// between two calls of a loop.
 inline constexpr Duration kAwakeForNext = 50us;
 
 // ---- Nodes
