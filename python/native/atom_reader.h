@@ -54,7 +54,7 @@ class AtomReader {
       case kFrame:
         return is_frame_of_all();
       case kMemoize:
-        return height_ > 0;
+        return height_ > floor();
       case kNone:
         return push(Py_NewRef(Py_None));
       case kTrue:

@@ -152,5 +152,7 @@ def test_pickles_that_are_too_deep_or_too_wide():
     assert quick.read_atoms(b"\x80\x05" + b"N" * 100 + b".") == ()
     assert quick.read_atoms(b"\x80\x05(" + b"N" * 100 + b"t.") == ()
     assert quick.read_atoms(b"\x80\x05(NN\x87.") == ()  # the third one is below the mark
+    assert quick.read_atoms(b"\x80\x05(K\x01(\x94tt.") == ()  # nothing above the mark to keep
+    assert quick.read_atoms(b"\x80\x05K\x01(\x94t\x86.") == ()
     assert quick.read_atoms(b"\x80\x05t.") == quick.read_atoms(b"\x80\x05\x85.") == ()
     assert quick.read_atoms(b"\x80\x05X\xff\xff\xff\xffabc.") == ()
