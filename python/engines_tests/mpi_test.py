@@ -74,6 +74,18 @@ def test_several_ranks_on_each_node(pool, kind):
     assert len({pid for *_, pid in results}) == 2 * NODES
 
 
+def test_a_rank_that_does_not_end_holds_nobody_up(pool, kind):
+    def work():
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.on_exit(libc.pause, None)  # as a hang in MPI_Finalize
+        return sky.instance_info().node
+
+    with sky.mpi(pool, implementation=kind) as ranks:
+        assert ranks.run(work) == list(range(NODES))
+
+
 @sky.compute
 def agent():
     return os.getppid()

@@ -4,6 +4,7 @@ program of the world, by the Unix socket $SKYWARD_MPI_SOCKET.
 Started by MPI's daemon on the node, as a script."""
 
 import array
+import atexit
 import ctypes
 import os
 import pickle
@@ -18,6 +19,8 @@ _HEAD = struct.Struct("<Q")
 _ANSWER = struct.Struct("<QII")
 """Its length, whether it is an error, and the rank; see skyward/mpi/world.h."""
 _PR_SET_PDEATHSIG = 1
+_END_SECONDS = 5
+"""How long a rank may take to end when every rank has handed over its result."""
 
 
 def main() -> None:
@@ -27,6 +30,7 @@ def main() -> None:
         worker.connect(os.environ.pop("SKYWARD_MPI_SOCKET"))
         told = pickle.loads(_receive(worker))
         _adopt(told)
+        atexit.register(_limit_end)  # so it comes after all that the function registers
         answer, rank, code = _run(told)
         worker.sendall(_ANSWER.pack(len(answer), code, rank) + answer)
     if code:
@@ -35,6 +39,21 @@ def main() -> None:
         if (mpi := sys.modules.get("mpi4py.MPI")) is not None:
             mpi.COMM_WORLD.Abort(code)  # the other ranks may wait for this one
         os.kill(os.getpid(), signal.SIGKILL)  # MPICH may wait for ever for one that just exits
+
+
+def _limit_end() -> None:
+    """Makes SIGALRM end this rank if MPI_Finalize, which mpi4py calls after this, does not return.
+
+    That of MPICH before 4.2 can hang where UCX connects the nodes by TCP: a rank waits there for
+    another to acknowledge what it sent, but that one waits for the launcher
+    (pmodels/mpich, pull request 6596)."""
+    from mpi4py import MPI
+
+    if MPI.Is_finalized():
+        return
+    MPI.COMM_WORLD.Barrier()  # until then others may compute, for as long as they like
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(_END_SECONDS)
 
 
 def _receive(worker: socket.socket) -> bytes:
