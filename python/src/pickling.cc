@@ -13,6 +13,26 @@ namespace {
 // What tells that plain pickle refers to the program itself: "__main__" and "__mp_main__".
 constexpr std::string_view kProgram = "_main__";
 
+// LARGE_BYTES of serialize.py, which keeps them out of the stream.
+constexpr Py_ssize_t kLargeBytes = Py_ssize_t{1} << 20;
+
+bool is_large(PyObject* value) {
+  return PyBytes_CheckExact(value) && PyBytes_Size(value) >= kLargeBytes;
+}
+
+// Whether one of them is large bytes. `arguments`: (args, kwargs).
+bool has_large(const nb::tuple& arguments) {
+  for (nb::handle value : nb::borrow<nb::tuple>(arguments[0])) {
+    if (is_large(value.ptr())) return true;
+  }
+  PyObject* value = nullptr;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(arguments[1].ptr(), &at, nullptr, &value) != 0) {
+    if (is_large(value)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 PlainPickler::PlainPickler(nb::callable dumps, nb::callable beside)
@@ -20,8 +40,9 @@ PlainPickler::PlainPickler(nb::callable dumps, nb::callable beside)
       beside_(std::move(beside)),
       names_(nb::make_tuple(interned("protocol"), interned("buffer_callback"))) {}
 
-nb::object PlainPickler::operator()(const nb::object& value) const {
-  const std::array<PyObject*, 3> given{value.ptr(), protocol_.ptr(), beside_.ptr()};
+nb::object PlainPickler::operator()(const nb::tuple& arguments) const {
+  if (has_large(arguments)) return {};
+  const std::array<PyObject*, 3> given{arguments.ptr(), protocol_.ptr(), beside_.ptr()};
   PyObject* stream = PyObject_Vectorcall(dumps_.ptr(), given.data(), 1, names_.ptr());
   if (stream == nullptr) {
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();

@@ -17,9 +17,9 @@ class PlainPickler {
   // `beside` is the buffer_callback of `dumps`: it puts large buffers into a list of the caller's.
   PlainPickler(nb::callable dumps, nb::callable beside);
 
-  // The bytes; null when plain pickle cannot take the value, or must not, since it refers to the
-  // program itself.
-  nb::object operator()(const nb::object& value) const;
+  // The bytes of (args, kwargs); null when plain pickle cannot take them, or must not, since they
+  // refer to the program itself or have large bytes among them.
+  nb::object operator()(const nb::tuple& arguments) const;
 
   // The bytes of the arguments of a call as one small buffer; nothing if pickle must take them.
   std::optional<wire::Payload> small(nb::handle args, nb::handle kwargs);

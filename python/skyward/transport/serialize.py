@@ -11,6 +11,18 @@ from skyward.transport.unpicklable import explain_arguments
 
 IN_BAND_BYTES = 16 << 10
 """Smaller buffers are copied into the stream: a buffer of its own costs more than that copy."""
+LARGE_BYTES = 1 << 20
+"""``bytes`` of this size are a buffer of their own, too; the same number as in pickling.cc."""
+
+
+class _Beside:
+    """Stands for large ``bytes``, which pickle would copy into the stream, and is read as such."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[type[bytes], tuple[pickle.PickleBuffer]]:
+        return bytes, (pickle.PickleBuffer(self._value),)
 
 
 def dumps_arguments(
@@ -19,7 +31,7 @@ def dumps_arguments(
     """The stream and the large buffers beside it. The buffers are views of the caller's memory."""
     beside, buffers = collector()
     try:
-        stream = pickle.dumps((args, kwargs), protocol=5, buffer_callback=beside)
+        stream = pickle.dumps(_marked(args, kwargs), protocol=5, buffer_callback=beside)
         # Plain pickle refers to the classes of the program itself by name, but a worker has another
         # __main__.
         if b"_main__" not in stream and not registered_by_value():
@@ -35,10 +47,27 @@ def dumps_arguments_by_value(
     """The same with cloudpickle, for what plain pickle cannot."""
     beside, buffers = collector()
     try:
-        return dumps_by_value((args, kwargs), beside), buffers
+        return dumps_by_value(_marked(args, kwargs), beside), buffers
     except Exception as error:
         text = explain_arguments(fn, name, args, kwargs, error)
         raise SerializationError(text) from error.with_traceback(None)
+
+
+def _marked(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, for a pickler that is to leave large ``bytes`` among them where they are."""
+    marked = {id(value): _Beside(value) for value in (*args, *kwargs.values()) if _is_large(value)}
+    if not marked:
+        return args, kwargs
+    return (
+        tuple(marked.get(id(value), value) for value in args),
+        {name: marked.get(id(value), value) for name, value in kwargs.items()},
+    )
+
+
+def _is_large(value: Any) -> bool:
+    return type(value) is bytes and len(value) >= LARGE_BYTES
 
 
 def collector() -> tuple[Callable[[pickle.PickleBuffer], bool], list[memoryview]]:

@@ -17,6 +17,8 @@ def dump(value):
     """Every buffer of the pickled value, the stream first."""
     if type(value) in ATOMS:
         return [pickle.dumps(value, 5)]
+    if type(value) is bytes and len(value) >= LARGE_BYTES:
+        return [BYTES_BESIDE, value]
     if type(value) is types.GeneratorType:
         raise SerializationError(
             "the function returned a generator, which cannot be sent back as a value: make the "
@@ -50,6 +52,17 @@ def pack(pieces):
 
 
 ATOMS = frozenset({type(None), bool, int, float, str})
+LARGE_BYTES = 1 << 20  # pickle would copy them into its stream
+
+
+class Beside:
+    """What it pickles as: bytes whose buffer is not in the stream."""
+
+    def __reduce_ex__(self, protocol):
+        return bytes, (pickle.PickleBuffer(b""),)
+
+
+BYTES_BESIDE = pickle.dumps(Beside(), 5, buffer_callback=lambda _: None)
 
 
 def dump_by_value(value, buffers):
