@@ -7,6 +7,7 @@ import sys
 
 import numpy
 import pytest
+from skyward.transport import serialize
 
 import skyward as sky
 
@@ -107,6 +108,36 @@ def test_plain_bytes_and_long_texts(pool):
     text = "äöü" * 100_000
     assert echo(text, [text]) >> pool == (text, [text])
     assert bytes(echo(bytearray(data)) >> pool) == data
+
+
+def test_large_bytes_are_copied_into_no_pickle(pool):
+    @sky.compute
+    def end(data, *, other):
+        assert type(data) is type(other) is bytes
+        return data[:-1] + other[-1:]
+
+    size = 3_000_000
+    expected = bytes(size - 1) + b"x"
+    sent = end(bytes(size), other=expected)
+    assert (sent >> pool) == expected
+    assert (sent @ pool) == (expected, expected)
+    assert list(sky.gather(sent, sent) >> pool) == [expected, expected]
+    assert list(pool.map(echo, [expected, b"", expected])) == [expected, b"", expected]
+
+
+def test_the_compiled_pickler_leaves_large_bytes_to_the_one_that_copies_none(pool, monkeypatch):
+    found = []
+    dumps = serialize.dumps_arguments_by_value
+
+    def noted(*call):
+        found.append(dumps(*call))
+        return found[-1]
+
+    monkeypatch.setattr(serialize, "dumps_arguments_by_value", noted)
+    large = bytes(3_000_000)
+    assert len(echo(large) >> pool) == len(large)
+    assert len(list(sky.gather(echo(large), echo(b"small")) >> pool)) == 2
+    assert [len(stream) < 1000 for stream, _ in found] == [True, True]
 
 
 def test_several_large_buffers_in_one_call(pool):

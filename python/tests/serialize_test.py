@@ -115,6 +115,17 @@ def test_arguments_go_beside_the_stream():
     assert args[0].flags.writeable and kwargs["s"].flags.writeable
 
 
+@pytest.mark.parametrize("dumps", [serialize.dumps_arguments, serialize.dumps_arguments_by_value])
+def test_large_bytes_go_beside_the_stream(dumps):
+    large, small = bytes(serialize.LARGE_BYTES), b"small"
+    stream, buffers = dumps(double, "double", (large, small, large), {"text": large})
+    assert len(stream) < 1000
+    assert [view.obj for view in buffers] == [large]
+    (args, kwargs) = pickle.loads(stream, buffers=[bytearray(view) for view in buffers])
+    assert args == (large, small, large) and kwargs == {"text": large}
+    assert type(args[0]) is bytes and args[0] is args[2] is kwargs["text"]
+
+
 def test_arrays_of_any_layout():
     fortran = numpy.asfortranarray(numpy.arange(200_000.0).reshape(400, 500))
     strided = numpy.arange(200_000.0)[::3]
