@@ -8,6 +8,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/base/guarded.h"
+#include "skyward/io/cpu_quota.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/start_thread.h"
@@ -67,7 +68,10 @@ EngineLoop::~EngineLoop() {
 
 std::string EngineLoop::new_job_id() { return io::random_hex(8); }
 
-int EngineLoop::cpu_count() { return io::cpu_count(); }
+int EngineLoop::cpu_count() {
+  const int allowed = io::cpu_count();
+  return static_cast<int>(std::min<double>(allowed, io::cpu_quota().value_or(allowed)));
+}
 
 void EngineLoop::open() {
   loop_.post([this] { turn([&](Time now) { on_open(state_, *this, now); }); });

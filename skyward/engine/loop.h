@@ -60,7 +60,7 @@ class EngineLoop final : private EngineEffects {
   static std::int64_t wall_us() { return io::EventLoop::wall_us(); }
   // 8 hex digits.
   static std::string new_job_id();
-  // CPUs that this process may run on.
+  // CPUs that this process may keep busy: those that it may run on, or what a quota leaves of them.
   static int cpu_count();
 
   // Whether the calling thread is this loop's.
