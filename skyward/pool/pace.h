@@ -3,7 +3,8 @@
 // Decides whether a caller spins before it sleeps, and the engine between two calls: sleeping costs
 // two context switches and, on most machines, the wake-up of an idle core (docs/decisions/0006).
 // Spinning pays while functions are quick and few calls are in flight; a batch needs the cores
-// itself. With a single core, nobody spins. Any thread.
+// itself. With a single core, nobody spins. And where it is always in vain, as it is for nodes that
+// are far away, hardly anybody does. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -25,15 +26,30 @@ class Pace {
     const std::int64_t latest = recent_.load(std::memory_order_relaxed);
     recent_.store(latest + (running.count() - latest) / 8, std::memory_order_relaxed);
   }
+  // Whether a caller spins for its answer. If so, it says afterwards whether the answer came.
+  bool should_spin() {
+    if (!is_quick()) return false;
+    const int vain = vain_.load(std::memory_order_relaxed);
+    if (vain < kMostVain) return true;
+    vain_.store(vain < 2 * kMostVain ? vain + 1 : kMostVain, std::memory_order_relaxed);
+    return vain == kMostVain;
+  }
+  void spun(bool answered) {
+    const int vain = vain_.load(std::memory_order_relaxed);
+    vain_.store(answered ? 0 : vain + 1, std::memory_order_relaxed);
+  }
   bool is_quick() const {
     return callers_awake_ > 0 && under_way_.load(std::memory_order_relaxed) <= callers_awake_ &&
-           recent_.load(std::memory_order_relaxed) < Duration(kAwakeWait).count();
+           recent_.load(std::memory_order_relaxed) < Duration(kQuick).count();
   }
 
  private:
+  static constexpr int kMostVain = 64;
+
   const int callers_awake_;
   std::atomic<int> under_way_{0};
   std::atomic<std::int64_t> recent_{0};  // an exponential moving average, in nanoseconds
+  std::atomic<int> vain_{0};  // how many callers in a row have spun in vain; then, have slept
 };
 
 }  // namespace skyward

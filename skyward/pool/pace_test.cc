@@ -40,6 +40,27 @@ TEST(Pace, NobodyIsAwakeOnOneCore) {
   EXPECT_FALSE(pace.is_quick());
 }
 
+TEST(Pace, WhereSpinningIsAlwaysInVainFewSpin) {
+  Pace pace(2);
+  const auto call_far_away = [&pace](int times) {
+    int spun = 0;
+    for (int i = 0; i < times; ++i) {
+      if (!pace.should_spin()) continue;
+      pace.spun(false);
+      ++spun;
+    }
+    return spun;
+  };
+  EXPECT_EQ(call_far_away(50), 50) << "the kernel may have to move an agent or a worker";
+  const int later = call_far_away(10'000);
+  EXPECT_GT(later, 100);
+  EXPECT_LT(later, 200);
+  EXPECT_TRUE(pace.is_quick()) << "the engine spins for the next call all the same";
+  while (!pace.should_spin()) continue;
+  pace.spun(true);
+  EXPECT_EQ(call_far_away(50), 50);
+}
+
 TEST(Pace, BetweenTwoQuickCallsTheEngineStaysAwake) {
   Pace pace(2);
   call(pace, 10us);

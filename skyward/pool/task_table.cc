@@ -37,9 +37,10 @@ void TaskState::add_item(const wire::Payload& item) {
 }
 
 void TaskState::wait_awake() const {
-  if (done || !pace->is_quick()) return;
-  const Time limit = engine::EngineLoop::now() + kAwakeWait;
+  if (done || !pace->should_spin()) return;
+  const Time limit = engine::EngineLoop::now() + kLongestSpin;
   while (!done && engine::EngineLoop::now() < limit) relax();
+  pace->spun(done);
 }
 
 void TaskTable::add(const States& states) {

@@ -73,9 +73,12 @@ inline constexpr Duration kCancelGrace = 2s;
 // The engine gives up waiting for the agent's word.
 inline constexpr Duration kCancelBackstop = 10s;
 
-// A caller of quick functions waits awake for so long before it sleeps: several times what a warm
-// call takes.
-inline constexpr Duration kAwakeWait = 300us;
+// Functions that take less time are quick: their callers spin.
+inline constexpr Duration kQuick = 300us;
+// ... for so long, then they sleep. When agent or worker waits for the very core on which a caller
+// spins, the kernel moves one of them after some milliseconds of spinning, and never if the caller
+// sleeps instead.
+inline constexpr Duration kLongestSpin = 2ms;
 // After its last answer the engine spins this long for the next call: longer than a program takes
 // between two calls of a loop.
 inline constexpr Duration kAwakeForNext = 50us;
