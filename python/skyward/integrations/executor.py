@@ -292,7 +292,7 @@ class Executor(futures.Executor):
                 call = self._waiting[0][1]
                 if call.fn is not first.fn or call.kwargs or call.retries or call.timeout:
                     its = None if engine is None else self._paces.of(engine, call)
-                if its is not pace:
+                if its is not pace or (pace and call.fn is not first.fn):  # it may be equal
                     break
                 batch.append(self._waiting.popleft())
             begun = [entry for entry in batch if entry[0].set_running_or_notify_cancel()]
