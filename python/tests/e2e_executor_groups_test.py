@@ -157,6 +157,23 @@ def test_a_pool_that_closes_fails_the_calls_of_groups(tmp_path):
     executor.shutdown()
 
 
+class Interrupting:
+    def __reduce__(self):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_an_interrupt_while_a_call_is_sent_leaves_none_behind(pool, quick):
+    function = (lambda _: 1) if quick else (lambda _: 2)
+    with sky.Executor(pool=pool) as executor:
+        if quick:
+            assert len(results([executor.submit(function, x) for x in range(300)])) == 300
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(function, Interrupting())
+        assert executor.submit(function, 0).result(60) == 2 - quick
+    assert not executor._alone and not executor._flying
+
+
 def test_the_counts_are_those_of_calls(pool, executor):
     done = pool._engine().counts()[0]
     assert len(results([executor.submit(double, x) for x in range(5000)])) == 5000

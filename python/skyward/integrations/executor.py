@@ -278,10 +278,20 @@ class Executor(futures.Executor):
                 self._note_flying()
             if not batch:
                 return
-            if pace is not None:
-                self._submit_group(pace, batch)
-            else:
-                self._submit(entries)
+            try:
+                if pace is not None:
+                    self._submit_group(pace, batch)
+                else:
+                    self._submit(entries)
+            except BaseException:  # Ctrl-C
+                self._drop(batch)
+                raise
+
+    def _drop(self, batch: "list[_Waiting]") -> None:
+        for future, _ in batch:
+            self.fail(future, CancelledError("interrupted before it was sent"))
+        with self._lock:
+            self._alone = {sent for sent in self._alone if not sent.done()}
 
     def _next(self, engine: Any, slots: int) -> "tuple[Pace | None, list[_Waiting]]":
         """The calls to be sent together, and the pace of their function, if they go as a group."""
