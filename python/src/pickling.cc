@@ -56,7 +56,7 @@ nb::object PlainPickler::operator()(const nb::tuple& arguments) const {
 }
 
 std::optional<wire::Payload> PlainPickler::small(nb::handle args, nb::handle kwargs) {
-  if (PyDict_Size(kwargs.ptr()) != 0) return std::nullopt;
+  if (PyDict_CheckExact(kwargs.ptr()) == 0 || PyDict_Size(kwargs.ptr()) != 0) return std::nullopt;
   const ByteView bytes = small(args);
   if (bytes.empty()) return std::nullopt;
   wire::Payload payload;

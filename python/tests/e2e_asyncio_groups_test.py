@@ -2,9 +2,11 @@
 own all the same."""
 
 import asyncio
+import gc
 import logging
 import threading
 import time
+import weakref
 
 import pytest
 from quick_calls import double, note, runs, stay_at, wait_at
@@ -211,6 +213,52 @@ def test_a_loop_that_ends_leaves_its_calls(pool, tmp_path, caplog):
     wait_until(lambda: not sum(pool._engine().counts()[1:]))
     assert burst([double(x) for x in range(500)], pool) == list(range(0, 1000, 2))
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_loop_that_has_ended_keeps_nothing(pool, tmp_path):
+    loops = []
+
+    async def main():
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        for x in range(2):
+            wait_at(x, x, -1, str(tmp_path)).on(pool)
+        for x in range(1000):
+            double(x).on(pool)
+
+    asyncio.run(main())
+    (tmp_path / "go").touch()
+    wait_until(lambda: not sum(pool._engine().counts()[1:]))
+    asyncio.run(warm(pool, double))
+    wait_until(lambda: gc.collect() >= 0 and loops[0]() is None)
+
+
+def test_calls_are_counted_while_loops_begin(pool):
+    ended = threading.Event()
+
+    def begin_loops():
+        loops = [asyncio.new_event_loop() for _ in range(100)]
+        try:
+            for loop in loops:
+                loop.run_until_complete(call())
+        finally:
+            for loop in loops:
+                loop.close()
+
+    async def call():
+        assert await double(1).on(pool) == 2
+
+    def begin_many():
+        try:
+            for _ in range(5):
+                begin_loops()
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=begin_many)
+    thread.start()
+    while not ended.is_set():
+        pool._engine().counts()
+    thread.join(60)
 
 
 def test_the_counts_are_those_of_calls(pool):

@@ -69,6 +69,39 @@ def fail_at_times(x):
     return x
 
 
+class Times:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __hash__(self):
+        return 1
+
+    def __call__(self, x):
+        return self.factor * x
+
+
+class Alike(Times):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = Times.__hash__
+
+
+class Incomparable(Times):
+    def __eq__(self, other):
+        raise ValueError("neither equal nor unequal")
+
+    __hash__ = Times.__hash__
+
+
+@pytest.mark.parametrize("kind", [Alike, Incomparable])
+def test_functions_that_compare_badly_are_not_confused(executor, kind):
+    first = kind(1)
+    assert results([executor.submit(first, x) for x in range(200)]) == [*range(200)]
+    functions = [kind(x) for x in range(300)]
+    assert results([executor.submit(function, 1) for function in functions]) == [*range(300)]
+
+
 def test_an_error_is_that_of_its_call(executor):
     calls = {x: executor.submit(fail_at_times, x) for x in range(3000)}
     for x in range(50, 3000, 100):
@@ -122,6 +155,23 @@ def test_a_pool_that_closes_fails_the_calls_of_groups(tmp_path):
         assert results(calls[:1000]) == list(range(1000))
     assert isinstance(calls[1000].exception(60), sky.CancelledError)
     executor.shutdown()
+
+
+class Interrupting:
+    def __reduce__(self):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_an_interrupt_while_a_call_is_sent_leaves_none_behind(pool, quick):
+    function = (lambda _: 1) if quick else (lambda _: 2)
+    with sky.Executor(pool=pool) as executor:
+        if quick:
+            assert len(results([executor.submit(function, x) for x in range(300)])) == 300
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(function, Interrupting())
+        assert executor.submit(function, 0).result(60) == 2 - quick
+    assert not executor._alone and not executor._flying
 
 
 def test_the_counts_are_those_of_calls(pool, executor):

@@ -20,7 +20,7 @@ from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, ConfigurationError, MachinesLeftError
 from skyward.integrations.initial import Initial, run_after
-from skyward.pool.answer import AnswerFuture, set_results
+from skyward.pool.answer import AnswerFuture, set_results, settle
 from skyward.pool.compute_pool import ComputePool
 from skyward.pool.grouped_calls import GROUP_SECONDS, Pace, Paces
 from skyward.pool.leave import end_block
@@ -170,7 +170,8 @@ class Executor(futures.Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accepts no more calls, and closes a pool of its own when the accepted ones are done.
 
-        `wait`: returns only then. `cancel_futures`: calls that have not been sent never will be."""
+        `wait`: returns only then, but at once in a done callback, for which all answers wait.
+        `cancel_futures`: calls that have not been sent never will be."""
         with self._lock:
             first, self._shut = not self._shut, True
             dropped = [future for future, _ in self._waiting] if cancel_futures else []
@@ -178,7 +179,8 @@ class Executor(futures.Executor):
                 self._waiting.clear()
             self._changed.notify_all()
         _cancel_waiting(dropped)
-        if wait:
+        live = self._pool._live
+        if wait and not (live is not None and live.answers.is_here()):
             self._finish()
         elif first:
             _in_thread(self._finish)
@@ -276,10 +278,20 @@ class Executor(futures.Executor):
                 self._note_flying()
             if not batch:
                 return
-            if pace is not None:
-                self._submit_group(pace, batch)
-            else:
-                self._submit(entries)
+            try:
+                if pace is not None:
+                    self._submit_group(pace, batch)
+                else:
+                    self._submit(entries)
+            except BaseException:  # Ctrl-C
+                self._drop(batch)
+                raise
+
+    def _drop(self, batch: "list[_Waiting]") -> None:
+        for future, _ in batch:
+            self.fail(future, CancelledError("interrupted before it was sent"))
+        with self._lock:
+            self._alone = {sent for sent in self._alone if not sent.done()}
 
     def _next(self, engine: Any, slots: int) -> "tuple[Pace | None, list[_Waiting]]":
         """The calls to be sent together, and the pace of their function, if they go as a group."""
@@ -292,7 +304,7 @@ class Executor(futures.Executor):
                 call = self._waiting[0][1]
                 if call.fn is not first.fn or call.kwargs or call.retries or call.timeout:
                     its = None if engine is None else self._paces.of(engine, call)
-                if its is not pace:
+                if its is not pace or (pace and call.fn is not first.fn):  # it may be equal
                     break
                 batch.append(self._waiting.popleft())
             begun = [entry for entry in batch if entry[0].set_running_or_notify_cancel()]
@@ -344,20 +356,14 @@ class Executor(futures.Executor):
         self._land(calls)
 
     def fail(self, future: AnswerFuture, error: BaseException) -> None:
-        try:
-            future.set_exception(error.with_traceback(None))
-        except futures.InvalidStateError:  # the executor was left just now
-            pass
+        settle(future.set_exception, error.with_traceback(None))
         self._land([future])
 
     def _settle(self, sent: "_Sent", result: Any, error: BaseException | None) -> None:
-        try:
-            if error is not None:
-                sent.future.set_exception(error)
-            else:
-                sent.future.set_result(result)
-        except futures.InvalidStateError:  # the executor was left just now
-            return
+        if error is not None:
+            settle(sent.future.set_exception, error)
+        else:
+            settle(sent.future.set_result, result)
         with self._lock:
             self._alone.discard(sent)
             self._ahead.count(self._pool.total_slots)

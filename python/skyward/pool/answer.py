@@ -1,9 +1,10 @@
 """A future that is cheap, knows errors which are false, and whose process it is."""
 
+import logging
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
 from typing import Any
 
 from skyward.exceptions import NotProvisionedError
@@ -137,5 +138,16 @@ def set_results(futures: list[AnswerFuture], results: list[Any]) -> None:
                 future._result = results[place]
                 future._state = "FINISHED"
     for place in others:
-        with suppress(InvalidStateError):
-            futures[place].set_result(results[place])
+        settle(futures[place].set_result, results[place])
+
+
+def settle(complete: Callable[..., None], *values: Any) -> None:
+    """Completes a future. A thread that answers others goes on, whatever a done callback raises."""
+    try:
+        complete(*values)
+    except InvalidStateError:  # cancelled just now
+        pass
+    except BaseException:
+        if threading.current_thread() is threading.main_thread():  # Ctrl-C
+            raise
+        logging.getLogger("skyward").exception("raised while a future was completed")

@@ -4,13 +4,13 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import InvalidStateError
 from functools import partial
 from typing import Any, Protocol
 
 from skyward import _core
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, NotProvisionedError
+from skyward.pool.answer import settle
 from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
 from skyward.pool.outcome import answer_of
 from skyward.pool.stream import Stream, cancel
@@ -108,6 +108,7 @@ class Answers(GroupedCalls):
         self._lock = threading.Lock()
         self._completions = _core.Completions()
         self._thread: threading.Thread | None = None
+        self._has_ended = False
         self._watched: dict[int, _Entry] = {}
         self._groups: dict[int, AnsweredGroup] = {}
         self._last = 0
@@ -171,9 +172,13 @@ class Answers(GroupedCalls):
             ended = self._sent_calls - left
             return ended - (self._sent_groups - groups), left - groups
 
+    def is_here(self) -> bool:
+        """Whether this is the thread of answers: it must wait for none."""
+        return self._thread is threading.current_thread()
+
     def close(self) -> None:
         self._completions.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None and not self.is_here():
             self._thread.join(CLOSE_SECONDS)
 
     def _add(self, entries: list[_Entry]) -> None:
@@ -185,19 +190,31 @@ class Answers(GroupedCalls):
             self._last += len(entries)
             self._watched.update(enumerate(entries, first))
         self._completions.watch_all(handles, first)
+        self._hand_over_late()
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="skyward-answers", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="skyward-answers", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def _work(self) -> None:
         while tokens := self._completions.next():
-            if self._sent_groups:
-                tokens = self._answer_groups(tokens)
-            for at in range(0, len(tokens), TOGETHER):
-                # No local names here: this frame may wait for long.
-                self._finish_all(self._take(tokens[at : at + TOGETHER]))
+            self._hand_over(tokens)
+        self._has_ended = True
+        self._hand_over_late()
+
+    def _hand_over_late(self) -> None:
+        """Of calls that were watched when their pool had closed: they have ended."""
+        if self._has_ended:
+            self._hand_over(self._completions.next())
+
+    def _hand_over(self, tokens: list[int]) -> None:
+        if self._sent_groups:
+            tokens = self._answer_groups(tokens)
+        for at in range(0, len(tokens), TOGETHER):
+            # No local names here: this frame may wait for long.
+            self._finish_all(self._take(tokens[at : at + TOGETHER]))
 
     def _answer_groups(self, tokens: list[int]) -> list[int]:
         """Hands over what has arrived of groups. Returns the tokens of the others."""
@@ -267,6 +284,7 @@ class Answers(GroupedCalls):
             self._sent_groups += 1
         group.origin.note_place(group)
         self._completions.watch_group(group.core, group.token)
+        self._hand_over_late()
 
     def _refuse(
         self, group: Group, calls: list[Any], _reason: NotProvisionedError, _: Group | None
@@ -294,7 +312,7 @@ class Answers(GroupedCalls):
             )
         except BaseException as error:
             for item, _, receiver, _ in entries:
-                _settle(receiver.fail, item, error)
+                settle(receiver.fail, item, error)
             return
         failed = dict(others)
         if pool is not None:
@@ -304,7 +322,7 @@ class Answers(GroupedCalls):
                 self._finish(pool, failed.pop(place), *entry)
                 continue
             result, results[place] = [results[place]], None
-            _settle(entry[2].set_result, result.pop())  # keep no reference to it
+            settle(entry[2].set_result, result.pop())  # keep no reference to it
 
     def _finish(
         self,
@@ -324,13 +342,6 @@ class Answers(GroupedCalls):
                 return
             result = answer_of(item.name, task, outcome)
         except BaseException as error:
-            _settle(receiver.fail, item, error)
+            settle(receiver.fail, item, error)
         else:
-            _settle(receiver.set_result, result)
-
-
-def _settle(settle: Callable[..., None], *values: Any) -> None:
-    try:
-        settle(*values)
-    except InvalidStateError:  # cancelled just now
-        pass
+            settle(receiver.set_result, result)

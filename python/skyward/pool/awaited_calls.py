@@ -147,11 +147,12 @@ class AwaitedCalls:
 
     def _arrive(self, calls: list[_Awaited], results: list[Any] | BaseException) -> None:
         self._arrived.append((calls, results))
-        if self._is_woken:
+        loop = calls[0].get_loop()
+        if self._is_woken and not loop.is_closed():
             return
         self._is_woken = True
         try:
-            calls[0].get_loop().call_soon_threadsafe(self._hand_over)
+            loop.call_soon_threadsafe(self._hand_over)
         except RuntimeError:  # the loop has been closed: nobody waits for them
             self._arrived.clear()
 

@@ -74,7 +74,7 @@ class Paces:
             return None
         try:
             pace = self._paces.get(item.fn) or self._paces.setdefault(item.fn, Pace())
-        except TypeError:  # of a callable that is not hashable
+        except Exception:  # of a callable that is not hashable, or whose __eq__ fails
             return None
         return pace if pace.in_groups else None
 

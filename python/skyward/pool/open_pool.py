@@ -62,6 +62,7 @@ class OpenPool:
         )
         self.answers = Answers(self)
         self._awaited: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._awaited_lock = threading.RLock()  # each loop has a thread of its own
 
     def open(self, check: Callable[[], None] | None) -> None:
         """Blocks until the nodes are ready. Releases everything before it raises."""
@@ -83,7 +84,7 @@ class OpenPool:
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         _open_pools.discard(self)
-        for awaited in list(self._awaited.values()):
+        for awaited in self._awaited_calls():
             awaited.flush()
         if tell and (count := self.answers.unfinished()):
             self.tell(_cancelled_text(count))
@@ -101,7 +102,7 @@ class OpenPool:
         done = sent - left
         for more_done, more_left in (self.mapped.beyond_tasks(), self.answers.beyond_tasks()):
             done, left = done + more_done, left + more_left
-        left += sum(awaited.waiting() for awaited in list(self._awaited.values()))
+        left += sum(awaited.waiting() for awaited in self._awaited_calls())
         running = min(left, self.core.total_slots)
         return max(0, done), running, left - running
 
@@ -305,8 +306,17 @@ class OpenPool:
         if calls is None:
             from skyward.pool.awaited_calls import AwaitedCalls  # few programs need asyncio
 
-            calls = self._awaited.setdefault(loop, AwaitedCalls(self))
+            with self._awaited_lock:
+                self._awaited_calls()
+                calls = self._awaited[loop] = AwaitedCalls(self)
         return calls.send(self, item, loop)
+
+    def _awaited_calls(self) -> list[Any]:
+        """Of all loops that may still run. The calls of one that is closed would keep it."""
+        with self._awaited_lock:
+            for loop in [loop for loop in self._awaited if loop.is_closed()]:
+                del self._awaited[loop]
+            return list(self._awaited.values())
 
     def map(
         self, function: ComputeFunction[..., Any], inputs: Iterator[tuple[Any, ...]]

@@ -46,11 +46,14 @@ class TaskFuture(AnswerFuture):
             return True
 
     def fail(self, item: PendingCompute[Any], error: BaseException) -> None:
-        if not isinstance(error, CancelledError):  # whoever cancelled it knows
-            self._unread = call_text(item)
-            _failed.add(self)
-        # Without the traceback, which would keep this future alive and has nothing of the caller's.
-        self.set_exception(error.with_traceback(None))
+        try:
+            if not isinstance(error, CancelledError):  # whoever cancelled it knows
+                self._unread = call_text(item)  # it may call a __repr__ of the user's
+                _failed.add(self)
+        finally:
+            # Without the traceback, which would keep this future alive and has nothing of the
+            # caller's.
+            self.set_exception(error.with_traceback(None))
 
     def result(self, timeout: float | None = None) -> Any:
         __tracebackhide__ = True  # for notebooks and pytest

@@ -1,0 +1,106 @@
+"""The thread that completes futures: nothing stops it, and no future is left without an answer."""
+
+import sys
+import threading
+
+import pytest
+from quick_calls import double, wait_at
+from skyward.pool.answers import Answers
+
+import skyward as sky
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def pool():
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        yield pool
+
+
+def submit(pool, executor, call):
+    return call > pool
+
+
+def submit_to_executor(pool, executor, call):
+    return executor.submit(call.fn, *call.args)
+
+
+def warm(executor, folder):
+    """From here on, its calls of wait_at() travel in groups."""
+    calls = [executor.submit(wait_at.local, x, -1, -1, str(folder)) for x in range(300)]
+    assert [call.result(60) for call in calls] == [*range(300)]
+
+
+BOTH = pytest.mark.parametrize("send", [submit, submit_to_executor])
+
+
+@BOTH
+def test_a_callback_that_exits_ends_no_other_call(pool, send, tmp_path, caplog):
+    with sky.Executor(pool=pool) as executor:
+        warm(executor, tmp_path)
+        calls = [send(pool, executor, wait_at(0, 0, -1, str(tmp_path))) for _ in range(4)]
+        for call in calls:
+            call.add_done_callback(lambda _: sys.exit("this callback"))
+        (tmp_path / "go").touch()
+        assert [call.result(60) for call in calls] == [0] * 4
+        assert send(pool, executor, double(1)).result(60) == 2
+    assert "this callback" in caplog.text
+
+
+def test_an_argument_without_a_repr_ends_no_other_call(pool):
+    class Shy(str):
+        def __repr__(self):
+            raise ValueError("no repr")
+
+    @sky.compute
+    def fail(_):
+        raise LookupError("mine")
+
+    failed = fail(Shy("x")) > pool
+    with pytest.raises(LookupError, match="mine"):
+        failed.result(60)
+    assert (double(1) > pool).result(60) == 2
+
+
+@BOTH
+def test_a_pool_that_closes_before_its_call_is_watched(pool, send, tmp_path, monkeypatch):
+    executor = sky.Executor(pool=pool)
+    warm(executor, tmp_path)
+    name = "_add" if send is submit else "_watch_group"
+    watch = getattr(Answers, name)
+
+    def watch_later(*arguments):
+        monkeypatch.undo()
+        closing = threading.Thread(target=pool.close)
+        closing.start()
+        closing.join(60)
+        return watch(*arguments)
+
+    monkeypatch.setattr(Answers, name, watch_later)
+    call = send(pool, executor, wait_at(1, 0, -1, str(tmp_path)))
+    assert isinstance(call.exception(60), sky.CancelledError | None)
+    executor.shutdown()
+
+
+def test_a_thread_that_does_not_start_is_started_later(pool, monkeypatch):
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="can't start"):
+        submit(pool, None, double(1))
+    monkeypatch.undo()
+    assert (double(1) > pool).result(60) == 2
+
+
+def test_a_callback_shuts_the_executor_down(pool, tmp_path):
+    executor = sky.Executor(pool=pool)
+    done = threading.Event()
+    call = executor.submit(wait_at.local, 0, 0, -1, str(tmp_path))
+    call.add_done_callback(lambda _: (executor.shutdown(), done.set()))
+    (tmp_path / "go").touch()
+    assert done.wait(60) and call.result(60) == 0
+    assert (double(1) > pool).result(60) == 2
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(abs, -3)
