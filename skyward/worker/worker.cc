@@ -59,16 +59,22 @@ using Tasks = std::array<std::atomic<std::uint64_t>, kRemembered>;
 
 class Memory {
  public:
-  void add(std::uint64_t task) { tasks_[count_++ % kRemembered].store(task); }
-  bool has(std::uint64_t task) const {
-    return std::ranges::any_of(tasks_, [task](const auto& one) { return one.load() == task; });
+  void add(std::uint64_t task) {
+    if (tasks_[count_++ % kRemembered].exchange(task) == 0) ++here_;
   }
-  // Whether it was there. Most tasks are not, and looking is much cheaper than exchanging.
+  bool has(std::uint64_t task) const {
+    return here_.load() != 0 &&
+           std::ranges::any_of(tasks_, [task](const auto& one) { return one.load() == task; });
+  }
+  // Whether it was there. Mostly nothing is, and looking is much cheaper than exchanging.
   bool remove(std::uint64_t task) {
+    if (here_.load() == 0) return false;
     bool found = false;
     for (auto& one : tasks_) {
       std::uint64_t wanted = task;
-      found |= one.load() == task && one.compare_exchange_strong(wanted, 0);
+      if (one.load() != task || !one.compare_exchange_strong(wanted, 0)) continue;
+      found = true;
+      --here_;
     }
     return found;
   }
@@ -76,6 +82,7 @@ class Memory {
  private:
   Tasks tasks_{};
   std::size_t count_ = 0;
+  std::atomic<int> here_{0};  // how many places are taken
 };
 
 Memory cancels;   // asked for, done or not
