@@ -72,8 +72,6 @@ MISSED = {
     " three, one after the other: one that relays, the agent and the worker.",
     "ssh_bulk": "All bytes are copied and hashed before the first is sent, and what relays and"
     " stores them shares the cores with both ends of ssh.",
-    "cpp_tasks_per_second": "The program, its engine, the agents and the workers share the cores,"
-    " and each of the four takes about a quarter of the CPU time.",
     "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
     "start": "Each worker is a whole interpreter, which imports cloudpickle before it greets.",
 }

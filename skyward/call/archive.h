@@ -57,6 +57,8 @@ class ArchiveWriter final
   // The same for bytes that never change, copied once per store.
   void write_shared_run(const void* data, std::size_t size, StoredRun& stored);
 
+  // What is in the stream.
+  ByteView stream() const { return stream_; }
   // All that was written. Call once.
   wire::Payload finish();
 

@@ -11,5 +11,6 @@ using wire::group_item;
 using wire::group_item_head;
 using wire::GroupItem;
 using wire::GroupWriter;
+using wire::kMaxGroupCalls;
 
 }  // namespace skyward

@@ -68,13 +68,17 @@ class [[nodiscard]] Pending {
   }
 
   const std::string& name() const { return function_->name(); }
+  const RegisteredFunction& function() const { return *function_; }
+  // Whether only its arguments tell it from other calls of its function.
+  bool is_plain() const { return options_ == CallOptions{}; }
 
   // The call in the form that travels; `store` takes large arguments.
   Call to_call(BlobStore store) const {
     ArchiveWriter archive(std::move(store));
-    write_(archive);
+    write_arguments(archive);
     return {.function = function_->body(), .arguments = archive.finish(), .options = options_};
   }
+  void write_arguments(ArchiveWriter& archive) const { write_(archive); }
 
  private:
   const RegisteredFunction* function_;

@@ -12,8 +12,8 @@
 //   }  // closes, whatever happens: an exception that nothing catches, exit() and Ctrl-C too
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -28,10 +28,10 @@
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/call/pending.h"
-#include "skyward/call/remote_error.h"
 #include "skyward/call/sink.h"
 #include "skyward/display/terminal_view.h"
 #include "skyward/pool/future.h"
+#include "skyward/pool/gathering.h"
 #include "skyward/pool/pool.h"
 #include "skyward/pool/pool_options.h"
 #include "skyward/pool/program_end.h"
@@ -139,20 +139,7 @@ std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
 template <typename R>
 std::vector<Value<R>> ComputePool::collect(std::vector<Future<R>> futures) {
   for (const auto& future : futures) future.wait(kForever);
-  std::vector<Value<R>> values;
-  values.reserve(futures.size());
-  std::exception_ptr cancelled;
-  for (auto& future : futures) {
-    try {
-      values.push_back(future.get_value());
-    } catch (const RemoteError& error) {
-      // Of a call that runs on all workers together: it ended because another one failed.
-      if (error.type() != kCancelledType) throw;
-      if (!cancelled) cancelled = std::current_exception();
-    }
-  }
-  if (cancelled) std::rethrow_exception(cancelled);
-  return values;
+  return values_of<R>(futures.size(), [&](std::size_t i) { return futures[i].get_value(); });
 }
 
 template <typename R>
@@ -171,21 +158,21 @@ std::vector<Future<R>> ComputePool::send(const std::vector<Pending<R>>& calls) {
 
 template <typename R>
 std::vector<Value<R>> ComputePool::run(const Gathered<R>& calls) {
-  return collect(send(calls.calls()));
+  auto ends = run_in_groups(pool_, calls.calls());
+  if (!ends) return collect(send(calls.calls()));
+  const std::string& name = calls.calls().front().name();
+  return values_of<R>(ends->size(), [&](std::size_t i) { return value_of<R>((*ends)[i], name); });
 }
 
 template <typename R>
 std::vector<Attempt<R>> ComputePool::run(const Attempts<R>& calls) {
-  std::vector<Attempt<R>> out;
-  out.reserve(calls.calls().size());
-  for (auto& future : send(calls.calls())) {
-    try {
-      out.emplace_back(future.get_value());
-    } catch (...) {
-      out.emplace_back(std::unexpect, std::current_exception());
-    }
+  if (auto ends = run_in_groups(pool_, calls.calls())) {
+    const std::string& name = calls.calls().front().name();
+    return attempts_of<R>(ends->size(),
+                          [&](std::size_t i) { return value_of<R>((*ends)[i], name); });
   }
-  return out;
+  auto futures = send(calls.calls());
+  return attempts_of<R>(futures.size(), [&](std::size_t i) { return futures[i].get_value(); });
 }
 
 template <typename R>

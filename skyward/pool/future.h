@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "skyward/base/forever.h"
@@ -19,6 +20,17 @@
 #include "skyward/pool/resuming.h"
 
 namespace skyward {
+
+// The value in a payload that a worker has sent.
+template <typename R>
+Value<R> read_value(const wire::Payload& payload) {
+  Value<R> value{};
+  if constexpr (!std::is_void_v<R>) {
+    ArchiveReader archive(payload, &map_buffer);
+    archive(value);
+  }
+  return value;
+}
 
 // The caller's end of one call. Movable; a moved-from future throws. Destroying it does not cancel
 // the call. Thread-compatible.
@@ -39,12 +51,7 @@ class [[nodiscard]] Future {
     handle_.wait(kForever);
     Outcome outcome = handle_.take();
     throw_unless_ok(outcome, function_, handle_.task(), &map_buffer);
-    if constexpr (!std::is_void_v<R>) {
-      R result{};
-      ArchiveReader archive(outcome.payload, &map_buffer);
-      archive(result);
-      return result;
-    }
+    if constexpr (!std::is_void_v<R>) return read_value<R>(outcome.payload);
   }
   // get(), with std::monostate for void.
   Value<R> get_value() {

@@ -30,6 +30,8 @@ struct CallOptions {
   std::uint32_t stream_window = 0;      // > 0: the function is a generator; items arrive one by one
   bool group = false;                   // several calls of the function: group.h
   std::uint32_t retries = 0;            // how often the pool sends a task again that has failed
+
+  bool operator==(const CallOptions&) const = default;
 };
 
 struct Call {

@@ -25,7 +25,7 @@
 //                   inline buffers back to back
 //     item          the same as result: one item of a stream
 //     elsewhere     nothing: see Answers
-//     outcome       a pickled value, up to the end: see Groups
+//     outcome       a serialized value, up to the end: see Groups
 //
 // The bytes of one message that are in no blob fit a frame (kMaxFrameBodyBytes), its buffers and
 // descriptors likewise. A blob has one descriptor and one index, however many rows name it.

@@ -40,6 +40,7 @@
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/answer_ring.h"
+#include "skyward/wire/group.h"
 #include "skyward/wire/worker_protocol.h"
 #include "skyward/worker/rank_error.h"
 #include "skyward/worker/user_code.h"
@@ -59,16 +60,22 @@ using Tasks = std::array<std::atomic<std::uint64_t>, kRemembered>;
 
 class Memory {
  public:
-  void add(std::uint64_t task) { tasks_[count_++ % kRemembered].store(task); }
-  bool has(std::uint64_t task) const {
-    return std::ranges::any_of(tasks_, [task](const auto& one) { return one.load() == task; });
+  void add(std::uint64_t task) {
+    if (tasks_[count_++ % kRemembered].exchange(task) == 0) ++here_;
   }
-  // Whether it was there. Most tasks are not, and looking is much cheaper than exchanging.
+  bool has(std::uint64_t task) const {
+    return here_.load() != 0 &&
+           std::ranges::any_of(tasks_, [task](const auto& one) { return one.load() == task; });
+  }
+  // Whether it was there. Mostly nothing is, and looking is much cheaper than exchanging.
   bool remove(std::uint64_t task) {
+    if (here_.load() == 0) return false;
     bool found = false;
     for (auto& one : tasks_) {
       std::uint64_t wanted = task;
-      found |= one.load() == task && one.compare_exchange_strong(wanted, 0);
+      if (one.load() != task || !one.compare_exchange_strong(wanted, 0)) continue;
+      found = true;
+      --here_;
     }
     return found;
   }
@@ -76,6 +83,7 @@ class Memory {
  private:
   Tasks tasks_{};
   std::size_t count_ = 0;
+  std::atomic<int> here_{0};  // how many places are taken
 };
 
 Memory cancels;   // asked for, done or not
@@ -150,6 +158,16 @@ void on_interrupt(int) {
   }
   errno = saved;
 }
+
+// What is in front of an outcome's value (wire/worker_protocol.h).
+struct OutcomeHead {
+  std::uint32_t length = 0;
+  wire::WorkerKind kind = wire::WorkerKind::outcome;
+  wire::WorkerStatus status = wire::WorkerStatus::ok;
+  std::uint16_t descriptors = 0;
+  std::uint64_t task = 0;
+};
+static_assert(sizeof(OutcomeHead) == 16);
 
 // A result's large buffer: a memfd of its own, which belongs to the receiver.
 wire::Blob make_blob(ByteView bytes) {
@@ -316,10 +334,14 @@ class Worker final : private ItemChannel {
       result.status = wire::WorkerStatus::cancelled;
     } else {
       answers_.begin(message.task);
-      credits_ = message.stream_window;
-      set_item_channel(credits_ > 0 ? this : nullptr);
-      call(message, result);
-      set_item_channel(nullptr);
+      if (message.group) {
+        call_group(message, result);
+      } else {
+        credits_ = message.stream_window;
+        set_item_channel(credits_ > 0 ? this : nullptr);
+        call(message, message.payload, result);
+        set_item_channel(nullptr);
+      }
       finished.add(task);
     }
     if (io::forks_made() != forks) result.retained = blobs_of(message.payload);
@@ -337,9 +359,58 @@ class Worker final : private ItemChannel {
     send(result, rings);
   }
 
-  void call(const wire::WorkerMessage& message, wire::WorkerMessage& result) {
+  // The calls of a group, one after another. The result is that of the call it runs last.
+  void call_group(const wire::WorkerMessage& message, wire::WorkerMessage& result) {
+    const auto all = wire::group_arguments(message.payload);
+    if (!all) throw_error(all.error());
+    const std::shared_ptr<const void>& owner = message.payload.buffers[0].bytes.owner;
+    wire::Payload one;
+    one.buffers.emplace_back();
+    answers_.begin_group(message.task);
+    for (const ByteView arguments : *all) {
+      if (cancels.remove(message.task.value)) {
+        result.status = wire::WorkerStatus::cancelled;
+        return;
+      }
+      one.buffers[0] = wire::small_buffer({owner, arguments});
+      call(message, one, result);
+      end_child();
+      const bool goes_on = is_outcome(result) && !cancel_seen.load();
+      if (!goes_on || !answers_.claim(message.stream_window)) return;
+      forget_preemption_callbacks();
+      flush_output();
+      send_outcome(message.task, std::exchange(result.payload, {}).buffers[0].bytes.view);
+    }
+  }
+
+  // Whether a result fits the ring as an outcome.
+  static bool is_outcome(const wire::WorkerMessage& result) {
+    if (result.status != wire::WorkerStatus::ok || result.payload.buffers.size() != 1) return false;
+    const wire::Buffer& value = result.payload.buffers[0];
+    return !value.in_blob() && sizeof(OutcomeHead) + value.size <= wire::kMaxRingMessageBytes;
+  }
+
+  // A child of the function, which has returned from it: it must claim nothing.
+  void end_child() const {
+    if (io::process_generation() == generation_) return;
+    flush_output();
+    _exit(EXIT_SUCCESS);
+  }
+
+  void send_outcome(TaskId task, ByteView value) {
+    const OutcomeHead head{
+        .length = static_cast<std::uint32_t>(sizeof head - wire::kWorkerPrefixBytes + value.size()),
+        .task = task.value};
+    sending.store(true);
+    while (!answers_.write(std::as_bytes(std::span(&head, 1)), value)) await_room();
+    if (answers_.agent_sleeps() && !ring_bell()) socket_.send(elsewhere());
+    sending.store(false);
+  }
+
+  void call(const wire::WorkerMessage& message, const wire::Payload& payload,
+            wire::WorkerMessage& result) {
     try {
-      ArchiveReader arguments(message.payload, &map_blob);
+      ArchiveReader arguments(payload, &map_blob);
       ArchiveWriter archive({.put = &make_blob});
       function_of(message).invoke(arguments, archive);
       result.payload = archive.finish();

@@ -41,6 +41,7 @@
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/answer_ring.h"
+#include "skyward/wire/group.h"
 #include "skyward/worker/preemption.h"
 #include "skyward/worker/worker_socket.h"
 
@@ -65,6 +66,13 @@ int forks(std::span<const double> values) {
   if (child == 0) _exit(0);
   waitpid(child, nullptr, 0);
   return static_cast<int>(values.size());
+}
+int rank() { return instance_info().global_worker_index(); }
+// The child returns, too.
+int forks_and_returns() {
+  const pid_t child = fork();
+  if (child > 0) waitpid(child, nullptr, 0);
+  return child == 0 ? -1 : rank();
 }
 int fails(const std::string& text) { throw std::invalid_argument(text); }
 int fails_oddly() { throw 7; }
@@ -100,7 +108,6 @@ int only_registers() {
   return 1;
 }
 int closes(int descriptor) { return close(descriptor); }
-int rank() { return instance_info().global_worker_index(); }
 bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
 
 class WorkerTest : public ::testing::Test {
@@ -183,6 +190,7 @@ class WorkerTest : public ::testing::Test {
     bool with_body = true;
     bool behind = false;  // other tasks are before it in the worker's hands
     bool ring = false;
+    std::uint32_t group = 0;  // so many calls, all with these arguments
   };
   template <typename R>
   void send(std::uint64_t task, const Pending<R>& pending, Sending how = {}) {
@@ -195,6 +203,13 @@ class WorkerTest : public ::testing::Test {
     run.behind = how.behind;
     run.ring = how.ring;
     run.payload = call.arguments;
+    wire::GroupWriter group;
+    for (std::uint32_t i = 0; i < how.group; ++i) group.add(call.arguments.buffers[0].bytes.view);
+    if (how.group > 0) {
+      run.group = true;
+      run.stream_window = how.group;
+      run.payload = group.take();
+    }
     socket_->send(run);
   }
 
@@ -228,6 +243,19 @@ class WorkerTest : public ::testing::Test {
     EXPECT_EQ(message->task, TaskId{task});
     EXPECT_THAT(message->retained, ::testing::IsEmpty());
     return *std::move(message);
+  }
+
+  // Of calls of a group that return the rank.
+  void expect_outcomes(std::uint64_t task, int count) {
+    for (int i = 0; i < count; ++i) {
+      const auto message = answer();
+      ASSERT_TRUE(message) << "the worker ended";
+      EXPECT_EQ(message->kind, WorkerKind::outcome);
+      EXPECT_EQ(message->task, TaskId{task});
+      wire::WorkerMessage result;
+      result.payload.buffers.push_back(wire::small_buffer(message->value));
+      EXPECT_EQ(value<int>(result), 2);
+    }
   }
 
   // What the next answer says is still in use.
@@ -433,6 +461,50 @@ TEST_F(WorkerTest, TasksThatHaveNotBegunAreGivenBackAtOnce) {
   EXPECT_EQ(value<std::vector<double>>(receive(4)), std::vector<double>{8});
   send(3, compute<twice>({3}));  // it found no better place
   EXPECT_EQ(value<std::vector<double>>(receive(3)), std::vector<double>{6});
+}
+
+TEST_F(WorkerTest, CallsOfAGroupAreAnsweredOneByOne) {
+  send(1, compute<rank>(), {.group = 3});
+  expect_outcomes(1, 2);
+  EXPECT_EQ(value<int>(receive(1)), 2);
+  send(2, compute<rank>(), {.with_body = false, .group = 1});
+  EXPECT_EQ(value<int>(receive(2)), 2);
+}
+
+TEST_F(WorkerTest, ChildrenThatReturnTakeNothingOfTheGroup) {
+  send(1, compute<forks_and_returns>(), {.group = 4});
+  expect_outcomes(1, 3);
+  EXPECT_EQ(value<int>(receive(1)), 2);
+}
+
+TEST_F(WorkerTest, ACallThatThrowsEndsItsGroup) {
+  send(1, compute<fails>("text"), {.group = 3});
+  EXPECT_EQ(exception(receive(1)).second, "text");
+  send(2, compute<rank>());
+  EXPECT_EQ(value<int>(receive(2)), 2);
+}
+
+TEST_F(WorkerTest, ALargeResultEndsItsGroup) {
+  send(1, compute<twice>(std::vector<double>(wire::kMaxRingMessageBytes / sizeof(double), 1.0)),
+       {.group = 3});
+  EXPECT_EQ(value<std::vector<double>>(receive(1)).front(), 2.0);
+}
+
+TEST_F(WorkerTest, CallsThatTheAgentHasTakenAreNotBegun) {
+  send(1, compute<hears>(), {.group = 5});
+  read_until(out_, "running\n");
+  EXPECT_EQ(ring_->claim_rest(TaskId{1}, 5), 4U);
+  cancel(wire::kWorkerNoticeBit | 90'000);  // lets the first one end
+  EXPECT_GT(value<int>(receive(1)), 60);
+}
+
+TEST_F(WorkerTest, CancellingAGroupEndsItWithTheCallThatRuns) {
+  send(1, compute<waits>(), {.group = 3});
+  read_until(out_, "running\n");
+  cancel(1);
+  EXPECT_EQ(receive(1).status, WorkerStatus::cancelled);
+  send(2, compute<rank>());
+  EXPECT_EQ(value<int>(receive(2)), 2);
 }
 
 TEST_F(WorkerTest, ARunningTaskHearsOfItsMachinesEnd) {
