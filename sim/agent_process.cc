@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
 
 namespace skyward::sim {
@@ -219,7 +220,12 @@ void AgentProcess::start_worker(SlotId slot) {
       agent::on_output(state_, *this, slot, std::move(lines));
     });
   };
+  int& starts = starts_without_task_[slot];
+  starts = state_.tasks.empty() ? starts + 1 : 0;
+  SKYWARD_CHECK(starts <= static_cast<int>(kMaxWorkerStartFailures),
+                "slot {} of {} starts again and again", slot.value, name_);
   events.on_exit = [this, slot](const agent::WorkerExit& end) {
+    if (end.begun != TaskId{}) starts_without_task_[slot] = 0;
     come([this, slot, end] { agent::on_worker_exit(state_, *this, slot, end, simulator_.now()); });
   };
   if (parameters_.loop.start_cost > Duration{}) hold_up(parameters_.loop.start_cost);

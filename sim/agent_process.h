@@ -100,6 +100,7 @@ class AgentProcess final : private agent::AgentEffects {
   Simulator::Timer bootstrap_ = Simulator::kNoTimer;
   std::map<SlotId, SimulatedWorker*> processes_;  // the present one of each slot
   std::vector<std::unique_ptr<SimulatedWorker>> all_processes_;
+  std::map<SlotId, int> starts_without_task_;  // in a row
 };
 
 }  // namespace skyward::sim

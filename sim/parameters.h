@@ -78,7 +78,7 @@ struct NodeParameters {
   double bootstrap_hang = 0;
   Duration start_min = 20ms;  // of a worker process
   Duration start_max = 1s;
-  double start_fail = 0;
+  double start_fail = 0;  // it ends before its greeting, or soon after it
   double start_hang = 0;
   double sudden_death = 0;  // of a worker process, for each task
   double idle_death = 0;    // of a worker process, after each task

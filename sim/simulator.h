@@ -40,6 +40,7 @@ class Simulator {
         crowds(seed ^ 0x9fb21c651e98df25U),
         groups(seed ^ 0xd6e8feb86659fd93U),
         jobs(seed ^ 0xc2b2ae3d27d4eb4fU),
+        starts(seed ^ 0x8ebc6af09c88c6e3U),
         verbose_(verbose) {}
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -72,6 +73,7 @@ class Simulator {
   Random crowds;   // for wide nodes, tiny tasks and stalled agents
   Random groups;   // for groups of calls
   Random jobs;     // for launches that are jobs
+  Random starts;   // for processes that greet and end
 
  private:
   // Not zero, which cores read as "never".

@@ -12,6 +12,8 @@ namespace {
 
 constexpr Duration kPipeMin = 2us;
 constexpr Duration kPipeMax = 200us;
+// From the greeting to the end of a process that starts badly: tasks may come meanwhile, and begin.
+constexpr Duration kSoon = 1ms;
 
 }  // namespace
 
@@ -26,11 +28,15 @@ SimulatedWorker::SimulatedWorker(Simulator& simulator, Journal& journal,
   if (simulator_.random.chance(parameters_.start_hang)) return;
   simulator_.after(simulator_.random.between(parameters_.start_min, parameters_.start_max), [this] {
     if (!alive_) return;
-    if (simulator_.random.chance(parameters_.start_fail)) {
+    const bool fails = simulator_.random.chance(parameters_.start_fail);
+    const bool greets = !fails || simulator_.starts.chance(0.5);
+    if (greets) tell([this] { events_.on_hello(); });
+    if (!fails) return;
+    simulator_.after(greets ? simulator_.starts.between({}, kSoon) : Duration{}, [this] {
+      if (!alive_) return;
       tell([this] { events_.on_output({{.task = {}, .worker = worker_, .text = "no module"}}); });
-      return die({.text = "exit code 1", .code = 1});
-    }
-    tell([this] { events_.on_hello(); });
+      die({.text = "exit code 1", .code = 1});
+    });
   });
 }
 

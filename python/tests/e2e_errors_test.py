@@ -103,6 +103,46 @@ def test_a_worker_that_dies(pool, end):
         assert "skyward/worker/" not in shown and shown.count(f"node {caught.value.node}") == 1
 
 
+BREAKS = """
+import os, pathlib, socket, sys
+
+def die(*_):
+    print("No space left on device", file=sys.stderr, flush=True)
+    os._exit(3)
+
+def send_and_die(sock, data):
+    send(sock, data)
+    die()
+
+folder, send = pathlib.Path(__file__).parent, socket.socket.sendall
+with open(folder / "starts", "a") as file:
+    file.write("x")
+if (folder / "broken").exists():
+    WHEN
+"""
+
+
+@pytest.mark.parametrize(
+    "when", ["die()", "socket.socket.sendall = send_and_die"], ids=["start", "greeting"]
+)
+def test_workers_that_die_before_their_first_task(tmp_path, when):
+    (tmp_path / "sitecustomize.py").write_text(BREAKS.replace("WHEN", when))
+    broken, starts = tmp_path / "broken", tmp_path / "starts"
+    image = sky.Image(env={"PYTHONPATH": str(tmp_path)})
+    with sky.ComputePool(image=image, display="quiet") as pool:
+        broken.touch()
+        with pytest.raises(sky.ExecutionError, match="exited with code 1"):
+            call(os._exit, 1) >> pool
+        said = "ended 3 times in a row before it began a task: exit code 3"
+        with pytest.raises(sky.ExecutionError, match=said) as caught:
+            call(abs, -1) >> pool
+        assert "No space left on device" in "".join(traceback.format_exception(caught.value))
+        # Three more if the call came when the node had stopped trying.
+        assert len(starts.read_text()) in (4, 7)
+        broken.unlink()
+        assert call(abs, -1) >> pool == 1
+
+
 def test_a_death_hits_one_task_only(pool, tmp_path):
     calls = [call(abs, -i) for i in range(20)]
     calls[7] = call(os._exit, 1)

@@ -80,6 +80,12 @@ std::string death_detail(const WorkerExit& end, const std::string& killed) {
          "memory in the function, fewer slots, or a larger machine";
 }
 
+// The same when no process has begun the task.
+std::string early_death_detail(std::uint32_t times, const std::string& how) {
+  return fmt::format("the worker process ended {} times in a row before it began a task: {}", times,
+                     how);
+}
+
 void fail_node(AgentState& state, AgentEffects& effects, wire::Failed failed) {
   state.phase = AgentPhase::failed;
   const std::string detail =
@@ -363,6 +369,7 @@ void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const 
                     Time now) {
   bool begun = std::ranges::find(slot.window, end.begun) != slot.window.end();
   bool front = true;
+  const std::string& how = slot.killed.empty() ? end.text : slot.killed;
   while (!slot.window.empty()) {
     const TaskId id = slot.window.front();
     AgentTask& task = state.tasks.at(id);
@@ -370,10 +377,15 @@ void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const 
     task.slot.reset();
     if (task.ending) {
       answer_status(state, effects, id, *task.ending, slot.worker, ending_detail(task));
-    } else if (begun || task.delivered || (front && ++task.unread > kMaxUnreadTries)) {
+    } else if (begun || task.delivered) {
       answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
                     death_detail(end, slot.killed));
+    } else if (front && ++task.unread > kMaxUnreadTries) {
+      answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
+                    early_death_detail(task.unread, how));
     } else {
+      // What was written since the task was sent is the process's own.
+      for (const std::string& line : std::exchange(task.tail, {})) remember_line(slot.tail, line);
       enqueue(state, id);
     }
     begun = begun && id != end.begun;
@@ -444,10 +456,7 @@ void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const
     failed.lines.assign(slot.tail.begin(), slot.tail.end());
     return fail_node(state, effects, std::move(failed));
   }
-  fail_waiting(state, effects, slot,
-               fmt::format("the worker process failed to start {} times in a row: {}",
-                           slot.start_failures, how));
-  dispatch(state, effects, now);
+  fail_waiting(state, effects, slot, early_death_detail(slot.start_failures, how));
 }
 
 }  // namespace
@@ -548,7 +557,6 @@ void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId id, Time n
   Slot& slot = state.slots[id.value];
   if (slot.phase != SlotPhase::starting || !slot.killed.empty()) return;
   slot.phase = SlotPhase::ready;
-  slot.start_failures = 0;
   slot.start_deadline = kNever;
   reindex(state, slot);
   start_queued(state, effects, now);
@@ -608,9 +616,15 @@ void on_worker_exit(AgentState& state, AgentEffects& effects, SlotId id, const W
     }
     return;
   }
-  if (was_starting) return on_start_failed(state, effects, slot, end, now);
   release_window(state, effects, slot, end, now);
-  request_start(state, effects, slot, now);
+  // One that was ready for long started well.
+  const bool lasted = !was_starting && now >= slot.started_at + kWorkerStartTimeout;
+  if (end.begun == TaskId{} && !lasted) {
+    on_start_failed(state, effects, slot, end, now);
+  } else {
+    slot.start_failures = 0;
+    request_start(state, effects, slot, now);
+  }
   dispatch(state, effects, now);
 }
 
@@ -666,6 +680,7 @@ void on_timer(AgentState& state, AgentEffects& effects, Time now) {
   std::ranges::sort(due);
   for (const SlotId id : due) {
     Slot& slot = state.slots[id.value];
+    if (now >= slot.start_at) end_pause(state, slot);
     if (now >= slot.start_deadline)
       kill_slot(state, slot, effects,
                 fmt::format("it sent no greeting within {:g} s", seconds(kWorkerStartTimeout)));
@@ -707,6 +722,8 @@ void sanity_check(const AgentState& state) {
   for (const Slot& slot : state.slots) {
     SKYWARD_CHECK(&slot == &state.slots[slot.id.value], "slot {}", slot.id.value);
     SKYWARD_CHECK(slot.window.size() <= kMaxWorkerWindow, "slot {}", slot.id.value);
+    SKYWARD_CHECK(slot.start_at == kNever || slot.phase == SlotPhase::queued, "slot {}",
+                  slot.id.value);
     SKYWARD_CHECK(slot.window.empty() || slot.phase == SlotPhase::ready,
                   "slot {} has tasks but no process", slot.id.value);
     Duration expected{};

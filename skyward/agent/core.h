@@ -74,7 +74,7 @@ struct AgentTask {
 
 enum class SlotPhase : std::uint8_t {
   absent,
-  queued,  // its process starts after others have greeted
+  queued,  // its process starts after others have greeted, or after a pause
   starting,
   ready,
 };
@@ -85,7 +85,9 @@ struct Slot {
   std::uint32_t place = 0;  // within its worker; pinned tasks run at place 0
   SlotPhase phase = SlotPhase::absent;
   bool broken = false;  // could not start; retried when no other slot is available for a task
-  std::uint32_t start_failures = 0;
+  std::uint32_t start_failures = 0;  // processes in a row that ended before they began a task
+  Time start_at = kNever;            // the end of the pause after such a failure
+  Time started_at{};
   Time start_deadline = kNever;
   std::deque<TaskId> window;
   Duration expected{};            // sum over the window

@@ -13,8 +13,8 @@ namespace {
 
 // Of all that the slot itself waits for.
 Time deadline_of(const AgentState& state, const Slot& slot) {
-  return std::min(
-      {slot.start_deadline, slot.kill_at, front_deadline(state, slot), patience_end(state, slot)});
+  return std::min({slot.start_at, slot.start_deadline, slot.kill_at, front_deadline(state, slot),
+                   patience_end(state, slot)});
 }
 
 bool is_idle(const Slot& slot) { return is_usable(slot) && slot.window.empty(); }

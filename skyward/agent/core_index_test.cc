@@ -98,7 +98,7 @@ TEST_F(CoreIndexTest, TheShortestWindowsGetMoreAndSlowOnesNone) {
   EXPECT_EQ(next_deadline(state), kNever);
 }
 
-TEST_F(CoreIndexTest, AProcessThatWaitsToStartAgainHasNoDeadline) {
+TEST_F(CoreIndexTest, AProcessThatWaitsToStartAgainHasNoTimeToGreetYet) {
   state.start_lanes = 1;
   configure(2, 1);
   on_worker_exit(state, effects, SlotId{0}, {.text = "exit code 3", .code = 3}, now);

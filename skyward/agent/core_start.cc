@@ -10,11 +10,9 @@
 namespace skyward::agent {
 namespace {
 
-Time started_at(const Slot& slot) { return slot.start_deadline - kWorkerStartTimeout; }
-
 bool holds_lane(const Slot& slot, Time now) {
   return slot.phase == SlotPhase::starting && slot.killed.empty() &&
-         now < started_at(slot) + kStartLaneTimeout;
+         now < slot.started_at + kStartLaneTimeout;
 }
 
 }  // namespace
@@ -26,9 +24,19 @@ void request_start(AgentState& state, AgentEffects& effects, Slot& slot, Time no
   slot.killed.clear();
   slot.functions.clear();
   slot.tail.clear();
+  if (slot.start_failures > 0) {
+    slot.start_at = now + kWorkerStartPause * (1 << (slot.start_failures - 1));
+  } else {
+    state.start_queue.push_back(slot.id);
+  }
+  reindex(state, slot);
+  start_queued(state, effects, now);
+}
+
+void end_pause(AgentState& state, Slot& slot) {
+  slot.start_at = kNever;
   reindex(state, slot);
   state.start_queue.push_back(slot.id);
-  start_queued(state, effects, now);
 }
 
 void start_queued(AgentState& state, AgentEffects& effects, Time now) {
@@ -38,6 +46,7 @@ void start_queued(AgentState& state, AgentEffects& effects, Time now) {
     state.start_queue.pop_front();
     if (slot.phase != SlotPhase::queued) continue;  // killed meanwhile
     slot.phase = SlotPhase::starting;
+    slot.started_at = now;
     slot.start_deadline = now + kWorkerStartTimeout;
     reindex(state, slot);
     state.lanes.push_back(slot.id);
@@ -51,7 +60,7 @@ Time next_start(const AgentState& state) {
   for (const SlotId id : state.lanes) {
     const Slot& slot = state.slots[id.value];
     if (slot.phase == SlotPhase::starting && slot.killed.empty())
-      next = std::min(next, started_at(slot) + kStartLaneTimeout);
+      next = std::min(next, slot.started_at + kStartLaneTimeout);
   }
   return next;
 }
@@ -59,6 +68,7 @@ Time next_start(const AgentState& state) {
 void kill_slot(AgentState& state, Slot& slot, AgentEffects& effects, std::string reason) {
   if (slot.phase == SlotPhase::queued) {
     slot.phase = SlotPhase::absent;
+    slot.start_at = kNever;
     return reindex(state, slot);
   }
   if (!slot.killed.empty()) return;

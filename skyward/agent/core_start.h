@@ -9,8 +9,11 @@
 namespace skyward::agent {
 
 // Starts the slot's process in its turn: only AgentState::start_lanes start at a time, so that all
-// get enough CPU to greet before their deadlines, and so does the agent itself.
+// get enough CPU to greet before their deadlines, and so does the agent itself. After failures, its
+// turn comes after a pause.
 void request_start(AgentState& state, AgentEffects& effects, Slot& slot, Time now);
+// The slot's pause is over.
+void end_pause(AgentState& state, Slot& slot);
 // Starts queued processes as far as there is room. Call when a process has greeted or ended, and
 // when next_start() has come.
 void start_queued(AgentState& state, AgentEffects& effects, Time now);

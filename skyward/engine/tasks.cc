@@ -36,9 +36,9 @@ wire::Outcome failure_on(const NodeLoad& node, Error error) {
 }
 
 std::string died_text(const Task& task, const NodeLoad& node, const wire::TaskResult& result) {
-  return fmt::format(
-      "{}: the worker process died while it ran this task (node {}, worker {}, {}): {}",
-      task.call.function->name, node.id.value, result.worker, node.instance, result.detail);
+  return fmt::format("{}: the worker process died (node {}, worker {}, {}): {}",
+                     task.call.function->name, node.id.value, result.worker, node.instance,
+                     result.detail);
 }
 
 // Of a task that is not tried again: it was often enough, or its reader has seen a part.
@@ -69,7 +69,7 @@ wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskRes
       break;
     case wire::TaskStatus::worker_died:
       outcome.error = {ErrorKind::task, died_text(task, node, result),
-                       "Skyward replaced the worker; the pool continues"};
+                       "Skyward replaces the worker; the pool continues"};
       break;
     case wire::TaskStatus::cancelled:
       outcome.error = {

@@ -106,8 +106,11 @@ inline constexpr std::uint32_t kMinStartLanes = 8;
 // A process that takes longer than this to start waits for a disk or a network, not for the CPU:
 // the next one may start beside it.
 inline constexpr Duration kStartLaneTimeout = 2s;
-// In a row, before the engine gives up on the node.
+// Worker processes of a slot that end in a row before they have begun a task. Then the node fails,
+// if it is starting, else the tasks that wait for the slot.
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
+// Before the next one starts; twice that before the third. A full disk or memory needs time.
+inline constexpr Duration kWorkerStartPause = 250ms;
 // Per rank.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
 // After a replacement that failed, before the next one; twice that before the third. By then an
