@@ -22,6 +22,7 @@ bool is_large(PyObject* value) {
 
 // Whether one of them is large bytes. `arguments`: (args, kwargs).
 bool has_large(const nb::tuple& arguments) {
+  if (PyTuple_CheckExact(arguments[0].ptr()) == 0) return false;
   for (nb::handle value : nb::borrow<nb::tuple>(arguments[0])) {
     if (is_large(value.ptr())) return true;
   }

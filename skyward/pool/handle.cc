@@ -45,7 +45,7 @@ bool Handle::done() const { return state().done; }
 
 bool Handle::wait(Duration timeout) const {
   TaskState& task = state();
-  if (timeout > Duration{}) task.wait_awake();
+  if (timeout > Duration{}) task.wait_awake(timeout);
   std::unique_lock lock(task.mutex);
   return engine::wait_within(lock, task.changed, timeout, [&] { return task.done.load(); });
 }

@@ -1,5 +1,6 @@
 #include "skyward/pool/task_table.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -36,11 +37,11 @@ void TaskState::add_item(const wire::Payload& item) {
   if (callback) callback(item);
 }
 
-void TaskState::wait_awake() const {
+void TaskState::wait_awake(Duration timeout) const {
   if (done || !pace->should_spin()) return;
-  const Time limit = engine::EngineLoop::now() + kLongestSpin;
+  const Time limit = engine::EngineLoop::now() + std::min(timeout, kLongestSpin);
   while (!done && engine::EngineLoop::now() < limit) relax();
-  pace->spun(done);
+  if (done || timeout >= kLongestSpin) pace->spun(done);
 }
 
 void TaskTable::add(const States& states) {

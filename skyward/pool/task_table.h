@@ -50,8 +50,8 @@ struct TaskState {
   // Wakes whoever waits, and calls on_done.
   void finish(Outcome result);
   void add_item(const wire::Payload& item);
-  // Spins for as long as a quick answer takes; the caller sleeps after that.
-  void wait_awake() const;
+  // Spins for as long as a quick answer may take, if spinning pays; the caller sleeps after that.
+  void wait_awake(Duration timeout) const;
 };
 
 // Any thread.
