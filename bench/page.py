@@ -66,6 +66,10 @@ WHY = {
 }
 """Why a peer may be ahead."""
 MISSED = {
+    "round_trip_p99": "In some pools, the kernel wants to run the worker on the core on which the"
+    " program spins. Dozens of calls take a millisecond or two then, until it moves one of them.",
+    "result_first": "The worker copies the bytes once, with one thread, into memory that the kernel"
+    " must find and clear.",
     "same_object": "A program may write into an array between two calls, so its bytes are copied"
     " each time. What cannot change, an `sky::Array` of C++, is sent once.",
     "ssh_call": "At the end of the bare connection is one process. At the end of the pool's are"
