@@ -74,7 +74,10 @@ def test_several_ranks_on_each_node(pool, kind):
     assert len({pid for *_, pid in results}) == 2 * NODES
 
 
-def test_a_rank_that_does_not_end_holds_nobody_up(pool, kind):
+def test_a_rank_that_hangs_in_the_finalize_of_mpich_holds_nobody_up(pool, kind):
+    if kind != "mpich":
+        pytest.skip("MPICH's has hung, Open MPI's has not")
+
     def work():
         import ctypes
 

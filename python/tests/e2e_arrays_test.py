@@ -127,13 +127,13 @@ def test_large_bytes_are_copied_into_no_pickle(pool):
 
 def test_the_compiled_pickler_leaves_large_bytes_to_the_one_that_copies_none(pool, monkeypatch):
     found = []
-    dumps = serialize.dumps_arguments_by_value
+    dumps = serialize.dumps_arguments
 
     def noted(*call):
         found.append(dumps(*call))
         return found[-1]
 
-    monkeypatch.setattr(serialize, "dumps_arguments_by_value", noted)
+    monkeypatch.setattr(serialize, "dumps_arguments", noted)
     large = bytes(3_000_000)
     assert len(echo(large) >> pool) == len(large)
     assert len(list(sky.gather(echo(large), echo(b"small")) >> pool)) == 2

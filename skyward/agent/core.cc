@@ -446,6 +446,7 @@ void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const
     return request_start(state, effects, slot, now);
   slot.phase = SlotPhase::absent;
   slot.broken = true;
+  slot.retry_at = now + kWorkerStartTimeout;
   reindex(state, slot);
   start_queued(state, effects, now);
   if (state.phase == AgentPhase::starting) {

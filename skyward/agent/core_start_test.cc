@@ -152,6 +152,23 @@ TEST_F(CoreStartTest, OtherSlotsGoOnWhenOneDoesNotStart) {
   EXPECT_THAT(effects.ran, ElementsAre(TaskId{1}, TaskId{2}));
 }
 
+TEST_F(CoreStartTest, ASlotThatDidNotStartIsTriedAgainAfterAMinute) {
+  open(2);
+  submit(1);
+  submit(2);
+  for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+    EXPECT_THAT(std::exchange(effects.started, {}), ElementsAre(SlotId{1}));
+    end(1);
+    if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
+  }
+  now += kWorkerStartTimeout - 1ms;
+  submit(3);
+  EXPECT_THAT(effects.started, IsEmpty()) << "another slot works";
+  now += 1ms;
+  submit(4);
+  EXPECT_THAT(effects.started, ElementsAre(SlotId{1}));
+}
+
 TEST_F(CoreStartTest, APauseBeforeAStartEndsWithThePool) {
   open();
   end(0);

@@ -341,6 +341,16 @@ TEST_F(CoreTaskTest, ACallerThatWaitsStaysOnTheWarmNode) {
   submit_to(2);
 }
 
+TEST_F(CoreTaskTest, ANodeWhoseWorkerDiedGetsTheNextCallLast) {
+  open_to_running({.nodes = 3});
+  const TaskId first = submit_to(0);
+  answer_with(0, first, wire::TaskStatus::worker_died);
+  take_outcome(first);
+  submit_to(1);
+  submit_to(2);
+  submit_to(0);
+}
+
 TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);

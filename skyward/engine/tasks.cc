@@ -412,7 +412,8 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
     finish(effects, result.task, make_outcome(task, node, result));
   }
   give_pinned(effects, now, node);
-  loads_.list(node, /*warm=*/true);
+  // A node whose workers die is the last to get the next call.
+  loads_.list(node, /*warm=*/result.status != wire::TaskStatus::worker_died);
   dispatch(effects, now);
 }
 

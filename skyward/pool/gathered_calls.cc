@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -158,7 +159,8 @@ class Gathering {
   }
 
   void note_unsent(std::size_t begin, std::size_t end) {
-    for (; begin < end; ++begin) ends_[begin].unsent = std::current_exception();
+    const auto closed = std::make_exception_ptr(CancelledError("the pool was closed"));
+    for (; begin < end; ++begin) ends_[begin].unsent = closed;
   }
 
   // ---- answers
@@ -224,7 +226,8 @@ class Gathering {
 
   // Makes the next group as large as this suggests.
   void measure(double run_seconds, std::size_t calls) {
-    const double fitting = kGroupSeconds * static_cast<double>(calls) / std::max(run_seconds, 1e-9);
+    if (run_seconds <= 0) return;  // nothing ran
+    const double fitting = kGroupSeconds * static_cast<double>(calls) / run_seconds;
     const double most = std::min<double>(kMaxGroupCalls, static_cast<double>(kGrowth * size_));
     size_ = static_cast<std::size_t>(std::clamp(fitting, 1.0, most));
     slow_groups_ = fitting < 2 ? slow_groups_ + 1 : 0;

@@ -45,9 +45,9 @@ bool Handle::done() const { return state().done; }
 
 bool Handle::wait(Duration timeout) const {
   TaskState& task = state();
-  if (timeout > Duration{}) task.wait_awake(timeout);
+  const Duration left = timeout > Duration{} ? timeout - task.wait_awake(timeout) : timeout;
   std::unique_lock lock(task.mutex);
-  return engine::wait_within(lock, task.changed, timeout, [&] { return task.done.load(); });
+  return engine::wait_within(lock, task.changed, left, [&] { return task.done.load(); });
 }
 
 Outcome Handle::take() {

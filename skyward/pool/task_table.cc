@@ -37,11 +37,17 @@ void TaskState::add_item(const wire::Payload& item) {
   if (callback) callback(item);
 }
 
-void TaskState::wait_awake(Duration timeout) const {
-  if (done || !pace->should_spin()) return;
-  const Time limit = engine::EngineLoop::now() + std::min(timeout, kLongestSpin);
-  while (!done && engine::EngineLoop::now() < limit) relax();
-  if (done || timeout >= kLongestSpin) pace->spun(done);
+Duration TaskState::wait_awake(Duration timeout) const {
+  if (done || !pace->should_spin()) return Duration{};
+  const Duration most = std::min(timeout, kLongestSpin);
+  const Time begin = engine::EngineLoop::now();
+  Duration spun{};
+  while (!done && spun < most) {
+    relax();
+    spun = engine::EngineLoop::now() - begin;
+  }
+  pace->spun(done);
+  return std::min(spun, most);
 }
 
 void TaskTable::add(const States& states) {

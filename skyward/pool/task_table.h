@@ -51,7 +51,8 @@ struct TaskState {
   void finish(Outcome result);
   void add_item(const wire::Payload& item);
   // Spins for as long as a quick answer may take, if spinning pays; the caller sleeps after that.
-  void wait_awake(Duration timeout) const;
+  // Returns how long it span.
+  Duration wait_awake(Duration timeout) const;
 };
 
 // Any thread.

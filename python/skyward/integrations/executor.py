@@ -289,7 +289,7 @@ class Executor(futures.Executor):
 
     def _drop(self, batch: "list[_Waiting]") -> None:
         for future, _ in batch:
-            self.fail(future, CancelledError("interrupted before it was sent"))
+            self.fail(future, CancelledError("interrupted while it was being sent"))
         with self._lock:
             self._alone = {sent for sent in self._alone if not sent.done()}
 

@@ -140,6 +140,7 @@ class Answers(GroupedCalls):
     ) -> None:
         """Sends those of its calls, or all, as groups of the size that suits the function. `name`:
         of the function; `calls`: what `origin`, which gets the answers, calls those that it has."""
+        self.start()
         groups = draft.send(self._packer_now(), function, max(1, pace.size), places)
         if places is not None:
             calls = [calls[place] for place in places]
@@ -184,13 +185,17 @@ class Answers(GroupedCalls):
     def _add(self, entries: list[_Entry]) -> None:
         handles = [receiver.handle for _, _, receiver, _ in entries]
         with self._lock:
-            if entries:
-                self._start()
             first = self._last + 1
             self._last += len(entries)
             self._watched.update(enumerate(entries, first))
         self._completions.watch_all(handles, first)
         self._hand_over_late()
+
+    def start(self) -> None:
+        """Before anything is sent: without its thread, there would be no answers."""
+        if self._thread is None:
+            with self._lock:
+                self._start()
 
     def _start(self) -> None:
         if self._thread is None:
@@ -276,7 +281,6 @@ class Answers(GroupedCalls):
     def _watch_group(self, group: AnsweredGroup, new: int) -> None:
         """`new`: calls of it that were not sent before."""
         with self._lock:
-            self._start()
             self._last += 1
             group.token = self._last
             self._groups[group.token] = group

@@ -264,6 +264,7 @@ class OpenPool:
         pickled, all are cancelled. `shared`: keeps large arguments that several calls have in
         common."""
         futures: list[TaskFuture] = []
+        self.answers.start()
         try:
             for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared):
                 some = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
@@ -279,6 +280,7 @@ class OpenPool:
     def send_all(self, items: Sequence[PendingCompute[Any]], receivers: Sequence[Receiver]) -> None:
         """Sends the calls. Their answers go to the receivers, each of which gets its handle."""
         calls = self.packing.calls(items)
+        self.answers.start()
         for receiver, handle in zip(receivers, self.core.submit_many(calls), strict=True):
             receiver.handle = handle
         self.answers.watch(items, calls, receivers)

@@ -104,9 +104,7 @@ class Packing:
                 known = known_functions[id(item.fn)] = (self.function(item), window)
             return known
 
-        by_value = serialize.dumps_arguments_by_value
-
-        def pack(item: PendingCompute[Any], position: int, dumps: Any = by_value) -> Any:
+        def pack(item: PendingCompute[Any], position: int, dumps: Any) -> Any:
             function, window = function_of(item)
             args = item.args if shared is None else shared.arguments(item.args)
             try:
@@ -130,7 +128,9 @@ class Packing:
                     pickle.dumps,
                     beside,
                     buffers,
-                    lambda item, position, first=first: pack(item, first + position),
+                    lambda item, position, first=first: pack(
+                        item, first + position, self._dumps_beyond_plain(item)
+                    ),
                     self.timeout,
                 )
                 yield packer.calls(*how) if sent is None else sent.send(packer, *how) or []
@@ -158,9 +158,17 @@ class Packing:
         return self.timeout if item.timeout is None else item.timeout
 
     def call_by_value(self, item: PendingCompute[Any], function: Any) -> Any:
-        """A call of plain_function() with arguments that plain pickle does not take."""
-        packed = serialize.dumps_arguments_by_value(item.fn, item.name, item.args, item.kwargs)
+        """A call of plain_function() with arguments that the core's plain pickle does not take."""
+        dumps = self._dumps_beyond_plain(item)
+        packed = dumps(item.fn, item.name, item.args, item.kwargs)
         return _core.Call(function, self._core.packer().pack(*packed), self.limit_of(item))
+
+    @staticmethod
+    def _dumps_beyond_plain(item: PendingCompute[Any]) -> Any:
+        """What pickles the arguments that the core's plain pickle does not take."""
+        if serialize.has_large_bytes(item.args, item.kwargs):
+            return serialize.dumps_arguments
+        return serialize.dumps_arguments_by_value
 
     def plain_function(self, item: PendingCompute[Any]) -> Any:
         """The core's function of the call; None if plain pickle must not take its arguments, or its

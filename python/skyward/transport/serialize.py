@@ -66,6 +66,11 @@ def _marked(
     )
 
 
+def has_large_bytes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the core's own pickler leaves the arguments to these here for that reason."""
+    return any(map(_is_large, args)) or any(map(_is_large, kwargs.values()))
+
+
 def _is_large(value: Any) -> bool:
     return type(value) is bytes and len(value) >= LARGE_BYTES
 
