@@ -51,7 +51,7 @@ struct TaskState {
   void finish(Outcome result);
   void add_item(const wire::Payload& item);
   // Spins for as long as a quick answer may take, if spinning pays; the caller sleeps after that.
-  // Returns how long it span.
+  // Returns how long it has spun.
   Duration wait_awake(Duration timeout) const;
 };
 
