@@ -110,6 +110,9 @@ void expect_numbers(const std::vector<int>& values) {
 }
 
 TEST(Gather, SendsQuickCallsInGroups) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "no call is quick enough for a group under the thread sanitizer";
+#endif
   ComputePool pool(quiet(2));
   const Time limit = engine::EngineLoop::now() + std::chrono::seconds(60);
   bool in_groups = false;
