@@ -445,7 +445,6 @@ void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const
   if (++slot.start_failures < kMaxWorkerStartFailures)
     return request_start(state, effects, slot, now);
   slot.phase = SlotPhase::absent;
-  slot.broken = true;
   slot.retry_at = now + kWorkerStartTimeout;
   reindex(state, slot);
   start_queued(state, effects, now);

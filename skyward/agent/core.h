@@ -84,8 +84,8 @@ struct Slot {
   std::uint32_t worker = 0;
   std::uint32_t place = 0;  // within its worker; pinned tasks run at place 0
   SlotPhase phase = SlotPhase::absent;
-  bool broken = false;  // could not start; retried when no other slot is available for a task,
-  Time retry_at{};      // or from then on
+  // After it could not start: before that time, only if no other slot is available for a task.
+  Time retry_at{};
   std::uint32_t start_failures = 0;  // processes in a row that ended before they began a task
   Time start_at = kNever;            // the end of the pause after such a failure
   Time started_at{};

@@ -141,7 +141,7 @@ void start_needed(AgentState& state, AgentEffects& effects, Time now) {
     for (std::size_t i = place; i < state.slots.size(); i += state.configure.concurrency) {
       if (coming >= state.queue.size()) return;
       Slot& slot = state.slots[i];
-      if (is_live(slot) || (slot.broken && any_live && now < slot.retry_at)) continue;
+      if (is_live(slot) || (any_live && now < slot.retry_at)) continue;
       slot.start_failures = 0;
       request_start(state, effects, slot, now);
       any_live = true;

@@ -19,7 +19,7 @@ bool holds_lane(const Slot& slot, Time now) {
 
 void request_start(AgentState& state, AgentEffects& effects, Slot& slot, Time now) {
   slot.phase = SlotPhase::queued;
-  slot.broken = false;
+  slot.retry_at = {};
   slot.start_deadline = kNever;  // of a process before it
   slot.killed.clear();
   slot.functions.clear();

@@ -72,6 +72,17 @@ class CoreStartTest : public testing::Test {
     on_timer(state, effects, now);
     sanity_check(state);
   }
+  // Slot 0 runs task 1, and task 2 waits. Slot 1 is not tried any more.
+  void open_with_a_slot_that_does_not_start() {
+    open(2);
+    submit(1);
+    submit(2);
+    for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+      EXPECT_THAT(std::exchange(effects.started, {}), ElementsAre(SlotId{1}));
+      end(1);
+      if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
+    }
+  }
 
   AgentState state;
   StartEffects effects;
@@ -136,14 +147,7 @@ TEST_F(CoreStartTest, AWorkerThatEndsAfterLongIsNoFailedStart) {
 }
 
 TEST_F(CoreStartTest, OtherSlotsGoOnWhenOneDoesNotStart) {
-  open(2);
-  submit(1);
-  submit(2);
-  for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
-    EXPECT_THAT(std::exchange(effects.started, {}), ElementsAre(SlotId{1}));
-    end(1);
-    if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
-  }
+  open_with_a_slot_that_does_not_start();
   EXPECT_THAT(effects.results, IsEmpty());
   wire::WorkerMessage done;
   done.kind = wire::WorkerKind::result;
@@ -153,14 +157,7 @@ TEST_F(CoreStartTest, OtherSlotsGoOnWhenOneDoesNotStart) {
 }
 
 TEST_F(CoreStartTest, ASlotThatDidNotStartIsTriedAgainAfterAMinute) {
-  open(2);
-  submit(1);
-  submit(2);
-  for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
-    EXPECT_THAT(std::exchange(effects.started, {}), ElementsAre(SlotId{1}));
-    end(1);
-    if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
-  }
+  open_with_a_slot_that_does_not_start();
   now += kWorkerStartTimeout - 1ms;
   submit(3);
   EXPECT_THAT(effects.started, IsEmpty()) << "another slot works";

@@ -68,7 +68,7 @@ EngineLoop::~EngineLoop() {
 
 std::string EngineLoop::new_job_id() { return io::random_hex(8); }
 
-int EngineLoop::cpu_count() {
+int EngineLoop::usable_cpus() {
   const int allowed = io::cpu_count();
   return static_cast<int>(std::min<double>(allowed, io::cpu_quota().value_or(allowed)));
 }

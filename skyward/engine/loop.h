@@ -61,7 +61,7 @@ class EngineLoop final : private EngineEffects {
   // 8 hex digits.
   static std::string new_job_id();
   // CPUs that this process may keep busy: those that it may run on, or what a quota leaves of them.
-  static int cpu_count();
+  static int usable_cpus();
 
   // Whether the calling thread is this loop's.
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }

@@ -3,8 +3,8 @@
 // Decides whether a caller spins before it sleeps, and the engine between two calls: sleeping costs
 // two context switches and, on most machines, the wake-up of an idle core (docs/decisions/0006).
 // Spinning pays while functions are quick and few calls are in flight; a batch needs the cores
-// itself. With a single core, nobody spins. And where it is always in vain, as it is for nodes that
-// are far away, hardly anybody does. Any thread.
+// itself. With a single core, nobody spins. Where answers always take longer than a caller spins, as
+// from distant nodes, few callers do. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace skyward {
 
 class Pace {
  public:
-  // `cores`: the number of cores that this process may run on.
+  // `cores`: the number of cores that this process may keep busy.
   explicit Pace(int cores) : callers_awake_(cores / 2) {}
 
   void began(int calls) { under_way_.fetch_add(calls, std::memory_order_relaxed); }
@@ -26,30 +26,26 @@ class Pace {
     const std::int64_t latest = recent_.load(std::memory_order_relaxed);
     recent_.store(latest + (running.count() - latest) / 8, std::memory_order_relaxed);
   }
-  // Whether a caller spins for its answer. If so, it says afterwards whether the answer came.
+  // Whether a caller spins for its answer.
   bool should_spin() {
     if (!is_quick()) return false;
-    const int vain = vain_.load(std::memory_order_relaxed);
-    if (vain < kMostVain) return true;
-    vain_.store(vain < 2 * kMostVain ? vain + 1 : kMostVain, std::memory_order_relaxed);
-    return vain == kMostVain;
+    const std::uint32_t callers = unanswered_.fetch_add(1, std::memory_order_relaxed);
+    return callers < kMostUnanswered || callers % kMostUnanswered == 0;
   }
-  void spun(bool answered) {
-    const int vain = vain_.load(std::memory_order_relaxed);
-    vain_.store(answered ? 0 : vain + 1, std::memory_order_relaxed);
-  }
+  // A caller got its answer while it spun.
+  void answered() { unanswered_.store(0, std::memory_order_relaxed); }
   bool is_quick() const {
     return callers_awake_ > 0 && under_way_.load(std::memory_order_relaxed) <= callers_awake_ &&
            recent_.load(std::memory_order_relaxed) < Duration(kQuick).count();
   }
 
  private:
-  static constexpr int kMostVain = 64;
+  static constexpr std::uint32_t kMostUnanswered = 64;
 
   const int callers_awake_;
   std::atomic<int> under_way_{0};
   std::atomic<std::int64_t> recent_{0};  // an exponential moving average, in nanoseconds
-  std::atomic<int> vain_{0};  // how many callers in a row have spun in vain; then, have slept
+  std::atomic<std::uint32_t> unanswered_{0};  // callers since one got its answer while it spun
 };
 
 }  // namespace skyward

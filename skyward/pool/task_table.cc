@@ -46,7 +46,7 @@ Duration TaskState::wait_awake(Duration timeout) const {
     relax();
     spun = engine::EngineLoop::now() - begin;
   }
-  pace->spun(done);
+  if (done) pace->answered();
   return std::min(spun, most);
 }
 

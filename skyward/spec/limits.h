@@ -73,11 +73,11 @@ inline constexpr Duration kCancelGrace = 2s;
 // The engine gives up waiting for the agent's word.
 inline constexpr Duration kCancelBackstop = 10s;
 
-// Functions that take less time are quick: their callers spin.
+// Callers of functions that take less time than this spin.
 inline constexpr Duration kQuick = 300us;
-// ... for so long, then they sleep. When agent or worker waits for the very core on which a caller
-// spins, the kernel moves one of them after some milliseconds of spinning, and never if the caller
-// sleeps instead.
+// How long a caller spins before it sleeps. If the agent or the worker is waiting for the core that
+// the caller occupies, the kernel moves one of them within a few milliseconds of spinning, but never
+// if the caller sleeps instead.
 inline constexpr Duration kLongestSpin = 2ms;
 // After its last answer the engine spins this long for the next call: longer than a program takes
 // between two calls of a loop.

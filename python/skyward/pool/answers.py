@@ -193,15 +193,11 @@ class Answers(GroupedCalls):
 
     def start(self) -> None:
         """Before anything is sent: without its thread, there would be no answers."""
-        if self._thread is None:
-            with self._lock:
-                self._start()
-
-    def _start(self) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._work, name="skyward-answers", daemon=True)
-            thread.start()
-            self._thread = thread
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name="skyward-answers", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def _work(self) -> None:
         while tokens := self._completions.next():

@@ -129,7 +129,7 @@ class Packing:
                     beside,
                     buffers,
                     lambda item, position, first=first: pack(
-                        item, first + position, self._dumps_beyond_plain(item)
+                        item, first + position, serialize.dumps_beyond_plain
                     ),
                     self.timeout,
                 )
@@ -159,16 +159,8 @@ class Packing:
 
     def call_by_value(self, item: PendingCompute[Any], function: Any) -> Any:
         """A call of plain_function() with arguments that the core's plain pickle does not take."""
-        dumps = self._dumps_beyond_plain(item)
-        packed = dumps(item.fn, item.name, item.args, item.kwargs)
+        packed = serialize.dumps_beyond_plain(item.fn, item.name, item.args, item.kwargs)
         return _core.Call(function, self._core.packer().pack(*packed), self.limit_of(item))
-
-    @staticmethod
-    def _dumps_beyond_plain(item: PendingCompute[Any]) -> Any:
-        """What pickles the arguments that the core's plain pickle does not take."""
-        if serialize.has_large_bytes(item.args, item.kwargs):
-            return serialize.dumps_arguments
-        return serialize.dumps_arguments_by_value
 
     def plain_function(self, item: PendingCompute[Any]) -> Any:
         """The core's function of the call; None if plain pickle must not take its arguments, or its

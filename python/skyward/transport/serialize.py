@@ -53,6 +53,16 @@ def dumps_arguments_by_value(
         raise SerializationError(text) from error.with_traceback(None)
 
 
+def dumps_beyond_plain(
+    fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[bytes, list[memoryview]]:
+    """The same for arguments that the core leaves to Python. It pickles all that plain pickle can,
+    but no large ``bytes``."""
+    has_large = any(map(_is_large, (*args, *kwargs.values())))
+    dumps = dumps_arguments if has_large else dumps_arguments_by_value
+    return dumps(fn, name, args, kwargs)
+
+
 def _marked(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -64,11 +74,6 @@ def _marked(
         tuple(marked.get(id(value), value) for value in args),
         {name: marked.get(id(value), value) for name, value in kwargs.items()},
     )
-
-
-def has_large_bytes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether the core's own pickler leaves the arguments to these here for that reason."""
-    return any(map(_is_large, args)) or any(map(_is_large, kwargs.values()))
 
 
 def _is_large(value: Any) -> bool:
