@@ -3,8 +3,8 @@
 // Decides whether a caller spins before it sleeps, and the engine between two calls: sleeping costs
 // two context switches and, on most machines, the wake-up of an idle core (docs/decisions/0006).
 // Spinning pays while functions are quick and few calls are in flight; a batch needs the cores
-// itself. With a single core, nobody spins. Where answers always take longer than a caller spins, as
-// from distant nodes, few callers do. Any thread.
+// itself. With a single core, nobody spins. Where answers always take longer than a caller spins,
+// as from distant nodes, few callers do. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -44,7 +44,7 @@ class Pace {
 
   const int callers_awake_;
   std::atomic<int> under_way_{0};
-  std::atomic<std::int64_t> recent_{0};  // an exponential moving average, in nanoseconds
+  std::atomic<std::int64_t> recent_{0};       // an exponential moving average, in nanoseconds
   std::atomic<std::uint32_t> unanswered_{0};  // callers since one got its answer while it spun
 };
 

@@ -76,8 +76,8 @@ inline constexpr Duration kCancelBackstop = 10s;
 // Callers of functions that take less time than this spin.
 inline constexpr Duration kQuick = 300us;
 // How long a caller spins before it sleeps. If the agent or the worker is waiting for the core that
-// the caller occupies, the kernel moves one of them within a few milliseconds of spinning, but never
-// if the caller sleeps instead.
+// the caller occupies, the kernel moves one of them within a few milliseconds of spinning, but
+// never if the caller sleeps instead.
 inline constexpr Duration kLongestSpin = 2ms;
 // After its last answer the engine spins this long for the next call: longer than a program takes
 // between two calls of a loop.
