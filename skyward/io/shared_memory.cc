@@ -141,7 +141,7 @@ Status SharedMemory::write(std::size_t offset, ByteView from) {
 
 Status SharedMemory::fill(ByteView from) {
   if (from.size() > size_) return does_not_fit(from.size(), size_);
-  if (std::exchange(untouched_, false)) return write(0, from);
+  if (std::exchange(untouched_, false)) return copy_untouched(*this, from);
   copy_bytes(data_, from);
   return {};
 }

@@ -67,12 +67,16 @@ TEST(SharedMemory, WhatWasReceivedStaysThoughItsSenderCutsItOff) {
 
 TEST(SharedMemory, FillsFreshAndUsedMemoryAlike) {
   const Bytes bytes = pattern(20 * kMiB + 5);
-  const auto memory = SharedMemory::create(bytes.size()).value();
-  for (int round = 0; round < 3; ++round) {
-    ASSERT_TRUE(memory->fill(bytes));
-    ASSERT_EQ(std::memcmp(memory->data(), bytes.data(), bytes.size()), 0) << round;
-    std::memset(memory->data(), 7, memory->size());
+  for (const std::size_t size : {8 * kMiB - 1, 8 * kMiB, bytes.size()}) {
+    const ByteView part = ByteView(bytes).first(size);
+    const auto memory = SharedMemory::create(size + 3).value();
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_TRUE(memory->fill(part));
+      ASSERT_EQ(std::memcmp(memory->data(), bytes.data(), size), 0) << size << " " << round;
+      std::memset(memory->data(), 7, memory->size());
+    }
   }
+  const auto memory = SharedMemory::create(bytes.size()).value();
   const Status too_much = memory->fill(pattern(bytes.size() + 1));
   ASSERT_FALSE(too_much);
   EXPECT_EQ(too_much.error().kind, ErrorKind::invalid);

@@ -173,7 +173,7 @@ static_assert(sizeof(OutcomeHead) == 16);
 wire::Blob make_blob(ByteView bytes) {
   auto memory = io::SharedMemory::create(bytes.size());
   if (!memory) throw_error(memory.error());
-  io::copy_bytes((*memory)->data(), bytes);
+  if (const Status filled = (*memory)->fill(bytes); !filled) throw_error(filled.error());
   const int descriptor = (*memory)->descriptor();
   return {.id = {}, .size = bytes.size(), .descriptor = descriptor, .storage = *std::move(memory)};
 }
