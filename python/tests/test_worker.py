@@ -51,6 +51,8 @@ class Answer(NamedTuple):
     run_ns: int
     buffers: list
     retained: list
+    files: list
+    """Of the large buffers: what tells one from another."""
 
     def value(self):
         return pickle.loads(self.buffers[0], buffers=self.buffers[1:])
@@ -258,6 +260,7 @@ class Agent:
         kept = list(struct.unpack_from(f"<{retained}Q", body, position))
         position += 8 * retained
         descriptors = [self.descriptors.popleft() for _ in range(count)]
+        files = [os.fstat(descriptor).st_ino for descriptor in descriptors]
         found = []
         for size, offset, _, index, _ in entries:
             if index < 0:
@@ -270,7 +273,7 @@ class Agent:
         assert position == len(body)
         for descriptor in descriptors:
             os.close(descriptor)
-        return Answer(kind, status, task, run_ns, found, kept)
+        return Answer(kind, status, task, run_ns, found, kept, files)
 
     def output(self, stream=1):
         try:

@@ -4,9 +4,11 @@ import array
 import collections
 import errno
 import os
+import select
 import socket
 import time
 
+from . import results
 from .protocol import (
     ANCILLARY_BYTES,
     ANSWER_HEAD,
@@ -28,6 +30,7 @@ from .protocol import (
     U64,
     Incoming,
 )
+from .result_memory import IDLE_SECONDS
 
 try:
     from _skyward_worker.quick import Quick  # compiled, in another folder: start.py
@@ -54,6 +57,8 @@ class Connection(Quick):
     def receive(self, flags=0):
         """Takes what has arrived; waits for at least something unless told MSG_DONTWAIT."""
         self.parse()
+        if results.memory.kept and not flags:
+            self.wait_idle()
         try:
             data, ancillary, _, _ = self.sock.recvmsg(
                 RECEIVE_BYTES, ANCILLARY_BYTES, flags | socket.MSG_CMSG_CLOEXEC
@@ -68,6 +73,13 @@ class Connection(Quick):
             self.data, self.at = b"", 0
             return
         self.data, self.at = self.data[self.at :] + data, 0
+
+    def wait_idle(self):
+        """Until something arrives. Memory that is not used meanwhile goes after a while."""
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        if not poll.poll(IDLE_SECONDS * 1000):
+            results.memory.drop()
 
     def take_descriptors(self, ancillary):
         for level, kind, payload in ancillary:

@@ -10,6 +10,7 @@ import socket
 import sys
 import types
 
+from . import results
 from .loop import Worker
 from .output import TEXT, flush_output
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
@@ -64,7 +65,10 @@ def prepare_modules():
 def main():
     check_python(os.environ.pop("SKYWARD_CLIENT_PYTHON", ""))
     prepare_modules()
-    divide_processors(int(os.environ.pop("SKYWARD_SLOTS", "1")))
+    slots = int(os.environ.pop("SKYWARD_SLOTS", "1"))
+    divide_processors(slots)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    results.memory.limit = memory // 8 // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
     import cloudpickle
 

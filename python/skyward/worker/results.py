@@ -1,10 +1,13 @@
 """Pickles results."""
 
-import os
 import pickle
 import types
 
 from .protocol import BLOB_THRESHOLD, ENTRY, SMALL_BUFFER
+from .result_memory import ResultMemory
+
+memory = ResultMemory(limit=0)
+"""Of this process, which sets the limit at its start."""
 
 
 class SerializationError(Exception):
@@ -119,19 +122,13 @@ def parts_of(value):
 
 
 def store(pieces, positions):
-    """Copies the pieces into one new memfd, at multiples of 64: it, and offsets by position."""
-    # The receiver seals it, so that no child of this process can truncate it.
-    descriptor = os.memfd_create("skyward-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    offsets, offset = {}, 0
+    """Copies the pieces into one memfd, at multiples of 64: it, and offsets by position."""
+    offsets, end = {}, 0
     for position in positions:
-        view = memoryview(pieces[position]).cast("B")
-        offsets[position] = offset
-        written = 0
-        while written < len(view):
-            # Linux writes at most 2 GiB a call.
-            written += os.pwrite(descriptor, view[written : written + (1 << 30)], offset + written)
-        offset = (offset + len(view) + 63) & ~63
-    return descriptor, offsets
+        offsets[position] = end
+        end = (end + size_of(pieces[position]) + 63) & ~63
+    views = [(offset, memoryview(pieces[at]).cast("B")) for at, offset in offsets.items()]
+    return memory.store(end, views), offsets
 
 
 def size_of(buffer):

@@ -1,0 +1,135 @@
+"""Memory of large results. What nobody else has any more is written again: pages that are new to a
+process cost several times what copying into them costs."""
+
+import fcntl
+import mmap
+import os
+
+RECYCLED_BYTES = 8 << 20
+"""Smaller results get new memory each time."""
+IDLE_SECONDS = 10
+"""How long a worker that waits for calls keeps memory."""
+STEP_BYTES = 16 << 20
+"""What is copied at a time: other threads of the user's wait so long."""
+
+
+class ResultMemory:
+    def __init__(self, limit):
+        self.limit = limit
+        """Of what is kept, in bytes."""
+        self.kept = []  # what was given last comes last
+
+    def store(self, size, pieces):
+        """The descriptor of a memfd of `size` bytes, for the receiver to have. `pieces`: views by
+        offset."""
+        kept = self.find(size)
+        if kept is not None:
+            kept.write(pieces)
+            return kept.open_again()
+        descriptor = new_file()
+        write(descriptor, pieces)
+        if RECYCLED_BYTES <= size <= self.limit:
+            descriptor = self.keep(descriptor, size)
+        return descriptor
+
+    def find(self, size):
+        for kept in self.kept:
+            if kept.size == size and kept.is_free():
+                self.kept.remove(kept)
+                self.kept.append(kept)
+                return kept
+        return None
+
+    def keep(self, descriptor, size):
+        """Keeps the file; returns a descriptor of it that may be given away."""
+        try:
+            kept = Kept(descriptor, size)
+            given = kept.open_again()
+        except OSError:  # no /proc, or no more descriptors
+            return descriptor
+        os.close(descriptor)
+        self.kept.append(kept)
+        while sum(kept.size for kept in self.kept) > self.limit:
+            self.kept.pop(0).close()
+        return given
+
+    def drop(self):
+        """Whoever has some of it keeps it."""
+        while self.kept:
+            self.kept.pop().close()
+
+
+class Kept:
+    """A file, opened once more for each receiver. Those are all who may see what it holds: they do
+    not open it themselves."""
+
+    def __init__(self, descriptor, size):
+        os.truncate(descriptor, size)
+        self.size = size
+        self.descriptor = open_again(descriptor)
+        self.identity = identity_of(descriptor)
+        self.map = None  # when it is used again
+
+    def is_open(self):
+        """Not if the user has closed it. Its number may be that of another file now."""
+        try:
+            return identity_of(self.descriptor) == self.identity
+        except OSError:
+            return False
+
+    def is_free(self):
+        """Whether nobody else has it open or mapped, children of receivers included: the kernel
+        grants a lease for writing only then."""
+        if not self.is_open():
+            return False
+        try:
+            fcntl.fcntl(self.descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.fcntl(self.descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError:
+            return False
+        return True
+
+    def write(self, pieces):
+        if self.map is None:
+            try:
+                self.map = mmap.mmap(self.descriptor, self.size)
+            except OSError:  # no more address space
+                return write(self.descriptor, pieces)
+        for offset, view in pieces:
+            for begin in range(0, len(view), STEP_BYTES):
+                some = view[begin : begin + STEP_BYTES]
+                self.map[offset + begin : offset + begin + len(some)] = some
+
+    def open_again(self):
+        return open_again(self.descriptor)
+
+    def close(self):
+        if self.map is not None:
+            self.map.close()
+        if self.is_open():
+            os.close(self.descriptor)
+
+
+def new_file():
+    # The receiver seals it, so that no child of this process can truncate it.
+    return os.memfd_create("skyward-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+
+
+def write(descriptor, pieces):
+    """Through the kernel, which neither clears nor maps the pages that it fills."""
+    for offset, view in pieces:
+        written = 0
+        while written < len(view):
+            # Linux writes at most 2 GiB a call.
+            some = view[written : written + (1 << 30)]
+            written += os.pwrite(descriptor, some, offset + written)
+
+
+def open_again(descriptor):
+    """A description of its own: the kernel counts descriptions, not descriptors."""
+    return os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
+
+
+def identity_of(descriptor):
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino

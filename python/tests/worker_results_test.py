@@ -1,0 +1,139 @@
+"""Large results of the Python worker, and the memory in which they leave it."""
+
+import builtins
+import contextlib
+import mmap
+import os
+import resource
+import sys
+import tempfile
+import time
+
+import cloudpickle
+import pytest
+from test_worker import agent, call
+
+__all__ = ["agent"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value():
+    """A worker cannot import this file."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+LARGE = 8 << 20
+
+
+def repeat(value, size):
+    return value * size
+
+
+def test_the_memory_of_a_large_result_is_used_again_when_its_receiver_has_released_it(agent):
+    first = call(agent, repeat, b"1", LARGE)
+    second = call(agent, repeat, b"2", LARGE)
+    assert first.files != second.files  # the first one is still mapped
+    assert first.value() == b"1" * LARGE
+    used = first.files
+    release(first)
+    third = call(agent, repeat, b"3", LARGE)
+    assert third.files == used
+    assert (second.value(), third.value()) == (b"2" * LARGE, b"3" * LARGE)
+    release(third)
+    assert call(agent, repeat, b"4", LARGE + 64).files != used
+
+
+def test_memory_that_a_child_of_the_receiver_has_mapped_is_not_used_again(agent):
+    first = call(agent, repeat, b"1", LARGE)
+    with forked():
+        release(first)
+        second = call(agent, repeat, b"2", LARGE)
+        assert first.files != second.files
+    assert call(agent, repeat, b"3", LARGE).files == first.files
+
+
+def test_what_has_the_number_of_a_file_that_the_user_has_closed_stays_as_it_is(agent):
+    def begin():
+        builtins.victim = tempfile.TemporaryFile()
+
+    def replace_all():
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                if "skyward-result" in os.readlink(f"/proc/self/fd/{name}"):
+                    os.dup2(builtins.victim.fileno(), int(name))
+                    builtins.replaced = True
+
+    def look():
+        return builtins.replaced, os.fstat(builtins.victim.fileno()).st_size
+
+    call(agent, begin)
+    first = call(agent, repeat, b"1", LARGE)
+    call(agent, replace_all)
+    release(first)
+    assert call(agent, repeat, b"2", LARGE).value() == b"2" * LARGE
+    assert call(agent, look).value() == (True, 0)
+
+
+def test_memory_is_used_again_without_room_to_map_it(agent):
+    def leave_little():
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * mmap.PAGESIZE
+        resource.setrlimit(resource.RLIMIT_AS, (used + LARGE * 3 // 2, -1))
+
+    def is_mapped():
+        (kept,) = sys.modules["_skyward_worker"].results.memory.kept
+        return kept.map is not None
+
+    first = call(agent, repeat, b"1", LARGE)
+    release(first)
+    call(agent, leave_little)
+    second = call(agent, repeat, b"2", LARGE)
+    assert second.files == first.files and second.value() == b"2" * LARGE
+    assert not call(agent, is_mapped).value()
+
+
+def test_memory_goes_when_no_call_comes(agent):
+    def hurry():
+        sys.modules["_skyward_worker"].connection.IDLE_SECONDS = 0.01
+
+    call(agent, hurry)
+    assert call(agent, repeat, b"1", LARGE).value() == b"1" * LARGE
+    files = f"/proc/{agent.process.pid}/fd"
+
+    def kept():
+        for name in os.listdir(files):
+            with contextlib.suppress(FileNotFoundError):
+                if "skyward-result" in os.readlink(f"{files}/{name}"):
+                    return True
+        return False
+
+    deadline = time.monotonic() + 20
+    while kept():
+        assert time.monotonic() < deadline
+    assert call(agent, repeat, b"2", LARGE).value() == b"2" * LARGE
+
+
+def release(answer):
+    for view in answer.buffers[1:]:
+        mapped = view.obj
+        view.release()
+        mapped.close()
+
+
+@contextlib.contextmanager
+def forked():
+    """While there is a child of this process, which has all that it has mapped now."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+    try:
+        yield
+    finally:
+        os.close(write)
+        os.waitpid(child, 0)
