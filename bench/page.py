@@ -26,6 +26,7 @@ NAMES = {
     "broadcast_again": "the next ones",
     "same_object": "call with a large argument that was there before, the same object",
     "equal_object": "the same with an equal object",
+    "read_only_object": "the same with a read-only array",
     "ssh_raw_round_trip": "round trip of a bare ssh connection on loopback",
     "ssh_call": "warm call over ssh on loopback, median",
     "ssh_raw_bulk": "bytes through a bare ssh connection",
@@ -71,7 +72,7 @@ MISSED = {
     "result_first": "The worker copies the bytes once, with one thread, into memory that the kernel"
     " must find and clear.",
     "same_object": "A program may write into an array between two calls, so its bytes are copied"
-    " each time. What cannot change, an `sky::Array` of C++, is sent once.",
+    " each time. A read-only array is sent once, and so is an `sky::Array` of C++.",
     "ssh_call": "At the end of the bare connection is one process. At the end of the pool's are"
     " three, one after the other: one that relays, the agent and the worker.",
     "ssh_bulk": "All bytes are copied and hashed before the first is sent, and what relays and"

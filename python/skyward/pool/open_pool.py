@@ -92,6 +92,7 @@ class OpenPool:
             self.core.close()
         finally:
             self.answers.close()
+            self.packing.read_only.close()
             self._closed.set()
             if self._events.is_alive() and self._events is not threading.current_thread():
                 self._events.join(HANDLER_GRACE_SECONDS)
@@ -111,7 +112,7 @@ class OpenPool:
         packing = self.packing
         if pending.retries or (function := packing.plain_function(pending)) is None:
             return self.run_all([pending])[0]
-        beside, buffers = serialize.collector()
+        beside, buffers = serialize.collector(packing.read_only.reference)
         taken = self.core.run(
             function,
             (pending.args, pending.kwargs),

@@ -16,6 +16,7 @@ from skyward.events import Error
 from skyward.exceptions import ConfigurationError, SerializationError
 from skyward.transport import functions, serialize
 from skyward.transport.module_watch import ModuleWatch
+from skyward.transport.read_only_arrays import ReadOnlyArrays
 from skyward.transport.references import heaviest
 from skyward.transport.shared_arguments import SharedArguments
 
@@ -53,6 +54,7 @@ class Packing:
         self._functions: dict[bytes, Any] = {}  # the core's function of each body
         self._functions_lock = threading.Lock()
         self._modules = ModuleWatch()
+        self.read_only = ReadOnlyArrays(core)
         self._heavy: set[str] = set()  # names of functions
         self._next_check = 0.0
 
@@ -114,10 +116,12 @@ class Packing:
                 raise
             if shared is not None:
                 buffers = shared.buffers(self._core, buffers)
+            else:
+                buffers = list(map(self.read_only.reference, buffers))
             return _core.Call(function, packer.pack(stream, buffers), self.limit_of(item), window)
 
         plain = shared is None and not registered_by_value()
-        beside, buffers = serialize.collector()
+        beside, buffers = serialize.collector(self.read_only.reference)
         end = len(items) if end is None else end
         for first in range(begin, end, max(1, size)):
             some = items[first : min(first + size, end)]
@@ -159,8 +163,10 @@ class Packing:
 
     def call_by_value(self, item: PendingCompute[Any], function: Any) -> Any:
         """A call of plain_function() with arguments that the core's plain pickle does not take."""
-        packed = serialize.dumps_beyond_plain(item.fn, item.name, item.args, item.kwargs)
-        return _core.Call(function, self._core.packer().pack(*packed), self.limit_of(item))
+        stream, buffers = serialize.dumps_beyond_plain(item.fn, item.name, item.args, item.kwargs)
+        buffers = list(map(self.read_only.reference, buffers))
+        payload = self._core.packer().pack(stream, buffers)
+        return _core.Call(function, payload, self.limit_of(item))
 
     def plain_function(self, item: PendingCompute[Any]) -> Any:
         """The core's function of the call; None if plain pickle must not take its arguments, or its

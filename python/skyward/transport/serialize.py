@@ -80,9 +80,12 @@ def _is_large(value: Any) -> bool:
     return type(value) is bytes and len(value) >= LARGE_BYTES
 
 
-def collector() -> tuple[Callable[[pickle.PickleBuffer], bool], list[memoryview]]:
-    """A ``buffer_callback``, and the list into which it puts the large buffers."""
-    buffers: list[memoryview] = []
+def collector(
+    reference: Callable[[memoryview], Any] | None = None,
+) -> tuple[Callable[[pickle.PickleBuffer], bool], list[Any]]:
+    """A ``buffer_callback``, and the list into which it puts the large buffers, or what
+    `reference` makes of them."""
+    buffers: list[Any] = []
 
     def beside(buffer: pickle.PickleBuffer) -> bool:
         try:
@@ -91,7 +94,7 @@ def collector() -> tuple[Callable[[pickle.PickleBuffer], bool], list[memoryview]
             return True
         if view.nbytes < IN_BAND_BYTES:
             return True
-        buffers.append(view)
+        buffers.append(view if reference is None else reference(view))
         return False
 
     return beside, buffers

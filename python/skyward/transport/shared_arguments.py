@@ -23,7 +23,7 @@ class SharedArguments:
 
     def __init__(self, pool: Any, limit: int | None = None) -> None:
         self._pool = pool
-        self._limit = limit if limit is not None else _default_limit()
+        self._limit = limit if limit is not None else default_limit()
         self._lock = threading.Lock()
         self._kept: dict[tuple[int, int], list[_Kept]] = {}
         self._core: Any = None
@@ -64,7 +64,7 @@ class SharedArguments:
             self._core, self.kept_bytes = None, 0
 
     def _find(self, view: memoryview) -> Any:
-        key = _fingerprint(view)
+        key = fingerprint(view)
         for kept in self._kept.get(key, ()):
             if kept.stored.holds(view):
                 kept.uses += 1
@@ -153,7 +153,7 @@ def _is_candidate(value: Any) -> bool:
     return hasattr(value, "iloc") and len(value) >= MANY_ITEMS
 
 
-def _fingerprint(view: memoryview) -> tuple[int, int]:
+def fingerprint(view: memoryview) -> tuple[int, int]:
     """(size, checksum of some places): equal for equal bytes, rarely for others."""
     size, step = view.nbytes, max(1, view.nbytes // _SAMPLES)
     checksum = zlib.crc32(view[-_SAMPLE_BYTES:])
@@ -162,6 +162,6 @@ def _fingerprint(view: memoryview) -> tuple[int, int]:
     return size, checksum
 
 
-def _default_limit() -> int:
+def default_limit() -> int:
     """An eighth of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
