@@ -154,6 +154,7 @@ void EngineLoop::turn(Step step) {
   turn_.take([&] { step(look_at_clocks()); });
   emit_lines();
   return_memory_later();
+  drop_unused_memory_later();
   timer_.arm();
   stay_awake();
 }
@@ -170,6 +171,18 @@ void EngineLoop::return_memory_later() {
   if (tasks > 0 || !std::exchange(had_many_tasks_, false)) return;
   loop_.start_timer(deadline_in(kReadingTime),
                     [this] { loop_.run_blocking([] { io::return_free_memory(); }, [] {}); });
+}
+
+void EngineLoop::drop_unused_memory_later() {
+  if (drops_memory_ || !caller_.keeps_memory()) return;
+  drops_memory_ = true;
+  loop_.start_timer(deadline_in(state_.options.idle_memory), [this] {
+    loop_.run_blocking([this] { caller_.drop_unused_memory(); },
+                       [this] {
+                         drops_memory_ = false;
+                         drop_unused_memory_later();
+                       });
+  });
 }
 
 template <typename Verb, typename Answer>

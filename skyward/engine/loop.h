@@ -36,6 +36,10 @@ class Caller {
   virtual bool is_quick() const { return false; }
   virtual void deliver_item(TaskId task, wire::Payload item) = 0;
   virtual void retain_blob(const wire::Blob& blob) = 0;
+  // Whether there is memory that is kept for the next large call.
+  virtual bool keeps_memory() const { return false; }
+  // Drops what no call has used since the last time. On another thread; may take a while.
+  virtual void drop_unused_memory() {}
   virtual void emit(Event event) = 0;
   // The lines of one message of an agent. There may be millions of them, and thousands at once.
   virtual void emit_lines(std::vector<Event> lines) {
@@ -111,6 +115,7 @@ class EngineLoop final : private EngineEffects {
   void emit_lines();
   // Of many tasks, when the last one is done.
   void return_memory_later();
+  void drop_unused_memory_later();
   // For the next task, if that comes at once.
   void stay_awake();
   void tell_closed_when_quiet();
@@ -130,6 +135,7 @@ class EngineLoop final : private EngineEffects {
   Turns turn_;                // of state_
   std::vector<Event> lines_;  // of the turn
   bool had_many_tasks_ = false;
+  bool drops_memory_ = false;               // before long
   bool completed_ = false;                  // some task of the turn
   std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
   const std::string token_;                 // proves to the agents that this engine is theirs

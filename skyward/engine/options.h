@@ -26,6 +26,8 @@ struct Options {
   std::uint32_t max_tasks_given = kMaxTasksGiven;                 // to one node at a time
   std::uint64_t max_kept_function_bytes = kMaxKeptFunctionBytes;  // on one node
 
+  Duration idle_memory = kIdleMemory;  // see Caller::drop_unused_memory()
+
   // The cloud's bills.
   BillingRules billing{};
   Duration charges_interval{};  // how often the cloud is asked; zero: never

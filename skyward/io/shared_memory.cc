@@ -10,6 +10,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace skyward::io {
@@ -175,6 +176,7 @@ std::shared_ptr<SharedMemory> Arena::take_idle(std::size_t size) {
   }
   if (best == idle_.end()) return nullptr;
   std::shared_ptr<SharedMemory> memory = std::move(*best);
+  if (static_cast<std::size_t>(best - idle_.begin()) < unused_) --unused_;
   idle_.erase(best);
   idle_bytes_ -= memory->size();
   return memory;
@@ -192,12 +194,18 @@ void Arena::release(std::unique_ptr<Segment> segment) {
     idle_bytes_ -= idle_.front()->size();
     dropped.push_back(std::move(idle_.front()));
     idle_.erase(idle_.begin());
+    if (unused_ > 0) --unused_;
   }
 }
 
-std::size_t Arena::idle_bytes() const {
+void Arena::drop_unused() {
+  std::vector<std::shared_ptr<SharedMemory>> dropped;  // unmapped after the lock
   const std::lock_guard lock(mutex_);
-  return idle_bytes_;
+  const auto end = idle_.begin() + static_cast<std::ptrdiff_t>(unused_);
+  dropped.assign(std::make_move_iterator(idle_.begin()), std::make_move_iterator(end));
+  idle_.erase(idle_.begin(), end);
+  for (const auto& memory : dropped) idle_bytes_ -= memory->size();
+  unused_ = idle_.size();
 }
 
 }  // namespace skyward::io

@@ -4,6 +4,7 @@
 // more than copying, so the sender's segments are kept and reused (Arena). Receivers map privately:
 // nobody else sees what they write.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -71,7 +72,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
   // is not wastefully large, or a new one. Fails with `exhausted`.
   Result<std::shared_ptr<Segment>> acquire(std::size_t size);
 
-  std::size_t idle_bytes() const;
+  std::size_t idle_bytes() const { return idle_bytes_; }
+  // Drops the segments that have been idle since the last call of this function.
+  void drop_unused();
 
  private:
   explicit Arena(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
@@ -79,9 +82,10 @@ class Arena : public std::enable_shared_from_this<Arena> {
   void release(std::unique_ptr<Segment> segment);
 
   const std::size_t keep_bytes_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<std::shared_ptr<SharedMemory>> idle_;  // the longest idle first
-  std::size_t idle_bytes_ = 0;
+  std::size_t unused_ = 0;  // of these, how many were there when drop_unused() was called last
+  std::atomic<std::size_t> idle_bytes_ = 0;
 };
 
 // Copies; with several threads if there is much to copy and there are many cores, since one core

@@ -183,6 +183,24 @@ TEST(Arena, KeepsNoMoreThanItMayAndDropsTheLongestIdle) {
   EXPECT_TRUE(first_again->memory->data() == last || second_again->memory->data() == last);
 }
 
+TEST(Arena, DropsWhatWasNotUsedFromOneCallToTheNext) {
+  const auto arena = Arena::create(100 * kMiB);
+  auto one = arena->acquire(kMiB).value();
+  auto two = arena->acquire(2 * kMiB).value();
+  one.reset();
+  arena->drop_unused();
+  two.reset();
+  EXPECT_EQ(arena->idle_bytes(), 3 * kMiB);
+  arena->drop_unused();
+  EXPECT_EQ(arena->idle_bytes(), 2 * kMiB);
+  arena->acquire(2 * kMiB).value().reset();
+  arena->drop_unused();
+  EXPECT_EQ(arena->idle_bytes(), 2 * kMiB) << "it was used";
+  arena->drop_unused();
+  EXPECT_EQ(arena->idle_bytes(), 0U);
+  arena->drop_unused();
+}
+
 TEST(Arena, SegmentsMayOutliveTheArena) {
   auto arena = Arena::create(100 * kMiB);
   const auto segment = arena->acquire(kMiB).value();

@@ -56,6 +56,8 @@ struct PoolState final : engine::Caller {
   bool is_quick() const override { return pace->is_quick(); }
   void deliver_item(TaskId task, wire::Payload item) override;
   void retain_blob(const wire::Blob& blob) override { StoredBlobs::retain(blob); }
+  bool keeps_memory() const override { return blobs.keeps_memory(); }
+  void drop_unused_memory() override { blobs.drop_unused_memory(); }
   void emit(Event event) override;
   void emit_lines(std::vector<Event> lines) override { events.put(std::move(lines)); }
   void opened(Status status) override;

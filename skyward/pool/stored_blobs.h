@@ -34,6 +34,11 @@ class StoredBlobs {
   static void retain(const wire::Blob& blob);
   static ByteView bytes(const wire::Blob& blob);
 
+  // Of what was sent, for the next large call.
+  bool keeps_memory() const { return arena_->idle_bytes() > 0; }
+  // What no call has used since the last time.
+  void drop_unused_memory() { arena_->drop_unused(); }
+
  private:
   wire::Blob make_blob(std::shared_ptr<io::Arena::Segment> segment, std::size_t size);
 

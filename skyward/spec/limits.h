@@ -164,6 +164,8 @@ inline constexpr Duration kCostUpdateInterval = 1s;
 
 // Idle segments kept for the next big argument.
 inline constexpr std::size_t kArenaKeepBytes = std::size_t{4} << 30;
+// How often those go that no argument has used since.
+inline constexpr Duration kIdleMemory = 10s;
 // Unread events before output lines, metrics and events of tasks are dropped.
 inline constexpr std::size_t kMaxPendingEventBytes = std::size_t{64} << 20;
 
