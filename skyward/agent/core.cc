@@ -448,15 +448,18 @@ void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const
   slot.retry_at = now + kWorkerStartTimeout;
   reindex(state, slot);
   start_queued(state, effects, now);
-  if (state.phase == AgentPhase::starting) {
-    wire::Failed failed;
-    failed.step = "server";
-    failed.command = fmt::format("{}", fmt::join(state.configure.worker_command, " "));
-    failed.reason = how;
-    failed.lines.assign(slot.tail.begin(), slot.tail.end());
-    return fail_node(state, effects, std::move(failed));
-  }
-  fail_waiting(state, effects, slot, early_death_detail(slot.start_failures, how));
+  const bool is_barren =
+      !state.has_begun && all_ended(state) && ++state.barren_rounds >= kMaxBarrenRounds;
+  if (state.phase != AgentPhase::starting && !is_barren)
+    return fail_waiting(state, effects, slot, early_death_detail(slot.start_failures, how));
+  wire::Failed failed;
+  failed.step = "server";
+  failed.command = fmt::format("{}", fmt::join(state.configure.worker_command, " "));
+  failed.reason = how;
+  if (is_barren)
+    failed.reason = fmt::format("no worker process has begun a task; the last one: {}", how);
+  failed.lines.assign(slot.tail.begin(), slot.tail.end());
+  fail_node(state, effects, std::move(failed));
 }
 
 }  // namespace
@@ -575,6 +578,7 @@ void on_worker_message(AgentState& state, AgentEffects& effects, SlotId id,
     return on_worker_broken(
         state, effects, id,
         fmt::format("it mentioned task {}, which it did not receive", message.task.value));
+  state.has_begun |= message.status != wire::WorkerStatus::cancelled;
   if (message.kind == wire::WorkerKind::result)
     return on_worker_result(state, effects, slot, std::move(message), now);
   if (message.kind != wire::WorkerKind::item)
@@ -616,6 +620,7 @@ void on_worker_exit(AgentState& state, AgentEffects& effects, SlotId id, const W
     }
     return;
   }
+  state.has_begun |= end.begun != TaskId{};
   release_window(state, effects, slot, end, now);
   // One that was ready for long started well.
   const bool lasted = !was_starting && now >= slot.started_at + kWorkerStartTimeout;

@@ -127,6 +127,8 @@ struct AgentState {
   std::vector<SlotId> lanes;       // starting slots that others wait for
   // Processes that may start at the same time; set by the loop.
   std::uint32_t start_lanes = kMinStartLanes;
+  bool has_begun = false;           // a process has begun a task
+  std::uint32_t barren_rounds = 0;  // no slot could start a process that began one
   std::unordered_map<TaskId, AgentTask> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker
