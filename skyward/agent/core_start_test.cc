@@ -57,10 +57,11 @@ class CoreStartTest : public testing::Test {
     on_worker_hello(state, effects, SlotId{slot}, now);
     sanity_check(state);
   }
-  void submit(std::uint64_t task) {
+  void submit(std::uint64_t task, std::uint8_t function = 0, std::size_t body_bytes = 4) {
     wire::RunTask run;
     run.task = TaskId{task};
-    run.body = wire::small_buffer(SharedBytes(std::string("body")));
+    run.function = FunctionId{{function}};
+    run.body = wire::small_buffer(SharedBytes(std::string(body_bytes, 'b')));
     on_message(state, effects, run, now);
     sanity_check(state);
   }
@@ -197,6 +198,43 @@ TEST_F(CoreStartTest, ANodeWhereNoWorkerEverBeginsATaskFails) {
             "no worker process has begun a task; the last one: exit code 3");
   EXPECT_THAT(effects.failed->lines, ElementsAre("no module"));
   EXPECT_EQ(next_deadline(state), kNever);
+}
+
+// Its body does not fit into the memory, for example.
+TEST_F(CoreStartTest, AFunctionThatNoProcessLivesToBeginFailsAlone) {
+  open();
+  submit(1, 1);
+  submit(2, 2);
+  submit(3, 1);
+  for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+    EXPECT_EQ(effects.ran.back(), TaskId{1});
+    end(0);
+    if (i == kMaxWorkerStartFailures) break;
+    wait(kWorkerStartPause * i);
+    greet(0);
+  }
+  ASSERT_THAT(effects.results, testing::SizeIs(2));
+  EXPECT_EQ(effects.results[0].task, TaskId{1});
+  EXPECT_EQ(effects.results[1].task, TaskId{3});
+  greet(0);
+  EXPECT_EQ(effects.ran.back(), TaskId{2});
+}
+
+TEST_F(CoreStartTest, ALargeFunctionIsNoReasonToReplaceTheNode) {
+  open();
+  for (std::uint64_t task = 1; task <= std::uint64_t{2} * kMaxBarrenRounds; ++task) {
+    submit(task, 1, kHeavyFunctionBytes);
+    for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+      if (state.slots[0].phase != SlotPhase::ready) greet(0);
+      end(0);
+      if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
+    }
+    ASSERT_THAT(effects.results, testing::SizeIs(task));
+    EXPECT_EQ(effects.results.back().detail,
+              "the worker process ended 3 times in a row before it began a task: exit code 3; the "
+              "function, with what it refers to, takes 16 MiB");
+  }
+  EXPECT_FALSE(effects.failed);
 }
 
 TEST_F(CoreStartTest, ANodeWhereOneTaskHasBegunStays) {
