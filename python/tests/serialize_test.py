@@ -118,7 +118,7 @@ def test_arguments_go_beside_the_stream():
 
 @pytest.mark.parametrize("dumps", [serialize.dumps_arguments, serialize.dumps_arguments_by_value])
 def test_large_bytes_go_beside_the_stream(dumps):
-    large, small = bytes(serialize.LARGE_BYTES), b"small"
+    large, small = bytes(serialize.BESIDE_BYTES), b"small"
     stream, buffers = dumps(double, "double", (large, small, large), {"text": large})
     assert len(stream) < 1000
     assert [view.obj for view in buffers] == [large]
@@ -129,7 +129,7 @@ def test_large_bytes_go_beside_the_stream(dumps):
 
 @pytest.mark.parametrize("dumps", [serialize.dumps_arguments, serialize.dumps_arguments_by_value])
 def test_large_bytes_that_are_inside_another_argument_too_are_sent_once(dumps):
-    large, other = random.randbytes(serialize.LARGE_BYTES), bytes(serialize.LARGE_BYTES)
+    large, other = random.randbytes(serialize.BESIDE_BYTES), bytes(serialize.BESIDE_BYTES)
     stream, buffers = dumps(double, "double", (large, [large], other), {"table": {"key": large}})
     sent = len(stream) + sum(view.nbytes for view in buffers)
     assert sent < len(large) + len(other) + 1000

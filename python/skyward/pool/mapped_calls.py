@@ -19,7 +19,7 @@ from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.grouped_calls import (
     FIRST_SECONDS,
     GROUP_SECONDS,
-    LARGE_BYTES,
+    GROUPED_BYTES,
     Ended,
     Group,
     GroupedCalls,
@@ -470,6 +470,6 @@ def maker_of(
         size = len(pickle.dumps(items[0].args, pickle.HIGHEST_PROTOCOL, buffer_callback=beside))
     except Exception:  # it needs more than plain pickle
         return None
-    if size > LARGE_BYTES or buffers:
+    if size > GROUPED_BYTES or buffers:
         return None
     return lambda *args: recorded(fn, args, {}, name, None, 0)

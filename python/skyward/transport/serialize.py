@@ -11,8 +11,9 @@ from skyward.transport.unpicklable import explain_arguments
 
 IN_BAND_BYTES = 16 << 10
 """Smaller buffers are copied into the stream: a buffer of its own costs more than that copy."""
-LARGE_BYTES = 1 << 20
-"""``bytes`` of this size are a buffer of their own, too; the same number as in pickling.cc."""
+BESIDE_BYTES = 1 << 20
+"""``bytes`` of this size are a buffer of their own, too. A worker's results.py and pickling.cc have
+the same number."""
 
 
 class _Beside:
@@ -90,7 +91,7 @@ def _plain_dumps(value: Any, beside: Any) -> bytes:
 
 
 def _is_large(value: Any) -> bool:
-    return type(value) is bytes and len(value) >= LARGE_BYTES
+    return type(value) is bytes and len(value) >= BESIDE_BYTES
 
 
 def collector(
