@@ -23,6 +23,7 @@ AgentProcess::AgentProcess(Simulator& simulator, Journal& journal, const NodePar
       parameters_(parameters),
       name_(std::move(name)),
       events_(std::move(events)) {
+  parameters_.is_defective = simulator_.defects.chance(parameters_.defective);
   // Whoever started it has something to say to it.
   simulator_.after(kGreetTimeout, [this] {
     if (state_.phase == agent::AgentPhase::greeting) come([this] { cut_off(); });

@@ -174,6 +174,11 @@ void draw_groups(Random& groups, StormParameters& parameters) {
   parameters.user.groups = rarely(groups, 0.4, 0.8);
 }
 
+void draw_defects(Random& defects, StormParameters& parameters) {
+  if (parameters.calm) return;
+  parameters.node.defective = defects.chance(0.1) ? 1 : rarely(defects, 0.3, 0.5);
+}
+
 void draw_jobs(Random& jobs, StormParameters& parameters, bool always) {
   const bool drawn = jobs.chance(0.15) && !parameters.calm;
   if (!drawn && !always) return;

@@ -80,10 +80,12 @@ struct NodeParameters {
   Duration start_max = 1s;
   double start_fail = 0;  // it ends before its greeting, or soon after it
   double start_hang = 0;
-  double sudden_death = 0;  // of a worker process, for each task
-  double idle_death = 0;    // of a worker process, after each task
-  double keep_mapped = 0;   // a blob after the task that it came with
-  LoopParameters loop;      // of the agent
+  double defective = 0;       // of an agent: its machine is
+  bool is_defective = false;  // each process ends soon after its greeting, and begins no task
+  double sudden_death = 0;    // of a worker process, for each task
+  double idle_death = 0;      // of a worker process, after each task
+  double keep_mapped = 0;     // a blob after the task that it came with
+  LoopParameters loop;        // of the agent
 };
 
 // What dies, and what comes back afterwards. Drawn from Simulator::returns.
@@ -157,6 +159,8 @@ void draw_returns(Random& returns, StormParameters& parameters);
 void draw_crowds(Random& crowds, StormParameters& parameters, int tasks);
 // Drawn from Simulator::groups.
 void draw_groups(Random& groups, StormParameters& parameters);
+// Drawn from Simulator::defects.
+void draw_defects(Random& defects, StormParameters& parameters);
 // Over them, for a part of the storms or, with `always`, for this one.
 void draw_jobs(Random& jobs, StormParameters& parameters, bool always);
 

@@ -41,6 +41,7 @@ class Simulator {
         groups(seed ^ 0xd6e8feb86659fd93U),
         jobs(seed ^ 0xc2b2ae3d27d4eb4fU),
         starts(seed ^ 0x8ebc6af09c88c6e3U),
+        defects(seed ^ 0xe7037ed1a0b428dbU),
         verbose_(verbose) {}
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -74,6 +75,7 @@ class Simulator {
   Random groups;   // for groups of calls
   Random jobs;     // for launches that are jobs
   Random starts;   // for processes that greet and end
+  Random defects;  // for machines where all of them do
 
  private:
   // Not zero, which cores read as "never".

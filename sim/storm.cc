@@ -31,6 +31,7 @@ StormParameters draw_all(Simulator& simulator, const StormOptions& options) {
   draw_returns(simulator.returns, parameters);
   draw_crowds(simulator.crowds, parameters, options.tasks);
   draw_groups(simulator.groups, parameters);
+  draw_defects(simulator.defects, parameters);
   draw_jobs(simulator.jobs, parameters, options.jobs);
   return parameters;
 }
@@ -54,6 +55,7 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   warnings += other.warnings;
   stops += other.stops;
   deaths += other.deaths;
+  barren += other.barren;
   restarts += other.restarts;
   fetches += other.fetches;
   stalls += other.stalls;
@@ -339,6 +341,8 @@ void Storm::retain_blob(const wire::Blob& blob) { user_.retain_blob(blob); }
 void Storm::emit(Event event) {
   if (const auto* error = std::get_if<ErrorEvent>(&event)) {
     simulator_.say("error: {}", error->message);
+    const bool is_barren = error->message.contains("no worker process has begun a task");
+    if (is_barren && error->message.contains("was lost")) ++report_.barren;
     // In calm weather nothing dies: what is held up for a while must not be taken for dead.
     SKYWARD_CHECK(!parameters_.calm || !error->message.contains("was lost"), "{}", error->message);
     // Far links reconnect, or give up, before the core counts a node as silent.

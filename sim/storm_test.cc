@@ -42,6 +42,7 @@ TEST(StormTest, FewDozenSeeds) {
   EXPECT_GT(sum.fetches, 3);
   EXPECT_GT(sum.restarts, 1);
   EXPECT_GT(sum.deaths, 1);
+  EXPECT_GT(sum.barren, 3);
 }
 
 TEST(StormTest, LaunchesThatAreJobs) {

@@ -28,8 +28,9 @@ SimulatedWorker::SimulatedWorker(Simulator& simulator, Journal& journal,
   if (simulator_.random.chance(parameters_.start_hang)) return;
   simulator_.after(simulator_.random.between(parameters_.start_min, parameters_.start_max), [this] {
     if (!alive_) return;
-    const bool fails = simulator_.random.chance(parameters_.start_fail);
-    const bool greets = !fails || simulator_.starts.chance(0.5);
+    const bool is_defective = parameters_.is_defective;
+    const bool fails = simulator_.random.chance(parameters_.start_fail) || is_defective;
+    const bool greets = !fails || is_defective || simulator_.starts.chance(0.5);
     if (greets) tell([this] { events_.on_hello(); });
     if (!fails) return;
     simulator_.after(greets ? simulator_.starts.between({}, kSoon) : Duration{}, [this] {
@@ -151,6 +152,7 @@ void SimulatedWorker::vanish() {
 }
 
 void SimulatedWorker::begin_next() {
+  if (parameters_.is_defective) return;
   while (!waiting_.empty()) {
     if (skipped_.erase(waiting_.front().task.task) == 0) break;
     const TaskId task = waiting_.front().task.task;

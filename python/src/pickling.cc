@@ -13,11 +13,11 @@ namespace {
 // What tells that plain pickle refers to the program itself: "__main__" and "__mp_main__".
 constexpr std::string_view kProgram = "_main__";
 
-// LARGE_BYTES of serialize.py, which keeps them out of the stream.
-constexpr Py_ssize_t kLargeBytes = Py_ssize_t{1} << 20;
+// BESIDE_BYTES of serialize.py, which keeps them out of the stream.
+constexpr Py_ssize_t kBesideBytes = Py_ssize_t{1} << 20;
 
 bool is_large(PyObject* value) {
-  return PyBytes_CheckExact(value) && PyBytes_Size(value) >= kLargeBytes;
+  return PyBytes_CheckExact(value) && PyBytes_Size(value) >= kBesideBytes;
 }
 
 // Whether one of them is large bytes. `arguments`: (args, kwargs).

@@ -10,6 +10,7 @@ import pytest
 from skyward.transport import serialize
 
 import skyward as sky
+from skyward.worker import results
 
 
 @sky.compute
@@ -138,6 +139,23 @@ def test_the_compiled_pickler_leaves_large_bytes_to_the_one_that_copies_none(poo
     assert len(echo(large) >> pool) == len(large)
     assert len(list(sky.gather(echo(large), echo(b"small")) >> pool)) == 2
     assert [len(stream) < 1000 for stream, _ in found] == [True, True]
+
+
+def test_all_agree_which_bytes_go_beside_the_pickle(pool, monkeypatch):
+    left_by_core = []
+    beyond = serialize.dumps_beyond_plain
+
+    def noted(fn, name, args, kwargs):
+        left_by_core.append(len(args[0]))
+        return beyond(fn, name, args, kwargs)
+
+    monkeypatch.setattr(serialize, "dumps_beyond_plain", noted)
+    size = serialize.BESIDE_BYTES
+    for length in (size - 1, size):
+        assert len(echo(bytes(length)) >> pool) == length
+        sky.gather(echo(bytes(length)), echo(bytes(length))) >> pool
+    assert left_by_core == [size] * 3
+    assert results.BESIDE_BYTES == size
 
 
 def test_several_large_buffers_in_one_call(pool):

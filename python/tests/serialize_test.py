@@ -1,6 +1,7 @@
 """What travels, and what does not."""
 
 import pickle
+import random
 import subprocess
 import sys
 import threading
@@ -117,13 +118,24 @@ def test_arguments_go_beside_the_stream():
 
 @pytest.mark.parametrize("dumps", [serialize.dumps_arguments, serialize.dumps_arguments_by_value])
 def test_large_bytes_go_beside_the_stream(dumps):
-    large, small = bytes(serialize.LARGE_BYTES), b"small"
+    large, small = bytes(serialize.BESIDE_BYTES), b"small"
     stream, buffers = dumps(double, "double", (large, small, large), {"text": large})
     assert len(stream) < 1000
     assert [view.obj for view in buffers] == [large]
     (args, kwargs) = pickle.loads(stream, buffers=[bytearray(view) for view in buffers])
     assert args == (large, small, large) and kwargs == {"text": large}
     assert type(args[0]) is bytes and args[0] is args[2] is kwargs["text"]
+
+
+@pytest.mark.parametrize("dumps", [serialize.dumps_arguments, serialize.dumps_arguments_by_value])
+def test_large_bytes_that_are_inside_another_argument_too_are_sent_once(dumps):
+    large, other = random.randbytes(serialize.BESIDE_BYTES), bytes(serialize.BESIDE_BYTES)
+    stream, buffers = dumps(double, "double", (large, [large], other), {"table": {"key": large}})
+    sent = len(stream) + sum(view.nbytes for view in buffers)
+    assert sent < len(large) + len(other) + 1000
+    (args, kwargs) = pickle.loads(stream, buffers=[bytearray(view) for view in buffers])
+    assert args == (large, [large], other)
+    assert args[0] is args[1][0] is kwargs["table"]["key"]
 
 
 def test_arrays_of_any_layout():

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -57,15 +59,17 @@ std::string step_after(const std::string& step) {
   return "skyward";
 }
 
-std::string size_text(std::int64_t bytes) {
+std::string size_text(std::uint64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1024.0 * 1024.0);
   return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
 // What the user reads when a task took its worker with it.
 std::string death_detail(const WorkerExit& end, const std::string& killed) {
-  const std::string peak =
-      end.peak_bytes > 0 ? fmt::format("; its peak memory was {}", size_text(end.peak_bytes)) : "";
+  const std::string peak = end.peak_bytes > 0
+                               ? fmt::format("; its peak memory was {}",
+                                             size_text(static_cast<std::uint64_t>(end.peak_bytes)))
+                               : "";
   if (!killed.empty()) return fmt::format("the worker process was killed: {}{}", killed, peak);
   if (!end.by_signal)
     return fmt::format(
@@ -421,42 +425,70 @@ void end_patience(AgentState& state, AgentEffects& effects, Slot& slot, Time now
   withdraw_behind(state, effects, slot);
 }
 
-// No slot of these tasks will come: tell them why.
+// No slot of these tasks will come: tell them why. If each process was to begin the same function,
+// only those of that function; the others try the slot, too.
 void fail_waiting(AgentState& state, AgentEffects& effects, const Slot& broken,
                   const std::string& reason) {
+  const auto is_hit = [&](TaskId id) {
+    return !broken.unread || state.tasks.at(id).run.function == *broken.unread;
+  };
   const auto fail_queue = [&](std::deque<TaskId>& queue) {
-    while (!queue.empty()) {
-      const TaskId id = queue.front();
-      queue.pop_front();
+    const auto behind = std::ranges::stable_partition(queue, std::not_fn(is_hit));
+    const std::vector<TaskId> hit(behind.begin(), behind.end());
+    queue.erase(behind.begin(), behind.end());
+    for (const TaskId id : hit) {
       state.tasks.at(id).tail = broken.tail;
       answer_status(state, effects, id, TaskStatus::worker_died, broken.worker, reason);
     }
   };
   if (broken.place == 0) {
     fail_queue(state.pinned[broken.worker]);
-    state.pinned_waiting.erase(broken.worker);
+    if (state.pinned[broken.worker].empty()) state.pinned_waiting.erase(broken.worker);
   }
   if (all_ended(state)) fail_queue(state.queue);
 }
 
+// Of the task that the process was to begin first.
+std::optional<FunctionId> first_function(const AgentState& state, const Slot& slot) {
+  if (slot.window.empty()) return std::nullopt;
+  return state.tasks.at(slot.window.front()).run.function;
+}
+
+// The size of the function that the slot's processes did not live to begin, if it is large; else 0.
+std::size_t heavy_bytes(const AgentState& state, const Slot& slot) {
+  if (!slot.unread || !state.bodies.contains(*slot.unread)) return 0;
+  const std::size_t size = state.bodies.at(*slot.unread).size();
+  return size < kHeavyFunctionBytes ? 0 : size;
+}
+
 void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const WorkerExit& end,
-                     Time now) {
+                     std::optional<FunctionId> unread, Time now) {
   const std::string how = slot.killed.empty() ? end.text : slot.killed;
-  if (++slot.start_failures < kMaxWorkerStartFailures)
+  if (++slot.start_failures == 1) slot.unread = unread;
+  if (slot.unread != unread) slot.unread.reset();
+  if (slot.start_failures < kMaxWorkerStartFailures)
     return request_start(state, effects, slot, now);
   slot.phase = SlotPhase::absent;
   slot.retry_at = now + kWorkerStartTimeout;
   reindex(state, slot);
   start_queued(state, effects, now);
-  if (state.phase == AgentPhase::starting) {
-    wire::Failed failed;
-    failed.step = "server";
-    failed.command = fmt::format("{}", fmt::join(state.configure.worker_command, " "));
-    failed.reason = how;
-    failed.lines.assign(slot.tail.begin(), slot.tail.end());
-    return fail_node(state, effects, std::move(failed));
+  const std::size_t heavy = heavy_bytes(state, slot);
+  const bool is_barren = !state.has_begun && heavy == 0 && all_ended(state) &&
+                         ++state.barren_rounds >= kMaxBarrenRounds;
+  if (state.phase != AgentPhase::starting && !is_barren) {
+    std::string why = early_death_detail(slot.start_failures, how);
+    if (heavy > 0)
+      why += fmt::format("; the function, with what it refers to, takes {}", size_text(heavy));
+    return fail_waiting(state, effects, slot, why);
   }
-  fail_waiting(state, effects, slot, early_death_detail(slot.start_failures, how));
+  wire::Failed failed;
+  failed.step = "server";
+  failed.command = fmt::format("{}", fmt::join(state.configure.worker_command, " "));
+  failed.reason = how;
+  if (is_barren)
+    failed.reason = fmt::format("no worker process has begun a task; the last one: {}", how);
+  failed.lines.assign(slot.tail.begin(), slot.tail.end());
+  fail_node(state, effects, std::move(failed));
 }
 
 }  // namespace
@@ -575,6 +607,7 @@ void on_worker_message(AgentState& state, AgentEffects& effects, SlotId id,
     return on_worker_broken(
         state, effects, id,
         fmt::format("it mentioned task {}, which it did not receive", message.task.value));
+  state.has_begun |= message.status != wire::WorkerStatus::cancelled;
   if (message.kind == wire::WorkerKind::result)
     return on_worker_result(state, effects, slot, std::move(message), now);
   if (message.kind != wire::WorkerKind::item)
@@ -616,11 +649,13 @@ void on_worker_exit(AgentState& state, AgentEffects& effects, SlotId id, const W
     }
     return;
   }
+  state.has_begun |= end.begun != TaskId{};
+  const std::optional<FunctionId> unread = first_function(state, slot);
   release_window(state, effects, slot, end, now);
   // One that was ready for long started well.
   const bool lasted = !was_starting && now >= slot.started_at + kWorkerStartTimeout;
   if (end.begun == TaskId{} && !lasted) {
-    on_start_failed(state, effects, slot, end, now);
+    on_start_failed(state, effects, slot, end, unread, now);
   } else {
     slot.start_failures = 0;
     request_start(state, effects, slot, now);

@@ -87,7 +87,9 @@ struct Slot {
   // After it could not start: before that time, only if no other slot is available for a task.
   Time retry_at{};
   std::uint32_t start_failures = 0;  // processes in a row that ended before they began a task
-  Time start_at = kNever;            // the end of the pause after such a failure
+  // Of the task that all of them were to begin first: its body may not fit into the memory.
+  std::optional<FunctionId> unread;
+  Time start_at = kNever;  // the end of the pause after such a failure
   Time started_at{};
   Time start_deadline = kNever;
   std::deque<TaskId> window;
@@ -127,6 +129,8 @@ struct AgentState {
   std::vector<SlotId> lanes;       // starting slots that others wait for
   // Processes that may start at the same time; set by the loop.
   std::uint32_t start_lanes = kMinStartLanes;
+  bool has_begun = false;           // a process has begun a task
+  std::uint32_t barren_rounds = 0;  // no slot could start a process that began one
   std::unordered_map<TaskId, AgentTask> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker

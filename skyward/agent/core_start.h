@@ -2,11 +2,17 @@
 
 // The part of the core that starts and kills worker processes. Used by the other parts only.
 
+#include <cstdint>
 #include <string>
 
 #include "skyward/agent/core.h"
 
 namespace skyward::agent {
+
+// When all slots have failed so often, and no process has ever begun a task, the node fails.
+inline constexpr std::uint32_t kMaxBarrenRounds = 3;
+// A function of this size may be what a process has no memory for: then it is not the node.
+inline constexpr std::uint64_t kHeavyFunctionBytes = std::uint64_t{16} << 20;
 
 // Starts the slot's process in its turn: only AgentState::start_lanes start at a time, so that all
 // get enough CPU to greet before their deadlines, and so does the agent itself. After failures, its

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,8 +23,10 @@ using testing::IsEmpty;
 class StartEffects final : public QuietEffects {
  public:
   void send(wire::Message message) override {
+    if (failed) return;  // the engine looks at nothing after that
     if (auto* result = std::get_if<wire::TaskResult>(&message))
       results.push_back(std::move(*result));
+    if (auto* failure = std::get_if<wire::Failed>(&message)) failed = std::move(*failure);
   }
   void start_worker(SlotId slot) override { started.push_back(slot); }
   void run(SlotId, const WorkerRun& run) override { ran.push_back(run.task.task); }
@@ -32,6 +35,7 @@ class StartEffects final : public QuietEffects {
   std::vector<SlotId> started;
   std::vector<TaskId> ran;
   std::vector<wire::TaskResult> results;
+  std::optional<wire::Failed> failed;
   bool exited = false;
 };
 
@@ -53,10 +57,11 @@ class CoreStartTest : public testing::Test {
     on_worker_hello(state, effects, SlotId{slot}, now);
     sanity_check(state);
   }
-  void submit(std::uint64_t task) {
+  void submit(std::uint64_t task, std::uint8_t function = 0, std::size_t body_bytes = 4) {
     wire::RunTask run;
     run.task = TaskId{task};
-    run.body = wire::small_buffer(SharedBytes(std::string("body")));
+    run.function = FunctionId{{function}};
+    run.body = wire::small_buffer(SharedBytes(std::string(body_bytes, 'b')));
     on_message(state, effects, run, now);
     sanity_check(state);
   }
@@ -80,6 +85,17 @@ class CoreStartTest : public testing::Test {
     for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
       EXPECT_THAT(std::exchange(effects.started, {}), ElementsAre(SlotId{1}));
       end(1);
+      if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
+    }
+  }
+
+  // Processes greet and end until the slot has none, and a task that waited for it fails.
+  void fail_round(std::uint64_t task) {
+    submit(task);
+    for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+      if (state.slots[0].phase != SlotPhase::ready) greet(0);
+      on_output(state, effects, SlotId{0}, {{.text = "no module"}});
+      end(0);
       if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
     }
   }
@@ -164,6 +180,73 @@ TEST_F(CoreStartTest, ASlotThatDidNotStartIsTriedAgainAfterAMinute) {
   now += 1ms;
   submit(4);
   EXPECT_THAT(effects.started, ElementsAre(SlotId{1}));
+}
+
+TEST_F(CoreStartTest, ANodeWhereNoWorkerEverBeginsATaskFails) {
+  open();
+  for (std::uint64_t task = 1; task < kMaxBarrenRounds; ++task) {
+    fail_round(task);
+    EXPECT_THAT(effects.results, testing::SizeIs(task));
+    EXPECT_FALSE(effects.failed);
+  }
+  fail_round(kMaxBarrenRounds);
+  ASSERT_TRUE(effects.failed);
+  EXPECT_THAT(effects.results, testing::SizeIs(kMaxBarrenRounds - 1)) << "the last one may move";
+  EXPECT_EQ(effects.failed->step, "server");
+  EXPECT_EQ(effects.failed->command, "worker");
+  EXPECT_EQ(effects.failed->reason,
+            "no worker process has begun a task; the last one: exit code 3");
+  EXPECT_THAT(effects.failed->lines, ElementsAre("no module"));
+  EXPECT_EQ(next_deadline(state), kNever);
+}
+
+// Its body does not fit into the memory, for example.
+TEST_F(CoreStartTest, AFunctionThatNoProcessLivesToBeginFailsAlone) {
+  open();
+  submit(1, 1);
+  submit(2, 2);
+  submit(3, 1);
+  for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+    EXPECT_EQ(effects.ran.back(), TaskId{1});
+    end(0);
+    if (i == kMaxWorkerStartFailures) break;
+    wait(kWorkerStartPause * i);
+    greet(0);
+  }
+  ASSERT_THAT(effects.results, testing::SizeIs(2));
+  EXPECT_EQ(effects.results[0].task, TaskId{1});
+  EXPECT_EQ(effects.results[1].task, TaskId{3});
+  greet(0);
+  EXPECT_EQ(effects.ran.back(), TaskId{2});
+}
+
+TEST_F(CoreStartTest, ALargeFunctionIsNoReasonToReplaceTheNode) {
+  open();
+  for (std::uint64_t task = 1; task <= std::uint64_t{2} * kMaxBarrenRounds; ++task) {
+    submit(task, 1, kHeavyFunctionBytes);
+    for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+      if (state.slots[0].phase != SlotPhase::ready) greet(0);
+      end(0);
+      if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
+    }
+    ASSERT_THAT(effects.results, testing::SizeIs(task));
+    EXPECT_EQ(effects.results.back().detail,
+              "the worker process ended 3 times in a row before it began a task: exit code 3; the "
+              "function, with what it refers to, takes 16 MiB");
+  }
+  EXPECT_FALSE(effects.failed);
+}
+
+TEST_F(CoreStartTest, ANodeWhereOneTaskHasBegunStays) {
+  open();
+  submit(1);
+  end(0, TaskId{1});  // the function ended its process
+  greet(0);
+  for (std::uint64_t task = 2; task < 2 + 2 * kMaxBarrenRounds; ++task) fail_round(task);
+  EXPECT_FALSE(effects.failed);
+  submit(100);
+  greet(0);
+  EXPECT_EQ(effects.ran.back(), TaskId{100});
 }
 
 TEST_F(CoreStartTest, APauseBeforeAStartEndsWithThePool) {

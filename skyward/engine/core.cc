@@ -29,6 +29,10 @@ Error bootstrap_error(const EngineState& state, const Node& node, const wire::Fa
   return {ErrorKind::unavailable, std::move(text), {}};
 }
 
+bool has_run(const wire::TaskResult& result) {
+  return result.status == wire::TaskStatus::ok || result.status == wire::TaskStatus::raised;
+}
+
 void on_recalled(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                  const wire::Recalled& recalled) {
   state.tasks.on_recalled(effects, now, node.id, recalled);
@@ -115,9 +119,11 @@ void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
           on_ready(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::Failed>) {
           effects.disconnect(id);
+          if (node.state == NodeState::ready) ++state.barren;
           on_node_lost(state, effects, now, id, bootstrap_error(state, node, body));
         } else if constexpr (std::is_same_v<T, wire::TaskResult>) {
           if (node.state == NodeState::ready) {
+            if (has_run(body)) state.barren = 0;
             state.tasks.on_result(effects, now, id, std::forward<M>(body));
             if (!state.tasks.on(id).is_open()) retire_when_done(state, effects, now, node);
             if (state.budget.is_draining()) dismiss_when_done(state, effects, now, node);

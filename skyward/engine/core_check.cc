@@ -39,11 +39,6 @@ struct Checker {
     if (ready()) return broken("it reported ready twice");
     return {};
   }
-  Status operator()(const wire::Failed&) const {
-    if (ready()) return broken("it failed to start after it had started");
-    return {};
-  }
-
   Status operator()(const wire::TaskResult& result) const {
     if (draining()) return {};
     const Task* task = tasks.find(result.task);
@@ -93,6 +88,8 @@ struct Checker {
     return broken("it fetched a blob before it was ready");
   }
 
+  // A node that is ready fails if no worker process has ever begun a task there.
+  Status operator()(const wire::Failed&) const { return {}; }
   Status operator()(const wire::Output&) const { return {}; }
   Status operator()(const wire::MetricsSample&) const { return {}; }
   Status operator()(const wire::Preempted&) const { return {}; }

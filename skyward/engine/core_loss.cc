@@ -62,7 +62,8 @@ void replace_node(EngineState& state, EngineEffects& effects, Time now, const No
     return state.nodes.connect(effects, node.id);
   }
   const int replacements = state.orders[node.id].replacements;
-  if (replacements >= static_cast<int>(kMaxNodeReplacements)) {
+  // Where workers end on one machine after the other, whichever the node, it is the image.
+  if (std::max(replacements, state.barren - 1) >= static_cast<int>(kMaxNodeReplacements)) {
     return give_up_node(state, effects, now, node, why);
   }
   // One that failed is not followed at once: the way there may be closed for a moment.

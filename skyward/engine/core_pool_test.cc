@@ -746,6 +746,62 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
   submit_to(1);  // the other one works on
 }
 
+const wire::Failed kBarren{"server", "python -m worker", "exit code 1", {"no module"}};
+
+TEST_F(CorePoolTest, ANodeWhereNoWorkerBeginsATaskIsReplaced) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0);
+  receive(0, kBarren);
+  EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
+  const std::string message = effects.take_event<ErrorEvent>().message;
+  for (const char* part : {"no module", "exit code 1", "replacing it"}) {
+    EXPECT_THAT(message, HasSubstr(part));
+  }
+  effects.take_event<InstanceStopping>();
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
+  EXPECT_EQ(effects.take<Provision>().first_node, kFirst);
+}
+
+TEST_F(CorePoolTest, WhereNoMachineRunsATaskFewAreProvisioned) {
+  constexpr std::uint32_t kNodes = 6;
+  open_to_running({.nodes = kNodes});
+  int replacements = 0;
+  for (std::uint32_t node = 0; node < kNodes; ++node) {
+    receive(node, kBarren);
+    replacements += state.orders[NodeId{node}].replacements;
+    effects.drop_all();
+    if (state.releases.requests() > 0) on_terminated(state, effects, now, {});
+    effects.drop_all();
+  }
+  EXPECT_EQ(replacements, static_cast<int>(kMaxNodeReplacements));
+  for (std::uint32_t node = 0; node < kMaxNodeReplacements; ++node) {
+    EXPECT_EQ(state.nodes[NodeId{node}].state, NodeState::absent);
+    replace(node, 2);
+    receive(node, kBarren);
+    EXPECT_EQ(state.nodes[NodeId{node}].state, NodeState::gone);
+    effects.drop_all();
+  }
+  const Error error = take_outcome(submit()).error;
+  EXPECT_EQ(error.kind, ErrorKind::lost);
+  EXPECT_THAT(error.message, HasSubstr("could not be replaced"));
+  EXPECT_THAT(error.message, HasSubstr("no module"));
+}
+
+TEST_F(CorePoolTest, WhereTasksRunEachDefectiveMachineIsReplaced) {
+  constexpr std::uint32_t kNodes = 6;
+  open_to_running({.nodes = kNodes});
+  for (std::uint32_t node = 1; node < kNodes; ++node) {
+    const TaskId id = submit();
+    effects.drop_all();
+    answer(state.tasks.find(id)->node.value, id);
+    effects.drop_all();
+    receive(node, kBarren);
+    EXPECT_EQ(state.orders[NodeId{node}].replacements, 1) << node;
+    effects.drop_all();
+  }
+}
+
 TEST_F(CorePoolTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
   open_to_running({.nodes = 2});
   lose(0, "preempted");

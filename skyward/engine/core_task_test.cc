@@ -662,9 +662,8 @@ TEST_F(CoreTaskTest, AnAgentThatBreaksTheProtocolLosesItsNode) {
   EXPECT_THAT(take_outcome(id).error.message,
               HasSubstr("its agent broke the protocol: more items of task 1 than the 1"));
   effects.drop_all();
-  const wire::Message words[] = {
-      wire::TaskResult{.task = id}, wire::Recalled{{id}}, wire::Ready{}, wire::Failed{},
-      wire::BootstrapStep{"uv"},    wire::Shutdown{}};
+  const wire::Message words[] = {wire::TaskResult{.task = id}, wire::Recalled{{id}}, wire::Ready{},
+                                 wire::BootstrapStep{"uv"}, wire::Shutdown{}};
   for (const wire::Message& word : words) {
     open_to_running({.nodes = 2});
     receive(1, word);

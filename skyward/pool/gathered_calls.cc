@@ -1,12 +1,10 @@
 #include "skyward/pool/gathered_calls.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "skyward/base/forever.h"
@@ -15,29 +13,20 @@
 #include "skyward/call/group.h"
 #include "skyward/engine/loop.h"
 #include "skyward/engine/wait_polling.h"
+#include "skyward/pool/gather_pace.h"
 
 namespace skyward {
 namespace {
 
-using std::chrono_literals::operator""ms;
-
-constexpr std::size_t kTriedCalls = 512;  // are sent first, each by itself,
-constexpr Duration kTriedTime = 50ms;     // and the others in groups if all of them end within that
-constexpr double kGroupSeconds = 250e-6;  // how long a group should run
-constexpr std::size_t kGrowth = 4;        // a group is at most so much larger than the last one
-constexpr int kGroupsPerSlot = 4;         // on their way
-constexpr int kSlowGroups = 16;           // after so many, the others go alone
-constexpr Duration kPatience = 10ms;      // with groups that bring no news
-
-// What the engine's thread tells the one that waits.
-class GroupNews {
+// What the engine's thread tells the one that waits: which groups, or calls, have news.
+class News {
  public:
-  void add(std::size_t group) {
+  void add(std::size_t number) {
     const std::scoped_lock lock(mutex_);
-    fresh_.push_back(group);
+    fresh_.push_back(number);
     if (fresh_.size() == 1) changed_.notify_one();
   }
-  // The groups that have news; none when the limit is over.
+  // None when the limit is over.
   std::vector<std::size_t> wait(Duration limit) {
     std::unique_lock lock(mutex_);
     engine::wait_within(lock, changed_, limit, [this] { return !fresh_.empty(); });
@@ -69,9 +58,10 @@ class Gathering {
     while (true) {
       fill();
       if (open_ == 0) break;
-      const std::vector<std::size_t> fresh = news_->wait(in_groups_ ? kPatience : kForever);
+      const bool in_groups = pace_.in_groups();
+      const std::vector<std::size_t> fresh = news_->wait(in_groups ? pace_.patience() : kForever);
       // A slow call keeps no slot idle: the others go alone.
-      if (fresh.empty()) in_groups_ = false;
+      if (fresh.empty()) pace_.end_groups();
       for (const std::size_t group : fresh) take(groups_[group]);
     }
     for (auto& [place, handle] : alone_) finish_alone(place, handle);
@@ -87,35 +77,46 @@ class Gathering {
   // ---- sending
 
   void try_first() {
-    next_ = std::min(kTriedCalls, ends_.size());
+    const auto slots = static_cast<std::size_t>(pool_.total_slots());
+    next_ = std::min(std::max(GatherPace::kTriedCalls, slots), ends_.size());
+    const Time sent = engine::EngineLoop::now();
     submit_alone(0, next_);
-    const Time limit = engine::EngineLoop::now() + kTriedTime;
+    const auto news = std::make_shared<News>();
+    for (auto& [place, handle] : alone_)
+      handle.on_done([news, place = place] { news->add(place); });
+    std::vector<bool> ended(next_);
     double run_seconds = 0;
-    for (auto& [place, handle] : std::exchange(alone_, {})) {
-      const Time now = engine::EngineLoop::now();
-      if (!handle.wait(limit > now ? limit - now : Duration{})) {
-        alone_.emplace_back(place, std::move(handle));
-        in_groups_ = false;
-        continue;
+    for (std::size_t left = next_; left > 0 && pace_.in_groups();) {
+      const std::vector<std::size_t> fresh = news->wait(pace_.patience_at_first());
+      if (fresh.empty()) pace_.end_groups();
+      const Duration taken = engine::EngineLoop::now() - sent;
+      for (const std::size_t place : fresh) {
+        const double running = finish_alone(place, alone_[place].second);
+        if (left-- == next_) pace_.note_first_answer(taken, from_seconds(running));
+        if (ends_[place].outcome) pace_.end_groups();
+        run_seconds += running;
+        ended[place] = true;
       }
-      run_seconds += finish_alone(place, handle);
-      if (ends_[place].outcome) in_groups_ = false;
+      pace_.note_first_calls(run_seconds, pool_.total_slots());
     }
-    measure(run_seconds, next_);
+    std::erase_if(alone_, [&ended](const auto& call) { return ended[call.first]; });
+    pace_.measure(run_seconds, next_);
   }
 
   void fill() {
-    while (in_groups_ && next_ < ends_.size() && open_ < kGroupsPerSlot * pool_.total_slots()) {
+    while (pace_.in_groups() && next_ < ends_.size() &&
+           open_ < pace_.groups_ahead() * pool_.total_slots()) {
       send_group();
     }
-    if (in_groups_ || next_ == ends_.size()) return;
+    if (pace_.in_groups() || next_ == ends_.size()) return;
     send_alone(std::exchange(next_, ends_.size()), ends_.size());
   }
 
   void send_group() {
     GroupWriter writer;
     const std::size_t begin = next_;
-    while (next_ < ends_.size() && writer.calls() < size_ && writer.add(arguments(next_))) ++next_;
+    const std::size_t most = pace_.size();
+    while (next_ < ends_.size() && writer.calls() < most && writer.add(arguments(next_))) ++next_;
     Call call{.function = calls_.function, .arguments = {}, .options = {}};
     call.options.group = true;
     call.options.stream_window = writer.calls();
@@ -196,9 +197,9 @@ class Gathering {
       for (; group.at < group.end; ++group.at) end_with(group.at, outcome, task);
       return;
     }
-    measure(outcome.run_seconds, group.at + 1 - group.begin);
+    pace_.measure(outcome.run_seconds, group.at + 1 - group.begin);
     // A large result has ended its group.
-    if (!failed && outcome.payload.size() > kMaxGatheredBytes) in_groups_ = false;
+    if (!failed && outcome.payload.size() > kMaxGatheredBytes) pace_.end_groups();
     end_with(group.at, std::move(outcome), task);
     send_alone(group.at + 1, group.end);
   }
@@ -224,27 +225,15 @@ class Gathering {
     end.outcome = std::make_unique<Outcome>(std::move(outcome));
   }
 
-  // Makes the next group as large as this suggests.
-  void measure(double run_seconds, std::size_t calls) {
-    if (run_seconds <= 0) return;  // nothing ran
-    const double fitting = kGroupSeconds * static_cast<double>(calls) / run_seconds;
-    const double most = std::min<double>(kMaxGroupCalls, static_cast<double>(kGrowth * size_));
-    size_ = static_cast<std::size_t>(std::clamp(fitting, 1.0, most));
-    slow_groups_ = fitting < 2 ? slow_groups_ + 1 : 0;
-    in_groups_ = in_groups_ && slow_groups_ < kSlowGroups;
-  }
-
   Pool& pool_;
   const PackedCalls& calls_;
   std::vector<CallEnd> ends_;
-  std::shared_ptr<GroupNews> news_ = std::make_shared<GroupNews>();
+  std::shared_ptr<News> news_ = std::make_shared<News>();
   std::vector<SentGroup> groups_;
   int open_ = 0;  // groups that have not ended
   std::vector<std::pair<std::size_t, Handle>> alone_;
-  std::size_t next_ = 0;               // the first call that was not sent
-  std::size_t size_ = kMaxGroupCalls;  // of the next group
-  int slow_groups_ = 0;                // in a row of calls that take too long for groups
-  bool in_groups_ = true;
+  std::size_t next_ = 0;  // the first call that was not sent
+  GatherPace pace_;
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ GROUP_SECONDS = 250e-6
 GROUP_CALLS = 512  # kMaxGroupCalls
 GROWTH = 4
 """A group is at most so much larger than the last one."""
-LARGE_BYTES = 2000
-"""Results from about that size on end their group, and such arguments make none."""
+GROUPED_BYTES = 2000  # kMaxGatheredBytes
+"""Larger arguments make no group, and results from about that size on end theirs."""
 REFUSED = 16
 """So many calls that are not for a group, and all go alone: one by one they take longer."""
 FIRST_SECONDS = 0.01
@@ -203,7 +203,7 @@ class GroupedCalls:
             return [
                 ([call], Ended(outcome, group.core, place)) for place, call in enumerate(rest, at)
             ]
-        if outcome.status == "ok" and group.sent > 1 and outcome.size > LARGE_BYTES:
+        if outcome.status == "ok" and group.sent > 1 and outcome.size > GROUPED_BYTES:
             group.pace.in_groups = False  # a large result has ended its group
         ended = [] if is_loaded else [(rest[:1], Ended(outcome, group.core, at))]
         if outcome.status == "ok" or outcome.may_retry or self._go_on:

@@ -18,7 +18,8 @@ from skyward.call.text import call_text
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.grouped_calls import (
     FIRST_SECONDS,
-    LARGE_BYTES,
+    GROUP_SECONDS,
+    GROUPED_BYTES,
     Ended,
     Group,
     GroupedCalls,
@@ -34,12 +35,17 @@ AHEAD_BYTES = 64 << 20
 fill the slots."""
 GROUPS_AHEAD = 4
 """Groups for each slot."""
+MOST_GROUPS_AHEAD = 16
+"""The same where answers of a gather() travel far: the engine gives a slot no more work."""
 SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
 TRIED_CALLS = 512
 """A gather() sends so many first, each by itself; and if they are quick, the others in groups."""
 TRIED_SECONDS = 0.05
-"""How quick."""
+"""How long no further one of them may end, if the nodes are near."""
+TRIPS = 2
+"""To a distant node and back that quick calls may take more."""
+LONGEST_TRIP_SECONDS = 1.0
 STEP_SECONDS = 0.01
 
 
@@ -82,13 +88,36 @@ class Failed:
         self.error = error
 
 
+def patience(near: float, round_trip: float) -> float:
+    """How long quick calls may bring no news: so long from near nodes, and longer from distant
+    ones, however quick the calls are."""
+    return near + min(TRIPS * round_trip, LONGEST_TRIP_SECONDS)
+
+
+def are_quick(
+    handles: Sequence[Any], clock: Callable[[], float] = time.monotonic
+) -> tuple[bool, float]:
+    """Whether calls that have just been sent end soon, or one after the other, and how long the
+    first answer took. Without any answer, it takes them for slow."""
+    sent = clock()
+    taken = 0.0
+    while not handles[0].wait(STEP_SECONDS) and not any(handle.done() for handle in handles):
+        taken = clock() - sent
+        if taken >= LONGEST_TRIP_SECONDS:
+            return False, taken
+    taken = clock() - sent
+    limit = patience(TRIED_SECONDS, taken)
+    return all(handle.wait(limit) for handle in handles), taken
+
+
 class MappedCalls(GroupedCalls):
     """Calls of one function. `pool`: the OpenPool; `make`: makes a call of arguments; `inputs`: the
     arguments of each call.
 
     With `all_end`, a call that fails ends nothing: its answer is a Failed. A slow one keeps no slot
     idle: then all calls behind it are sent at once, each by itself. One that cannot be sent ends
-    all of them. `total`: how many calls there are, where that is known."""
+    all of them. `total`: how many calls there are, where that is known. `round_trip`: what the way
+    to the nodes and back takes at most, in seconds."""
 
     def __init__(
         self,
@@ -97,8 +126,11 @@ class MappedCalls(GroupedCalls):
         inputs: Iterator[tuple[Any, ...]],
         all_end: bool = False,
         total: int = 0,
+        round_trip: float = 0.0,
     ) -> None:
         super().__init__(go_on=all_end)
+        self._patience = patience(FIRST_SECONDS, round_trip)
+        self._groups_ahead = min(GROUPS_AHEAD + int(round_trip / GROUP_SECONDS), MOST_GROUPS_AHEAD)
         self._pool = pool
         self._make = make
         self._inputs = inputs
@@ -191,7 +223,7 @@ class MappedCalls(GroupedCalls):
         if self._all_end and not self._pace.in_groups:
             return sys.maxsize
         calls, slots = self._calls, int(self._pool.core.total_slots)
-        most = max(AHEAD_CALLS, GROUPS_AHEAD * slots * max(1, self._pace.size))
+        most = max(AHEAD_CALLS, self._groups_ahead * slots * max(1, self._pace.size))
         if calls > most // 2:  # wait until many can be sent together
             return 0
         fill_slots = 2 * slots - calls
@@ -207,7 +239,7 @@ class MappedCalls(GroupedCalls):
         is_new = self._pace.in_groups and not self._pace.size
         if self._is_dry or not (is_new or (self._all_end and self._pace.in_groups)):
             return False
-        if self._wait(first, FIRST_SECONDS):
+        if self._wait(first, self._patience):
             return False
         self._pace.in_groups = not self._all_end
         self._pace.size = max(1, self._pace.size)
@@ -438,6 +470,6 @@ def maker_of(
         size = len(pickle.dumps(items[0].args, pickle.HIGHEST_PROTOCOL, buffer_callback=beside))
     except Exception:  # it needs more than plain pickle
         return None
-    if size > LARGE_BYTES or buffers:
+    if size > GROUPED_BYTES or buffers:
         return None
     return lambda *args: recorded(fn, args, {}, name, None, 0)

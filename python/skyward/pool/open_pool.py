@@ -21,10 +21,10 @@ from skyward.pool.answers import Answers, Origin, Receiver
 from skyward.pool.grouped_calls import Pace, new_draft
 from skyward.pool.mapped_calls import (
     TRIED_CALLS,
-    TRIED_SECONDS,
     Failed,
     Mapped,
     MappedCalls,
+    are_quick,
     maker_of,
 )
 from skyward.pool.outcome import answer_of, summary_of
@@ -144,11 +144,13 @@ class OpenPool:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
         sent = _core.Sent()
-        if make := maker_of(self, items):
-            self._send(items, sent, 0, TRIED_CALLS)
-            if self._are_quick(sent):
-                return self._run_mapped(make, items, sent, return_exceptions)
-            self._send(items, sent, TRIED_CALLS)
+        tried = max(TRIED_CALLS, int(self.core.total_slots))  # they keep all slots busy
+        if len(items) > tried and (make := maker_of(self, items)):
+            self._send(items, sent, 0, tried)
+            quick, round_trip = self._are_quick(sent)
+            if quick:
+                return self._run_mapped(make, items, sent, return_exceptions, round_trip)
+            self._send(items, sent, tried)
         else:
             self._send(items, sent)
         taken = None
@@ -171,6 +173,7 @@ class OpenPool:
         items: Sequence[PendingCompute[Any]],
         sent: Any,
         return_exceptions: bool,
+        round_trip: float,
     ) -> tuple[Any, ...]:
         """run_all() of calls that can travel in groups, of which the first ones have ended."""
         first, others = self._take(sent)
@@ -179,7 +182,7 @@ class OpenPool:
         )
         rest = len(items) - len(answers)
         inputs = (item.args for item in islice(items, len(answers), None))
-        calls = MappedCalls(self, make, inputs, all_end=True, total=rest)
+        calls = MappedCalls(self, make, inputs, all_end=True, total=rest, round_trip=round_trip)
         arriving = calls.answers(None)
         next(arriving)
         try:
@@ -208,11 +211,9 @@ class OpenPool:
             sent.cancel()
             raise
 
-    def _are_quick(self, sent: Any) -> bool:
-        """Whether all that was sent ends soon."""
-        end = time.monotonic() + TRIED_SECONDS
+    def _are_quick(self, sent: Any) -> tuple[bool, float]:
         try:
-            return all(handle.wait(max(0.0, end - time.monotonic())) for handle in sent.handles())
+            return are_quick(sent.handles())
         except BaseException:  # Ctrl-C
             sent.cancel()
             raise

@@ -11,8 +11,9 @@ from skyward.transport.unpicklable import explain_arguments
 
 IN_BAND_BYTES = 16 << 10
 """Smaller buffers are copied into the stream: a buffer of its own costs more than that copy."""
-LARGE_BYTES = 1 << 20
-"""``bytes`` of this size are a buffer of their own, too; the same number as in pickling.cc."""
+BESIDE_BYTES = 1 << 20
+"""``bytes`` of this size are a buffer of their own, too. A worker's results.py and pickling.cc have
+the same number."""
 
 
 class _Beside:
@@ -20,6 +21,9 @@ class _Beside:
 
     def __init__(self, value: bytes) -> None:
         self._value = value
+
+    def is_in(self, stream: bytes) -> bool:
+        return len(self._value) < len(stream) and self._value in stream
 
     def __reduce_ex__(self, protocol: Any) -> tuple[type[bytes], tuple[pickle.PickleBuffer]]:
         return bytes, (pickle.PickleBuffer(self._value),)
@@ -29,9 +33,8 @@ def dumps_arguments(
     fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bytes, list[memoryview]]:
     """The stream and the large buffers beside it. The buffers are views of the caller's memory."""
-    beside, buffers = collector()
     try:
-        stream = pickle.dumps(_marked(args, kwargs), protocol=5, buffer_callback=beside)
+        stream, buffers = _dumped(_plain_dumps, args, kwargs)
         # Plain pickle refers to the classes of the program itself by name, but a worker has another
         # __main__.
         if b"_main__" not in stream and not registered_by_value():
@@ -45,9 +48,8 @@ def dumps_arguments_by_value(
     fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bytes, list[memoryview]]:
     """The same with cloudpickle, for what plain pickle cannot."""
-    beside, buffers = collector()
     try:
-        return dumps_by_value(_marked(args, kwargs), beside), buffers
+        return _dumped(dumps_by_value, args, kwargs)
     except Exception as error:
         text = explain_arguments(fn, name, args, kwargs, error)
         raise SerializationError(text) from error.with_traceback(None)
@@ -63,21 +65,33 @@ def dumps_beyond_plain(
     return dumps(fn, name, args, kwargs)
 
 
-def _marked(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, for a pickler that is to leave large ``bytes`` among them where they are."""
+def _dumped(
+    dumps: Callable[[Any, Any], bytes], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[bytes, list[memoryview]]:
+    """The arguments, with large ``bytes`` among them left where they are."""
     marked = {id(value): _Beside(value) for value in (*args, *kwargs.values()) if _is_large(value)}
-    if not marked:
-        return args, kwargs
-    return (
-        tuple(marked.get(id(value), value) for value in args),
-        {name: marked.get(id(value), value) for name, value in kwargs.items()},
-    )
+    if marked:
+        beside, buffers = collector()
+        stream = dumps(
+            (
+                tuple(marked.get(id(value), value) for value in args),
+                {name: marked.get(id(value), value) for name, value in kwargs.items()},
+            ),
+            beside,
+        )
+        if not any(mark.is_in(stream) for mark in marked.values()):
+            return stream, buffers
+        # They are inside another argument, too: pickle sends them once, as one object.
+    beside, buffers = collector()
+    return dumps((args, kwargs), beside), buffers
+
+
+def _plain_dumps(value: Any, beside: Any) -> bytes:
+    return pickle.dumps(value, protocol=5, buffer_callback=beside)
 
 
 def _is_large(value: Any) -> bool:
-    return type(value) is bytes and len(value) >= LARGE_BYTES
+    return type(value) is bytes and len(value) >= BESIDE_BYTES
 
 
 def collector(

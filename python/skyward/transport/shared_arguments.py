@@ -11,7 +11,7 @@ import threading
 import zlib
 from typing import Any
 
-LARGE_BYTES = 64 << 10
+SHARED_BYTES = 64 << 10
 """Smaller buffers travel inside the call."""
 MANY_ITEMS = 512
 """Containers below this are not looked at."""
@@ -45,14 +45,14 @@ class SharedArguments:
 
     def buffers(self, core: Any, views: list[memoryview]) -> list[Any]:
         """The buffers of one call; large ones as references to what is stored, now or before."""
-        if not any(view.nbytes >= LARGE_BYTES for view in views):
+        if not any(view.nbytes >= SHARED_BYTES for view in views):
             return list(views)
         with self._lock:
             if core is not self._core:  # the pool was left and entered again
                 self._kept.clear()
                 self._core, self.kept_bytes = core, 0
             self._clock += 1
-            return [self._find(view) if view.nbytes >= LARGE_BYTES else view for view in views]
+            return [self._find(view) if view.nbytes >= SHARED_BYTES else view for view in views]
 
     def close(self) -> None:
         """Drops everything; calls in flight keep what they need."""
@@ -132,7 +132,7 @@ def _packed(value: Any) -> Any:
         data = pickle.dumps(value, protocol=5, buffer_callback=lumps.append)
     except Exception:  # cloudpickle may know how
         return value
-    if len(data) < LARGE_BYTES or lumps or b"__main__" in data:
+    if len(data) < SHARED_BYTES or lumps or b"__main__" in data:
         return value
     return _Packed(data)
 

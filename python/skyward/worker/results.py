@@ -20,7 +20,7 @@ def dump(value):
     """Every buffer of the pickled value, the stream first."""
     if type(value) in ATOMS:
         return [pickle.dumps(value, 5)]
-    if type(value) is bytes and len(value) >= LARGE_BYTES:
+    if type(value) is bytes and len(value) >= BESIDE_BYTES:
         return [BYTES_BESIDE, value]
     if type(value) is types.GeneratorType:
         raise SerializationError(
@@ -55,7 +55,7 @@ def pack(pieces):
 
 
 ATOMS = frozenset({type(None), bool, int, float, str})
-LARGE_BYTES = 1 << 20  # pickle would copy them into its stream
+BESIDE_BYTES = 1 << 20  # pickle would copy such bytes into its stream; as in serialize.py
 
 
 class Beside:
