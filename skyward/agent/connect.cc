@@ -18,7 +18,6 @@
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/private_directory.h"
-#include "skyward/io/relay.h"
 #include "skyward/io/unix_socket.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
@@ -30,7 +29,6 @@ namespace {
 constexpr Duration kStartLockTimeout = std::chrono::seconds(10);
 // A daemon kills its processes before it exits.
 constexpr Duration kFormerPatience = std::chrono::seconds(5);
-constexpr Duration kLastWordsPatience = std::chrono::seconds(5);
 
 std::string nodes_of(const std::string& root) { return root + "/nodes"; }
 std::string directory_of(const std::string& root, const DaemonId& daemon) {
@@ -127,19 +125,18 @@ int serve(const DaemonId& daemon, NewDaemon prepared) {
   return code;
 }
 
+// The daemon gets the command's streams themselves: no byte passes through this process. What runs
+// the command takes it for alive until this process ends, which is when the daemon lets go.
 int pass_on(io::FileDescriptor socket) {
   say("connected");
   auto streams = io::take_standard_streams();
   if (!streams) return 2;
-  io::ignore_broken_pipes();
-  if (!streams->write) {  // one socket for both ways
-    auto write = io::duplicate(streams->read.get());
-    if (!write) return 2;
-    streams->write = *std::move(write);
-  }
-  io::relay(std::move(streams->read), std::move(streams->write), std::move(socket),
-            kLastWordsPatience);
-  return 0;
+  std::vector<int> ends{streams->read.get()};
+  if (streams->write) ends.push_back(streams->write.get());
+  const bool passed = io::pass_descriptors(socket.get(), ends);
+  streams = io::StandardStreams{};  // the daemon's alone, or its end of them would not be the end
+  if (passed) io::await_close(socket.get());
+  return passed ? 0 : 2;
 }
 
 std::optional<io::FileDescriptor> find_daemon(const std::string& root, const DaemonId& daemon) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// How an engine's command finds the daemon of its node: `skyward-agent connect` relays between the
-// command's standard streams and the daemon's socket, and starts the daemon if there is none. The
-// daemon outlives the command.
+// How an engine's command finds the daemon of its node: `skyward-agent connect` passes the
+// command's standard streams on to the daemon through its socket, and starts the daemon if there is
+// none. The daemon outlives the command.
 //
 // Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
 // that only this user can read: `socket`, `log`, and `lock`, which the daemon holds while it runs.
@@ -34,10 +34,10 @@ inline constexpr const char* kEntryWord = "skyward-agent: ";
 // The directory of this user, /tmp/skyward-<uid>: the root of the two below.
 std::string user_root();
 
-// Connects to the daemon and relays until one side closes. If there is no daemon, `start` starts
-// one; before that it ends the `former` ones: daemons of the same pool that were lost, perhaps
-// while this machine was unreachable, and may still run here. Returns the exit code. In the process
-// that became the daemon, it returns the daemon's.
+// Connects to the daemon, and returns when the daemon has let go of the streams. If there is no
+// daemon, `start` starts one; before that it ends the `former` ones: daemons of the same pool that
+// were lost, perhaps while this machine was unreachable, and may still run here. Returns the exit
+// code. In the process that became the daemon, it returns the daemon's.
 int connect(const std::string& root, const DaemonId& daemon, bool start,
             const std::vector<DaemonId>& former = {});
 

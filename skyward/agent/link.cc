@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/io/unix_socket.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/blob_memory.h"
 #include "skyward/wire/codec.h"
@@ -40,10 +42,39 @@ AgentLink::AgentLink(io::EventLoop& loop, bool outlives, Events events)
           loop, [this] { return end_.next_deadline(); },
           [this] { end_.on_timer(io::EventLoop::now()); }) {}
 
-void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write) {
+AgentLink::~AgentLink() {
+  for (const auto& [number, bringer] : bringers_) loop_.unwatch(number);
+  for (const auto& [id, line] : lines_) {
+    if (line.bringer) loop_.unwatch(line.bringer.get());
+  }
+}
+
+void AgentLink::admit(io::FileDescriptor bringer) {
+  const int number = bringer.get();
+  bringers_[number] = std::move(bringer);
+  loop_.watch(number, [this, number] { take_streams(number); });
+}
+
+void AgentLink::take_streams(int bringer) {
+  loop_.unwatch(bringer);
+  const auto brought = bringers_.extract(bringer);
+  std::vector<io::FileDescriptor> streams = io::take_descriptors(bringer);
+  if (streams.empty()) return;
+  streams.resize(2);
+  attach(std::move(streams[0]), std::move(streams[1]), std::move(brought.mapped()));
+}
+
+void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write,
+                       io::FileDescriptor bringer) {
   if (end_.is_over()) return;
   const AgentEnd::LineId line = end_.attach(io::EventLoop::now());
-  lines_[line] = std::make_unique<io::Channel>(
+  if (bringer) {
+    loop_.watch(bringer.get(), [this, line] {
+      end_.on_line_closed(line, "the process that brought the connection has ended");
+    });
+  }
+  lines_[line].bringer = std::move(bringer);
+  lines_[line].channel = std::make_unique<io::Channel>(
       loop_, std::move(read), std::move(write), wire::kFramePrefixBytes, wire::decode_prefix,
       io::Channel::Handlers{
           .on_message = [this, line](io::Incoming incoming) { receive(line, std::move(incoming)); },
@@ -77,26 +108,28 @@ void AgentLink::send(wire::Message message) {
 
 void AgentLink::flush() {
   end_.flush();
-  for (const auto& [line, channel] : lines_) channel->flush();
+  for (const auto& [id, line] : lines_) line.channel->flush();
 }
 
 bool AgentLink::is_backed_up() const {
   std::size_t queued = 0;
-  for (const auto& [line, channel] : lines_) queued += channel->queued_bytes();
+  for (const auto& [id, line] : lines_) queued += line.channel->queued_bytes();
   return end_.is_backed_up(queued);
 }
 
 void AgentLink::write(AgentEnd::LineId line, const wire::Message& message,
                       wire::Envelope envelope) {
   const auto found = lines_.find(line);
-  if (found != lines_.end()) found->second->send(wire::encode(message, envelope));
+  if (found != lines_.end()) found->second.channel->send(wire::encode(message, envelope));
 }
 
 void AgentLink::close(AgentEnd::LineId line) {
   const auto closing = lines_.extract(line);
   if (closing.empty()) return;
-  closing.mapped()->flush();  // the word before it: why the engine was refused
-  closing.mapped()->close();
+  const Line& ending = closing.mapped();
+  ending.channel->flush();  // the word before it: why the engine was refused
+  ending.channel->close();
+  if (ending.bringer) loop_.unwatch(ending.bringer.get());
 }
 
 void AgentLink::log(const std::string& text) { fmt::print(stderr, "skyward-agent: {}\n", text); }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "skyward/agent/agent_end.h"
 #include "skyward/base/time.h"
@@ -32,12 +33,18 @@ class AgentLink final : private AgentEnd::Effects {
   };
   // `outlives`: the end of a connection is not the end of the conversation.
   AgentLink(io::EventLoop& loop, bool outlives, Events events);
+  ~AgentLink() override;
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
   // A connection on which the engine will greet. Both ends non-blocking; `write` is empty for a
   // socket.
-  void attach(io::FileDescriptor read, io::FileDescriptor write);
+  void attach(io::FileDescriptor read, io::FileDescriptor write) {
+    attach(std::move(read), std::move(write), io::FileDescriptor());
+  }
+  // A process that passes on such a connection, its own standard streams (connect.h). The
+  // connection ends with it, and it with the connection.
+  void admit(io::FileDescriptor bringer);
 
   void send(wire::Message message);
   // Where the parts of blobs are put together; they may come from elsewhere, too. Lives as long as
@@ -64,12 +71,20 @@ class AgentLink final : private AgentEnd::Effects {
   void on_closed(std::string reason) override { events_.on_closed(std::move(reason)); }
   void log(const std::string& text) override;
 
+  struct Line {
+    std::unique_ptr<io::Channel> channel;
+    io::FileDescriptor bringer;
+  };
+
+  void attach(io::FileDescriptor read, io::FileDescriptor write, io::FileDescriptor bringer);
+  void take_streams(int bringer);
   void receive(AgentEnd::LineId line, io::Incoming incoming);
 
   io::EventLoop& loop_;
   Events events_;
   AgentEnd end_;
-  std::map<AgentEnd::LineId, std::unique_ptr<io::Channel>> lines_;
+  std::map<AgentEnd::LineId, Line> lines_;
+  std::map<int, io::FileDescriptor> bringers_;  // who have not passed on anything yet
   io::DeadlineTimer timer_;
   bool flush_posted_ = false;
 };

@@ -69,9 +69,8 @@ AgentLoop::AgentLoop(io::FileDescriptor read, io::FileDescriptor write) : AgentL
 }
 
 AgentLoop::AgentLoop(io::FileDescriptor listener, std::string directory) : AgentLoop(true) {
-  listener_.emplace(events_, std::move(listener), [this](io::FileDescriptor connection) {
-    link_.attach(std::move(connection), io::FileDescriptor());
-  });
+  listener_.emplace(events_, std::move(listener),
+                    [this](io::FileDescriptor connection) { link_.admit(std::move(connection)); });
   directory_ = std::move(directory);
   events_.watch_signal(io::kTerminate,
                        [this] { turn([this] { on_disconnected(state_, *this); }); });

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/io/wide_pipe.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/codec.h"
 
@@ -76,12 +77,15 @@ Status LinkAttempt::start(bool socket) {
     options.descriptors.emplace_back(theirs_in.get(), 0);
     options.descriptors.emplace_back(theirs_in.get(), 1);
   } else {
-    auto in = io::make_pipe();
+    // A socket says that it takes more when it is nearly empty, a pipe after each read: ssh reads
+    // 32 KiB at a time.
+    auto in = io::make_socket_pair();
     if (!in) return fail(in);
     auto out = io::make_pipe();
     if (!out) return fail(out);
-    write_ = std::move(in->write);
-    theirs_in = std::move(in->read);
+    io::widen_socket(in->ours.get());
+    write_ = std::move(in->ours);
+    theirs_in = std::move(in->theirs);
     read_ = std::move(out->read);
     theirs_out = std::move(out->write);
     // A command such as ssh expects blocking descriptors.

@@ -67,6 +67,7 @@ EngineLoop::~EngineLoop() {
 }
 
 std::string EngineLoop::new_job_id() { return io::random_hex(8); }
+std::string EngineLoop::new_secret() { return io::random_hex(64); }
 
 int EngineLoop::usable_cpus() {
   const int allowed = io::cpu_count();

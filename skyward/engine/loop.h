@@ -64,6 +64,8 @@ class EngineLoop final : private EngineEffects {
   static std::int64_t wall_us() { return io::EventLoop::wall_us(); }
   // 8 hex digits.
   static std::string new_job_id();
+  // 64 hex digits.
+  static std::string new_secret();
   // CPUs that this process may keep busy: those that it may run on, or what a quota leaves of them.
   static int usable_cpus();
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/io/wide_pipe.h"
 
 namespace skyward::io {
 
@@ -21,6 +22,8 @@ namespace {
 
 // A read takes what a Unix socket holds at most by default.
 constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+// What a pipe holds unless it is told otherwise: one that was full is too narrow.
+constexpr std::size_t kPipeBytes = std::size_t{64} << 10;
 // Bodies from here on are read straight into memory of their own.
 constexpr std::size_t kDirectBodyBytes = std::size_t{32} << 10;
 // Bodies from here on live in huge pages where the system has them: half of the time goes into page
@@ -99,8 +102,9 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   std::size_t descriptors_written = 0;
   bool flush_posted = false;
   bool idle_posted = false;
-  bool waiting = false;  // for the kernel to take more
-  Error write_error;     // set once writing has failed; reading goes on to what is left
+  bool waiting = false;        // for the kernel to take more
+  bool write_widened = false;  // or cannot be
+  Error write_error;           // set once writing has failed; reading goes on to what is left
   bool write_failed = false;
 
   // Reading. buffer[begin, end) is what has not been cut yet. It grows for a message whose head
@@ -119,6 +123,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   std::deque<FileDescriptor> arrived;  // in order, not claimed yet
   bool read_stopped_early = false;     // the kernel ends a read where descriptors are attached
   bool reading_paused = false;
+  bool read_widened = false;  // or cannot be
   std::uint64_t received = 0;
 
   int write_number() const { return write_end ? write_end.get() : read_end.get(); }
@@ -197,6 +202,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
       if (const ssize_t taken = write_some(); taken >= 0) {
         advance(static_cast<std::size_t>(taken));
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        if (!std::exchange(write_widened, true) && widen_pipe(write_number())) continue;
         waiting = true;
         loop.want_write(write_number(), true);
         return;
@@ -376,6 +382,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
         return false;
       }
       const auto size = static_cast<std::size_t>(count);
+      if (size >= kPipeBytes && !std::exchange(read_widened, true)) widen_pipe(read_end.get());
       const bool may_be_more = size == wanted || reading_body || read_stopped_early || write_failed;
       take(size);
       deliver();

@@ -13,6 +13,7 @@
 
 #include "skyward/io/descriptors_fixture.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/wide_pipe.h"
 
 namespace skyward::io {
 namespace {
@@ -343,6 +344,36 @@ TEST_F(ChannelTest, OneBusyChannelDoesNotStarveTheLoop) {
     for (int i = 0; i < 16; ++i) left_->send(frame("", {body}));
   });
   loop_.run();
+}
+
+TEST_F(ChannelTest, APipeThatProvesTooNarrowIsWidened) {
+  auto narrow = make_pipe();
+  ASSERT_TRUE(narrow);
+  const int reader = narrow->read.get();
+  const int before = ::fcntl(reader, F_GETPIPE_SZ);
+  auto back = make_pipe();
+  left_ = open(std::move(back->read), std::move(narrow->write), left_handlers_);
+  left_->send(frame("small"));
+  left_->flush();
+  EXPECT_EQ(::fcntl(reader, F_GETPIPE_SZ), before) << "most carry little";
+  left_->send(frame("", {SharedBytes(Bytes(4 * kWidePipeBytes))}));
+  left_->flush();
+  EXPECT_EQ(::fcntl(reader, F_GETPIPE_SZ), static_cast<int>(kWidePipeBytes));
+  EXPECT_LT(left_->queued_bytes(), 4 * kWidePipeBytes - 2 * static_cast<std::size_t>(before))
+      << "and filled";
+
+  auto full = make_pipe();
+  const int writer = full->write.get();
+  const Outgoing large =
+      frame("", {SharedBytes(Bytes(static_cast<std::size_t>(before) - sizeof(Prefix)))});
+  Bytes all = large.head;
+  all.resize(static_cast<std::size_t>(before));
+  write_all(writer, all);
+  right_handlers_.on_message = [](const Incoming&) {};
+  right_ = open(std::move(full->read), std::move(back->write), right_handlers_);
+  right_->read_now();
+  EXPECT_EQ(::fcntl(writer, F_GETPIPE_SZ), static_cast<int>(kWidePipeBytes))
+      << "by who finds it full, too";
 }
 
 TEST_F(ChannelTest, ManyMessagesOfOneTurnLeaveInOneWrite) {

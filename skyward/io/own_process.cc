@@ -17,9 +17,11 @@ namespace skyward::io {
 
 namespace {
 
-bool is_socket(int descriptor) {
-  struct stat status{};
-  return ::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
+bool are_one_socket(int left, int right) {
+  struct stat first{};
+  struct stat second{};
+  return ::fstat(left, &first) == 0 && ::fstat(right, &second) == 0 && S_ISSOCK(first.st_mode) &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ Result<StandardStreams> take_standard_streams() {
   auto read = duplicate(STDIN_FILENO);
   if (!read) return fail(read);
   streams.read = std::move(*read);
-  if (!is_socket(STDIN_FILENO)) {
+  if (!are_one_socket(STDIN_FILENO, STDOUT_FILENO)) {
     auto write = duplicate(STDOUT_FILENO);
     if (!write) return fail(write);
     streams.write = std::move(*write);

@@ -15,7 +15,7 @@ namespace skyward::io {
 // standard output goes to standard error.
 struct StandardStreams {
   FileDescriptor read;
-  FileDescriptor write;  // empty: standard input is a socket, for both ways
+  FileDescriptor write;  // empty: one socket is for both ways
 };
 Result<StandardStreams> take_standard_streams();
 

@@ -1,13 +1,17 @@
 #include "skyward/io/unix_socket.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "skyward/base/check.h"
 
 namespace skyward::io {
 
@@ -38,6 +42,23 @@ bool is_served_by_this_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
          peer.uid == ::geteuid();
 }
+
+// A message of one byte, and room for the descriptors beside it.
+struct Passing {
+  std::byte byte{};
+  iovec piece{.iov_base = &byte, .iov_len = 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxPassed * sizeof(int))> control{};
+  msghdr message{};
+
+  Passing() {
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+  }
+  Passing(const Passing&) = delete;
+  Passing& operator=(const Passing&) = delete;
+};
 
 }  // namespace
 
@@ -78,6 +99,52 @@ std::optional<FileDescriptor> accept_next(int listener) {
     FileDescriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) return socket;
     if (errno != EINTR && errno != ECONNABORTED) return std::nullopt;
+  }
+}
+
+bool pass_descriptors(int socket, std::span<const int> descriptors) {
+  SKYWARD_CHECK(!descriptors.empty() && descriptors.size() <= kMaxPassed);
+  Passing passing;
+  passing.message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* const header = CMSG_FIRSTHDR(&passing.message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  while (true) {
+    const ssize_t sent = ::sendmsg(socket, &passing.message, MSG_NOSIGNAL);
+    if (sent >= 0 || errno != EINTR) return sent == 1;
+  }
+}
+
+std::vector<FileDescriptor> take_descriptors(int socket) {
+  Passing passing;
+  ssize_t got = -1;
+  do {
+    got = ::recvmsg(socket, &passing.message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  std::vector<FileDescriptor> taken;
+  if (got <= 0) return taken;
+  for (const cmsghdr* header = CMSG_FIRSTHDR(&passing.message); header != nullptr;
+       header = CMSG_NXTHDR(&passing.message, const_cast<cmsghdr*>(header))) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
+      taken.emplace_back(descriptor);
+    }
+  }
+  if ((passing.message.msg_flags & MSG_CTRUNC) != 0) taken.clear();
+  return taken;
+}
+
+void await_close(int socket) {
+  std::array<std::byte, 64> ignored;
+  while (true) {
+    pollfd watched{.fd = socket, .events = POLLIN, .revents = 0};
+    if (::poll(&watched, 1, -1) < 0 && errno != EINTR) return;
+    if (const auto count = read_some(socket, ignored); count && *count == 0) return;
   }
 }
 

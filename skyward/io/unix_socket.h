@@ -3,8 +3,11 @@
 // Unix stream sockets at a path: how a program finds a daemon of the same user on the same machine.
 // The directory's permissions decide who may connect.
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/io/file_descriptor.h"
@@ -22,5 +25,18 @@ std::optional<FileDescriptor> connect_to(const std::string& path);
 
 // The next connection that waits at a listening socket, non-blocking; empty if there is none.
 std::optional<FileDescriptor> accept_next(int listener);
+
+// As many descriptors as one pass_descriptors() takes.
+inline constexpr std::size_t kMaxPassed = 2;
+
+// Gives the other end of a socket, on which nothing else is under way, these descriptors. False if
+// it has gone.
+bool pass_descriptors(int socket, std::span<const int> descriptors);
+// Takes what one such call gave, without waiting. Empty when the other end has gone, or has sent
+// anything else.
+std::vector<FileDescriptor> take_descriptors(int socket);
+
+// Blocks until the other end has closed the socket.
+void await_close(int socket);
 
 }  // namespace skyward::io

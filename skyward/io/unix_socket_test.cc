@@ -1,5 +1,6 @@
 #include "skyward/io/unix_socket.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -38,6 +39,34 @@ TEST_F(UnixSocketTest, ConnectsAndCarriesBytes) {
   std::array<std::byte, 8> got{};
   EXPECT_EQ(read_some(far->get(), got), 3U);
   EXPECT_EQ(got[2], std::byte{3});
+}
+
+TEST_F(UnixSocketTest, PassesDescriptorsOn) {
+  auto pair = make_socket_pair();
+  auto pipe = make_pipe();
+  ASSERT_TRUE(pair && pipe);
+  EXPECT_TRUE(take_descriptors(pair->theirs.get()).empty()) << "nothing has come yet";
+  const std::array<int, 2> passed{pipe->read.get(), pipe->write.get()};
+  ASSERT_TRUE(pass_descriptors(pair->ours.get(), passed));
+  *pipe = {};
+  const auto taken = take_descriptors(pair->theirs.get());
+  ASSERT_EQ(taken.size(), 2U);
+  const std::array<std::byte, 1> sent{std::byte{7}};
+  ASSERT_TRUE(write_some(taken[1].get(), sent));
+  std::array<std::byte, 8> got{};
+  EXPECT_EQ(read_some(taken[0].get(), got), 1U);
+  EXPECT_NE(::fcntl(taken[0].get(), F_GETFD) & FD_CLOEXEC, 0) << "no child inherits it";
+}
+
+TEST_F(UnixSocketTest, WhoSendsOnlyBytesPassesNothing) {
+  auto pair = make_socket_pair();
+  ASSERT_TRUE(pair);
+  ASSERT_TRUE(write_some(pair->ours.get(), std::array<std::byte, 1>{}));
+  EXPECT_TRUE(take_descriptors(pair->theirs.get()).empty());
+  pair->ours.reset();
+  EXPECT_TRUE(take_descriptors(pair->theirs.get()).empty()) << "and who has gone neither";
+  await_close(pair->theirs.get());
+  EXPECT_FALSE(pass_descriptors(pair->theirs.get(), std::array<int, 1>{pair->theirs.get()}));
 }
 
 TEST_F(UnixSocketTest, NobodyIsThereBeforeAndAfter) {

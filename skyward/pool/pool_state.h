@@ -32,7 +32,7 @@ struct PoolState final : engine::Caller {
   FailureLine failure_line;
   std::unique_ptr<engine::EngineLoop> loop;
   std::shared_ptr<engine::LoopAccess> access;  // to `loop`; set with the mutex held
-  StoredBlobs blobs;
+  StoredBlobs blobs{engine::EngineLoop::new_secret()};
   std::shared_ptr<Pace> pace = std::make_shared<Pace>(engine::EngineLoop::usable_cpus());
   std::atomic<std::uint64_t> next_task{1};
   std::string job_id;

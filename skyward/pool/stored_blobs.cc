@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "skyward/base/check.h"
-#include "skyward/base/hash.h"
 #include "skyward/call/error.h"
 #include "skyward/engine/received_blob.h"
 #include "skyward/pool/pool.h"
@@ -28,14 +27,14 @@ std::uint64_t new_blob_id() {
 
 }  // namespace
 
-StoredBlobs::StoredBlobs() : arena_(io::Arena::create(kArenaKeepBytes)) {}
+StoredBlobs::StoredBlobs(std::string_view secret)
+    : arena_(io::Arena::create(kArenaKeepBytes)), content_(secret) {}
 
 wire::Blob StoredBlobs::make_blob(std::shared_ptr<io::Arena::Segment> segment, std::size_t size) {
   wire::Blob blob{
       .id = BlobId{new_blob_id()}, .size = size, .descriptor = segment->memory->descriptor()};
   if (content_named_) {
-    const auto digest = sha256({segment->memory->data(), size});
-    std::copy_n(digest.begin(), blob.content.size(), blob.content.begin());
+    blob.content = content_({segment->memory->data(), size});
   }
   blob.storage = std::move(segment);
   return blob;

@@ -7,10 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "skyward/base/bytes.h"
+#include "skyward/base/content_hash.h"
 #include "skyward/call/call.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/wire/payload.h"
@@ -20,7 +22,7 @@ namespace skyward {
 // Any thread; the calling thread copies.
 class StoredBlobs {
  public:
-  StoredBlobs();
+  explicit StoredBlobs(std::string_view secret);  // of the names of contents
 
   // Names blobs by their content, for other machines to recognise them.
   void name_by_content(bool yes) { content_named_ = yes; }
@@ -44,6 +46,7 @@ class StoredBlobs {
 
   std::shared_ptr<io::Arena> arena_;
   std::atomic<bool> content_named_ = false;
+  const ContentHash content_;
   std::mutex mutex_;
   std::unordered_map<FunctionId, std::weak_ptr<const FunctionBody>> bodies_;
 };

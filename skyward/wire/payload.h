@@ -17,7 +17,7 @@
 
 namespace skyward::wire {
 
-// The first bytes of a SHA-256.
+// A name of bytes that the engine has made (base/content_hash.h). Compared, never computed again.
 using ContentId = std::array<std::uint8_t, 16>;
 
 // One large run of bytes in shared memory. Copies share it.

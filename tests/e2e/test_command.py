@@ -50,8 +50,8 @@ def command_lines():
 
 
 def agents(parent):
-    """(pid, parent) of the agent's processes below this pool's program: relays have it as parent,
-    daemons have the machine's first process."""
+    """(pid, parent) of the agent's processes below this pool's program: a connection has it as
+    parent, a daemon the machine's first process."""
     found = []
     for pid, words in command_lines():
         if b"connect" not in words or b"--pool" not in words:
@@ -64,7 +64,7 @@ def agents(parent):
     return [(pid, above) for pid, above, pool in found if pool in own]
 
 
-def relays():
+def connections():
     return [pid for pid, above in agents(os.getpid()) if above == os.getpid()]
 
 
@@ -148,7 +148,7 @@ def test_a_killed_connection_loses_nothing_and_repeats_nothing(tmp_path):
         mine = sorted(daemons())
         futures = [pool.submit(note(str(folder), number, 0.02)) for number in range(tasks)]
         while not all(future.done() for future in futures) and kills < 6:
-            victims = wait_for(relays, "a connection is there again", 30)
+            victims = wait_for(connections, "a connection is there again", 30)
             os.kill(victims[kills % len(victims)], signal.SIGKILL)
             kills += 1
             threading.Event().wait(0.25)
@@ -169,7 +169,7 @@ def test_a_connection_dies_in_the_middle_of_large_data():
             argument = pool.submit(summed(data[:-1] + os.urandom(1)))
             answer = pool.submit(made(size, 7))
             threading.Event().wait(0.05)
-            for victim in relays():
+            for victim in connections():
                 os.kill(victim, signal.SIGKILL)
             assert argument.result(DEADLINE)[0] == size
             assert answer.result(DEADLINE) == b"\7" * size
@@ -397,7 +397,7 @@ def test_an_agent_that_nobody_greeted_ends_with_its_connection(tmp_path):
         ]
 
     driver = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True)
-    wait_for(lambda: len(started()) == 2, "a relay and a daemon")
+    wait_for(lambda: len(started()) == 2, "a connection and a daemon")
     mine = started()
     driver.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in driver.communicate(timeout=DEADLINE)[1]
@@ -436,7 +436,7 @@ def test_a_connection_that_is_lost_for_good_is_told_apart_from_a_lost_machine(tm
         assert next(numbers) == 0
         left = daemons()
         gate.touch()
-        os.kill(relays()[0], signal.SIGKILL)
+        os.kill(connections()[0], signal.SIGKILL)
         with pytest.raises(sky.ConnectionLostError, match="no way") as caught:
             list(numbers)
         assert caught.value.instance_id and caught.value.node == 0
@@ -466,7 +466,7 @@ def test_a_node_that_comes_back_to_its_machine_ends_who_stood_there(tmp_path):
         (left,) = daemons()
         stray = int((tmp_path / "pid").read_text())
         gate.touch()
-        os.kill(relays()[0], signal.SIGKILL)
+        os.kill(connections()[0], signal.SIGKILL)
         assert lost.wait(DEADLINE)
         assert not is_gone(left), "nobody could reach it"
         gate.unlink()
@@ -476,12 +476,19 @@ def test_a_node_that_comes_back_to_its_machine_ends_who_stood_there(tmp_path):
 
 
 def test_a_silent_connection_is_made_again(tmp_path):
-    """Half open: the relay neither passes anything on nor ends."""
+    """Half open: the command neither passes anything on nor ends."""
     events = []
-    with pool_of(1, concurrency=2, heartbeat_timeout=1, on_event=events.append) as pool:
+    way = ["bash", "-c", 'exec 3<&0; exec sh -c "$0" < <(exec cat <&3) > >(exec cat)']
+    with sky.ComputePool(
+        provider=sky.Command(commands=[way], python=sys.executable),
+        concurrency=2,
+        heartbeat_timeout=1,
+        on_event=events.append,
+        display="quiet",
+    ) as pool:
         mine = daemons()
         future = pool.submit(note(str(tmp_path), 1, 3))
-        os.kill(relays()[0], signal.SIGSTOP)
+        os.killpg(connections()[0], signal.SIGSTOP)
         assert square(5) >> pool == 25
         assert future.result(DEADLINE) == 1
         assert daemons() == mine
@@ -541,7 +548,7 @@ def test_a_container_is_a_node(container):
     provider = sky.Command(commands=[command], python=sys.executable)
     with sky.ComputePool(provider=provider, display="quiet") as pool:
         assert square(7) >> pool == 49
-        os.kill(relays()[0], signal.SIGKILL)
+        os.kill(connections()[0], signal.SIGKILL)
         assert square(8) >> pool == 64
 
 
