@@ -61,6 +61,13 @@ int end_with_an_open_pool(std::string_view way, const char* folder) {
   if (way == "exception") throw std::runtime_error("nobody catches this");
   if (way == "thread") std::thread([] { throw std::runtime_error("nor this"); }).join();
   std::raise(way == "interrupt" ? SIGINT : SIGTERM);
+  if (way == "between calls") {
+    try {
+      while (true) (void)(agent_of_a_worker() >> pool);
+    } catch (const std::exception&) {  // its pool closes
+      (void)(agent_of_a_worker() >> pool);
+    }
+  }
   std::promise<void>().get_future().wait_for(std::chrono::minutes(2));  // the signal ends it
   return 0;
 }

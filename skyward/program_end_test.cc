@@ -59,6 +59,7 @@ class ProgramEndTest : public testing::Test {
     if (child == 0) {
       const int output = open((folder_ / "stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       dup2(output, STDERR_FILENO);
+      alarm(120);  // for a program that hangs
       execl("/proc/self/exe", "face_test", "--end", way.c_str(), folder_.c_str(), nullptr);
       _exit(127);
     }
@@ -140,6 +141,14 @@ TEST_F(ProgramEndTest, ASignalThatComesWhileItOpensEndsTheOpening) {
   const int status = run("while it opens");
   ASSERT_TRUE(WIFSIGNALED(status)) << text_of(folder_ / "stderr");
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  EXPECT_THAT(processes_in_the_end(), IsEmpty());
+}
+
+// A call finds its pool closed, nobody catches that, and the closing goes on.
+TEST_F(ProgramEndTest, ASignalBetweenCallsEndsItToo) {
+  const int status = run("between calls");
+  ASSERT_TRUE(WIFSIGNALED(status)) << text_of(folder_ / "stderr");
+  EXPECT_THAT(WTERMSIG(status), testing::AnyOf(SIGTERM, SIGABRT));
   EXPECT_THAT(processes_in_the_end(), IsEmpty());
 }
 

@@ -329,6 +329,7 @@ std::size_t WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& l
 // while we read belongs to nobody's end, and may be a flood.
 void WorkerProcess::drain(std::vector<wire::OutputLine>& lines) {
   drained_at_ = received_bytes();
+  if (!io::is_any_readable(out_.pipe.get(), err_.pipe.get())) return;
   for (Source* source : {&out_, &err_}) {
     std::size_t left = io::readable_bytes(source->pipe.get());
     while (left > 0) {

@@ -1,16 +1,13 @@
 #include "skyward/io/event_loop.h"
 
-#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/timerfd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdint>
@@ -18,6 +15,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
@@ -32,9 +30,6 @@
 
 namespace skyward::io {
 
-namespace asio = boost::asio;
-using boost::system::error_code;
-
 namespace {
 
 constexpr std::size_t kMaxBlockingThreads = 8;
@@ -42,26 +37,45 @@ constexpr std::size_t kMaxBlockingThreads = 8;
 // times: a task goes to a link, which gives a frame to a channel, which writes it. After that,
 // descriptors and timers get their turn.
 constexpr int kRounds = 4;
+// Room for so many posts is kept for the next ones.
+constexpr std::size_t kMostKept = 1024;
 
-// One descriptor under watch. Handlers that Asio still holds keep it alive and look at `watched`
-// first.
+// So many descriptors get their turn before the kernel is asked for more.
+constexpr int kMaxEvents = 128;
+constexpr std::uint32_t kReadable = EPOLLIN;
+constexpr std::uint32_t kWritable = EPOLLOUT;
+constexpr std::uint32_t kEnded = EPOLLERR | EPOLLHUP;  // reported unasked
+
+// One descriptor under watch.
 struct Watch {
-  Watch(asio::io_context& asio_loop, Callback readable, Callback writable)
-      : read_side(asio_loop),
-        write_side(asio_loop),
-        on_readable(std::move(readable)),
-        on_writable(std::move(writable)) {}
-
-  asio::posix::stream_descriptor read_side;
-  // A duplicate that exists while writing is waited for. Asio never takes back its interest in
-  // writability, so waiting on the descriptor itself would wake the loop ever after, each time the
-  // peer reads.
-  asio::posix::stream_descriptor write_side;
   Callback on_readable;
-  Callback on_writable;
-  bool watched = true;
+  Callback on_writable{};
+  std::uint32_t events = 0;  // what the kernel was asked for
   bool wants_write = false;
+  bool watched = true;  // the kernel may have reported it before that ended
 };
+
+// What a signal rings, by its number: an eventfd of the loop that watches it.
+std::array<std::atomic<const int*>, _NSIG> signal_bells;
+
+void ring_for_signal(int signal) {
+  const int saved = errno;
+  const int* const bell = signal_bells[static_cast<std::size_t>(signal)];
+  if (bell != nullptr) static_cast<void>(::eventfd_write(*bell, 1));
+  errno = saved;
+}
+
+struct SignalWatch {
+  FileDescriptor bell;
+  int number = -1;  // of the bell, where the signal finds it
+};
+
+FileDescriptor checked(int descriptor, const char* what) {
+  SKYWARD_CHECK(descriptor >= 0, "{}: {}", what, std::strerror(errno));
+  return FileDescriptor(descriptor);
+}
+
+FileDescriptor make_bell() { return checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd"); }
 
 // The few threads for work that blocks; started when needed, one by one.
 class BlockingThreads {
@@ -121,30 +135,35 @@ class BlockingThreads {
 }  // namespace
 
 struct EventLoop::Impl {
-  explicit Impl(EventLoop* owner) : loop(owner), bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    SKYWARD_CHECK(bell.get() >= 0, "eventfd: {}", std::strerror(errno));
-    bell_side.assign(bell.get());
-    await_bell();
+  Impl() {
+    // Each ring and each alarm is one edge, so that neither descriptor has to be read.
+    on_edge(bell.get(), bell_watch);
+    on_edge(alarm.get(), alarm_watch);
   }
-  ~Impl() { bell_side.release(); }
+  ~Impl() {
+    for (const auto& [signal, watch] : signals) {
+      ::signal(signal, SIG_DFL);
+      signal_bells[static_cast<std::size_t>(signal)] = nullptr;
+    }
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  EventLoop* loop;
-  asio::io_context asio_loop{1};
-  asio::steady_timer alarm{asio_loop};
+  FileDescriptor epoll = checked(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1");
   std::atomic<bool> stopped = false;
 
   // Posting: one wake-up of the loop for all that arrives before it has looked. Another thread
   // rings the bell after it has let go of the mutex, so that the loop does not wake only to wait
-  // for it. (Asio's own post() wakes the loop with its lock held: two more switches of threads.)
+  // for it.
   std::mutex inbox_mutex;
   std::vector<Callback> inbox;
+  std::vector<Callback> batch;      // of run_inbox(); keeps its room, as the inbox does
   std::atomic<bool> asked = false;  // run_inbox() is going to run, or running
+  bool asks_itself = false;         // to run it once descriptors and timers had their turn
   bool lingers = false;             // the loop spins until it is asked
   Time linger_until{};              // of this turn
-  FileDescriptor bell;
-  asio::posix::stream_descriptor bell_side{asio_loop};
+  FileDescriptor bell = make_bell();
+  Watch bell_watch{.on_readable = [] {}};
   std::atomic<std::thread::id> thread{};  // that is in a turn of the loop
 
   // Timers in order of their moment, then of their start. `alarm` rings at `alarm_at`, which may be
@@ -153,17 +172,49 @@ struct EventLoop::Impl {
   std::unordered_map<TimerId, Time> timer_deadlines;
   TimerId last_timer = 0;
   Time alarm_at = kNever;
+  FileDescriptor alarm =
+      checked(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create");
+  Watch alarm_watch{.on_readable = [this] { run_timers(); }};
 
-  // Shared with the handlers that Asio holds.
-  std::unordered_map<int, std::shared_ptr<Watch>> watches;
-  std::map<int, std::unique_ptr<asio::signal_set>> signals;
-  std::map<int, Callback> signal_callbacks;
+  std::unordered_map<int, std::unique_ptr<Watch>> watches;
+  std::vector<std::unique_ptr<Watch>> unwatched;  // since the kernel was asked last
+  std::vector<int> never_block;
+  std::map<int, SignalWatch> signals;
   std::unique_ptr<BlockingThreads> blocking = std::make_unique<BlockingThreads>();
+
+  void run() {
+    std::array<epoll_event, kMaxEvents> events;
+    while (!stopped) {
+      const bool goes_on = asks_itself || !never_block.empty();
+      const int count = ::epoll_wait(epoll.get(), events.data(), kMaxEvents, goes_on ? 0 : -1);
+      SKYWARD_CHECK(count >= 0 || errno == EINTR, "epoll_wait: {}", std::strerror(errno));
+      const auto happenings = std::span(events).first(static_cast<std::size_t>(std::max(count, 0)));
+      for (const epoll_event& event : happenings) {
+        happened(*static_cast<Watch*>(event.data.ptr), event.events);
+      }
+      for (const int descriptor : std::vector(never_block)) {
+        const auto found = watches.find(descriptor);  // one before it may have ended this one
+        if (found != watches.end()) happened(*found->second, kReadable | kWritable);
+      }
+      if (std::exchange(asks_itself, false)) turn([] {});
+      const auto gone = std::exchange(unwatched, {});  // their callbacks own things
+    }
+  }
+
+  void happened(Watch& watch, std::uint32_t events) {
+    if ((events & (kReadable | kEnded)) != 0 && watch.watched && watch.on_readable) {
+      turn(watch.on_readable);
+    }
+    if ((events & (kWritable | kEnded)) != 0 && watch.watched && watch.wants_write) {
+      turn(watch.on_writable);
+    }
+  }
 
   // Everything the loop does happens in a turn: something has happened, and then what was posted
   // meanwhile (the writes at the end of a turn) without asking the kernel between.
   template <typename Step>
-  void turn(Step step) {
+  void turn(const Step& step) {
+    if (stopped) return;
     thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
     step();
     run_inbox();
@@ -171,20 +222,9 @@ struct EventLoop::Impl {
     thread.store({}, std::memory_order_relaxed);
   }
 
-  void await_bell() {
-    bell_side.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
-      if (error) return;
-      eventfd_t rings = 0;
-      static_cast<void>(eventfd_read(bell.get(), &rings));
-      turn([] {});
-      await_bell();
-    });
-  }
-
-  void ring() const { static_cast<void>(eventfd_write(bell.get(), 1)); }
+  void ring() const { static_cast<void>(::eventfd_write(bell.get(), 1)); }
 
   void run_inbox() {
-    std::vector<Callback> batch;
     for (int round = 0; round < kRounds; ++round) {
       {
         const std::lock_guard lock(inbox_mutex);
@@ -194,20 +234,20 @@ struct EventLoop::Impl {
       }
       for (std::size_t i = 0; i < batch.size(); ++i) {
         if (stopped) {
-          put_back(batch, i);
+          put_back(i);
           return;
         }
         batch[i]();
         batch[i] = {};
       }
       batch.clear();
+      if (batch.capacity() > kMostKept) batch = std::vector<Callback>();
     }
     {
       const std::lock_guard lock(inbox_mutex);
       asked = !inbox.empty();
-      if (!asked) return;
+      asks_itself = asked;
     }
-    ask_for_inbox();
   }
 
   // A post that comes while the loop spins finds it awake, and need not ring.
@@ -226,15 +266,12 @@ struct EventLoop::Impl {
     run_inbox();
   }
 
-  void put_back(std::vector<Callback>& batch, std::size_t from) {
+  void put_back(std::size_t from) {
     const std::lock_guard lock(inbox_mutex);
     inbox.insert(inbox.begin(),
                  std::make_move_iterator(batch.begin() + static_cast<std::ptrdiff_t>(from)),
                  std::make_move_iterator(batch.end()));
-  }
-
-  void ask_for_inbox() {
-    asio::post(asio_loop, [this] { turn([] {}); });
+    batch.clear();
   }
 
   void set_alarm() {
@@ -242,16 +279,17 @@ struct EventLoop::Impl {
     const Time first = timers.begin()->first.first;
     if (first >= alarm_at || first == kNever) return;
     alarm_at = first;
-    alarm.expires_at(std::chrono::steady_clock::time_point(first.time_since_epoch()));
-    alarm.async_wait([this](error_code error) {
-      if (error == asio::error::operation_aborted) return;
-      alarm_at = kNever;
-      turn([this] { run_timers(); });
-      set_alarm();
-    });
+    // Zero would be no alarm at all.
+    const auto at = std::max(first.time_since_epoch(), Duration(1));
+    const auto whole = std::chrono::floor<std::chrono::seconds>(at);
+    itimerspec when{};
+    when.it_value = {.tv_sec = whole.count(), .tv_nsec = (at - whole).count()};
+    const int set = ::timerfd_settime(alarm.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+    SKYWARD_CHECK(set == 0, "timerfd_settime: {}", std::strerror(errno));
   }
 
   void run_timers() {
+    alarm_at = kNever;
     const Time present = now();
     // Those that are due now; what they start, even for the past, waits for the next turn.
     std::vector<std::pair<Time, TimerId>> due;
@@ -268,57 +306,34 @@ struct EventLoop::Impl {
       timer_deadlines.erase(key.second);
       callback();
     }
+    set_alarm();
   }
 
-  void await_readable(const std::shared_ptr<Watch>& watch) {
-    watch->read_side.async_wait(asio::posix::stream_descriptor::wait_read,
-                                [this, watch](error_code error) {
-                                  if (!watch->watched || error == asio::error::operation_aborted) {
-                                    return;
-                                  }
-                                  // Any other error: a file that never blocks. Reading it tells.
-                                  turn([&] { watch->on_readable(); });
-                                  if (watch->watched) await_readable(watch);
-                                });
+  void on_edge(int descriptor, Watch& watch) {
+    epoll_event event{.events = kReadable | EPOLLET, .data = {.ptr = &watch}};
+    const int added = ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, descriptor, &event);
+    SKYWARD_CHECK(added == 0, "epoll_ctl: {}", std::strerror(errno));
   }
 
-  void await_writable(int descriptor, const std::shared_ptr<Watch>& watch) {
-    error_code error;
-    if (!watch->write_side.is_open()) {
-      FileDescriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-      if (copy) (void)watch->write_side.assign(copy.get(), error);
-      if (!copy || error) {
-        // No descriptor is free. The owner finds out by trying.
-        loop->start_timer(now() + std::chrono::milliseconds(1),
-                          [this, descriptor, watch] { writable(descriptor, watch); });
-        return;
-      }
-      copy.release();
-    }
-    watch->write_side.async_wait(asio::posix::stream_descriptor::wait_write,
-                                 [this, descriptor, watch](error_code failure) {
-                                   if (failure != asio::error::operation_aborted)
-                                     writable(descriptor, watch);
-                                 });
-  }
-
-  void writable(int descriptor, const std::shared_ptr<Watch>& watch) {
-    if (!watch->watched || !watch->wants_write) return;
-    turn([&] { watch->on_writable(); });
-    if (watch->watched && watch->wants_write) await_writable(descriptor, watch);
-  }
-
-  void await_signal(int signal) {
-    signals.at(signal)->async_wait([this, signal](error_code error, int) {
-      if (error) return;
-      await_signal(signal);
-      const Callback callback = signal_callbacks.at(signal);
-      turn([&] { callback(); });
-    });
+  // Tells the kernel what the owner wants to hear of.
+  void update(int descriptor, Watch& watch) {
+    const std::uint32_t wanted =
+        (watch.on_readable ? kReadable : 0) | (watch.wants_write ? kWritable : 0);
+    if (wanted == watch.events) return;
+    int operation = EPOLL_CTL_MOD;
+    if (watch.events == 0) operation = EPOLL_CTL_ADD;
+    if (wanted == 0) operation = EPOLL_CTL_DEL;
+    watch.events = wanted;
+    std::erase(never_block, descriptor);
+    epoll_event event{.events = wanted, .data = {.ptr = &watch}};
+    if (::epoll_ctl(epoll.get(), operation, descriptor, &event) == 0) return;
+    SKYWARD_CHECK(errno == EPERM, "cannot watch descriptor {}: {}", descriptor,
+                  std::strerror(errno));
+    if (wanted != 0) never_block.push_back(descriptor);
   }
 };
 
-EventLoop::EventLoop() : impl_(std::make_unique<Impl>(this)) {}
+EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {}
 
 EventLoop::~EventLoop() {
   impl_->blocking.reset();
@@ -331,21 +346,21 @@ EventLoop::~EventLoop() {
       posted.swap(impl_->inbox);
     }
     const auto timers = std::exchange(impl_->timers, {});
-    const auto signals = std::exchange(impl_->signal_callbacks, {});
-    if (posted.empty() && timers.empty() && signals.empty()) break;
+    const auto unwatched = std::exchange(impl_->unwatched, {});
+    if (!posted.empty() || !timers.empty() || !unwatched.empty()) continue;
+    if (impl_->watches.empty()) break;
+    unwatch(impl_->watches.begin()->first);
   }
-  while (!impl_->watches.empty()) unwatch(impl_->watches.begin()->first);
 }
 
 void EventLoop::run() {
   const SigpipeGuard guard;
-  const auto work = asio::make_work_guard(impl_->asio_loop);
-  if (!impl_->stopped) impl_->asio_loop.run();
+  impl_->run();
 }
 
 void EventLoop::stop() {
   impl_->stopped = true;
-  impl_->asio_loop.stop();
+  impl_->ring();
 }
 
 Time EventLoop::now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
@@ -385,41 +400,31 @@ void EventLoop::cancel_timer(TimerId timer) {
 }
 
 void EventLoop::watch(int descriptor, Callback on_readable, Callback on_writable) {
-  auto watch =
-      std::make_shared<Watch>(impl_->asio_loop, std::move(on_readable), std::move(on_writable));
-  const bool added = impl_->watches.emplace(descriptor, watch).second;
+  auto watch = std::make_unique<Watch>(
+      Watch{.on_readable = std::move(on_readable), .on_writable = std::move(on_writable)});
+  const auto [place, added] = impl_->watches.emplace(descriptor, std::move(watch));
   SKYWARD_CHECK(added, "descriptor {} is watched already", descriptor);
-  if (!watch->on_readable) return;
-  error_code error;
-  (void)watch->read_side.assign(descriptor, error);
-  SKYWARD_CHECK(!error, "cannot watch descriptor {}: {}", descriptor, error.message());
-  impl_->await_readable(watch);
+  impl_->update(descriptor, *place->second);
 }
 
 void EventLoop::want_write(int descriptor, bool wanted) {
   const auto found = impl_->watches.find(descriptor);
   SKYWARD_CHECK(found != impl_->watches.end(), "descriptor {} is not watched", descriptor);
-  const std::shared_ptr<Watch>& watch = found->second;
-  SKYWARD_CHECK(watch->on_writable, "descriptor {} has no callback for writing", descriptor);
-  if (watch->wants_write == wanted) return;
-  watch->wants_write = wanted;
-  if (wanted) {
-    impl_->await_writable(descriptor, watch);
-  } else {
-    error_code error;
-    (void)watch->write_side.close(error);
-  }
+  Watch& watch = *found->second;
+  SKYWARD_CHECK(watch.on_writable, "descriptor {} has no callback for writing", descriptor);
+  watch.wants_write = wanted;
+  impl_->update(descriptor, watch);
 }
 
 void EventLoop::unwatch(int descriptor) {
   const auto found = impl_->watches.find(descriptor);
   if (found == impl_->watches.end()) return;
-  const std::shared_ptr<Watch> watch = std::move(found->second);
+  Watch& watch = *found->second;
+  watch.watched = false;
+  if (watch.events != 0) ::epoll_ctl(impl_->epoll.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+  std::erase(impl_->never_block, descriptor);
+  impl_->unwatched.push_back(std::move(found->second));
   impl_->watches.erase(found);
-  watch->watched = false;
-  error_code error;
-  (void)watch->write_side.close(error);
-  if (watch->read_side.is_open()) watch->read_side.release();
 }
 
 void EventLoop::run_blocking(Callback work, Callback done) {
@@ -431,10 +436,21 @@ void EventLoop::run_blocking(Callback work, Callback done) {
 }
 
 void EventLoop::watch_signal(int signal, Callback callback) {
-  const bool added = impl_->signal_callbacks.emplace(signal, std::move(callback)).second;
+  const auto [place, added] = impl_->signals.emplace(signal, SignalWatch{.bell = make_bell()});
   SKYWARD_CHECK(added, "signal {} is watched already", signal);
-  impl_->signals.emplace(signal, std::make_unique<asio::signal_set>(impl_->asio_loop, signal));
-  impl_->await_signal(signal);
+  SignalWatch& watched = place->second;
+  watched.number = watched.bell.get();
+  signal_bells[static_cast<std::size_t>(signal)] = &watched.number;
+  watch(watched.number, [number = watched.number, callback = std::move(callback)] {
+    eventfd_t rings = 0;
+    static_cast<void>(::eventfd_read(number, &rings));
+    callback();
+  });
+  struct sigaction action{};
+  action.sa_handler = ring_for_signal;
+  ::sigfillset(&action.sa_mask);
+  SKYWARD_CHECK(::sigaction(signal, &action, nullptr) == 0, "signal {}: {}", signal,
+                std::strerror(errno));
 }
 
 }  // namespace skyward::io

@@ -2,7 +2,7 @@
 
 // The one loop thread of a process, and the only clock. Everything that a loop does happens in
 // callbacks on the thread that calls run(); post() and stop() alone may be called from any thread.
-// Boost.Asio inside, and only inside event_loop.cc.
+// epoll inside, and one system call for each time that the loop sleeps.
 
 #include <cstdint>
 #include <functional>

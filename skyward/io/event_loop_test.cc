@@ -1,5 +1,6 @@
 #include "skyward/io/event_loop.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -192,6 +193,40 @@ TEST(EventLoop, CallsBackWhileReadableAndOnlyWhenWritingIsWanted) {
   loop.run();
   EXPECT_EQ(read, "xyz");
   EXPECT_EQ(writable, 3);
+}
+
+TEST(EventLoop, AFileThatNeverBlocksIsReadableAllTheTime) {
+  EventLoop loop;
+  stop_after(loop, 20s);
+  const FileDescriptor file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(file);
+  int called = 0;
+  loop.watch(file.get(), [&] {
+    if (++called < 3) return;
+    loop.unwatch(file.get());
+    loop.start_timer(EventLoop::now() + 10ms, [&] { loop.stop(); });
+  });
+  loop.run();
+  EXPECT_EQ(called, 3);
+}
+
+TEST(EventLoop, AWriterHearsOfTheReadersEndWhileItWantsToWrite) {
+  EventLoop loop;
+  stop_after(loop, 20s);
+  auto pipe = make_pipe();
+  ASSERT_TRUE(pipe);
+  pipe->read.reset();
+  const int writer = pipe->write.get();
+  int called = 0;
+  loop.watch(writer, {}, [&] {
+    ++called;
+    loop.want_write(writer, false);
+    loop.start_timer(EventLoop::now() + 10ms, [&] { loop.stop(); });
+  });
+  loop.post([&] { loop.want_write(writer, true); });
+  loop.run();
+  EXPECT_EQ(called, 1);
+  loop.unwatch(writer);
 }
 
 TEST(EventLoop, UnwatchInsideACallbackEndsTheCallbacks) {

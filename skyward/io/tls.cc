@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/io/tls_choice.h"
+
 namespace skyward::io {
 namespace {
 
@@ -24,7 +26,6 @@ constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 constexpr std::size_t kTurnBytes = std::size_t{1} << 20;
 // TLS_AES_128_GCM_SHA256, as it is named on the wire.
 constexpr std::array<unsigned char, 2> kCipher{0x13, 0x01};
-constexpr const char* kCipherName = "TLS_AES_128_GCM_SHA256";
 
 struct FreeSettings {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -113,8 +114,7 @@ Result<std::shared_ptr<const TlsKey>> TlsKey::make(std::string group, std::strin
   impl->secret = std::move(secret);
   impl->context.reset(SSL_CTX_new(TLS_method()));
   SSL_CTX* const context = impl->context.get();
-  if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
-      SSL_CTX_set_ciphersuites(context, kCipherName) != 1) {
+  if (context == nullptr || !choose_tls(context)) {
     return fail(ErrorKind::unsupported, "OpenSSL cannot be used here: " + last_problem());
   }
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -133,6 +134,24 @@ TEST_F(TlsTest, RefusesWhoSpeaksNoTlsAtAll) {
   EXPECT_TRUE(run_until([this] { return callee.closed.has_value(); }));
   EXPECT_FALSE(callee.open);
   EXPECT_EQ(callee.closed->kind, ErrorKind::denied) << callee.closed->message;
+}
+
+TEST_F(TlsTest, OffersOneGroupOnly) {
+  auto [ours, theirs] = sockets();
+  attach(caller, key("pool", kSecret), TlsStream::Role::client, std::move(ours));
+  loop.watch(
+      theirs.get(),
+      [this, socket = theirs.get()] {
+        std::array<std::byte, 4096> bytes;
+        const auto count = read_some(socket, bytes);
+        callee.bytes += as_text(ByteView(bytes).first(count.value_or(0)));
+        look();
+      },
+      nullptr);
+  // supported_groups, of 4 bytes: a list of 2 bytes, which is X25519.
+  const std::string groups{"\x00\x0a\x00\x04\x00\x02\x00\x1d", 8};
+  EXPECT_TRUE(run_until([&] { return callee.bytes.find(groups) != std::string::npos; }));
+  loop.unwatch(theirs.get());
 }
 
 TEST_F(TlsTest, NobodyThereIsUnavailable) {

@@ -151,9 +151,14 @@ void PoolState::check_owner() const {
 
 std::shared_ptr<engine::LoopAccess> PoolState::active_loop() const {
   check_owner();
-  const std::scoped_lock lock(mutex);
-  if (phase != Phase::active) throw_not_open();
-  return access;
+  std::shared_ptr<engine::LoopAccess> active;
+  {
+    const std::scoped_lock lock(mutex);
+    if (phase == Phase::active) active = access;
+  }
+  // Without the lock: when nobody catches it, the pools end before the stack is unwound, if ever.
+  if (!active) throw_not_open();
+  return active;
 }
 
 void PoolState::check_place(const Call& call) const {
