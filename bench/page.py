@@ -62,7 +62,7 @@ WHY = {
     "futures_per_second": "Skyward's futures are those of `concurrent.futures`: making one and"
     " waiting for it takes most of the time of a quick call.",
     "argument_first": "The bytes are copied once, into memory that the workers map. The first time,"
-    " the kernel must find and clear that memory, and one thread does it.",
+    " the kernel must find that memory.",
     "start": "Skyward starts an agent, which starts the workers.",
 }
 """Why a peer may be ahead."""
@@ -70,52 +70,13 @@ MISSED = {
     "round_trip_p99": "In some pools, the kernel wants to run the worker on the core on which the"
     " program spins. Dozens of calls take a millisecond or two then, until it moves one of them.",
     "result_first": "The worker copies the bytes once, with one thread, into memory that the kernel"
-    " must find and clear.",
+    " must find. The next results use it again.",
     "same_object": "A program may write into an array between two calls, so its bytes are copied"
     " each time. A read-only array is sent once, and so is an `sky::Array` of C++.",
     "ssh_call": "At the end of the bare connection is one process. At the end of the pool's are"
     " two, one after the other: the agent and the worker.",
     "ssh_bulk": "The bytes are copied before the first is sent, and once more by the worker, which"
     " makes `bytes` of them. What stores them shares the cores with both ends of ssh.",
-    "agent_packed": "the same as it is sent to a node",
-    "agent_resident": "an idle agent's memory",
-    "agent_idle_cpu": "an idle agent's CPU",
-    "lines_per_second": "lines of a task's output, into the log files",
-    "prints_per_second": "the same with `print`",
-    "lines_memory": "what driver and agent grow by meanwhile",
-    "queue_seconds": "a batch of 1,000,000 calls is queued",
-    "queue_memory": "memory of the driver for each of them",
-    "queue_left": "what is left of it afterwards",
-    "engine_task": "CPU of the engine for a task, 10 to 10,000 nodes",
-    "engine_scale": "its largest deviation from the average",
-    "engine_node": "memory of the engine for each of 10,000 nodes",
-    "engine_growth": "growth of its memory over 10,000,000 tasks",
-    "engine_accept": "CPU of the engine to accept 1,000,000 tasks",
-    "engine_queued": "memory of the engine for each of them",
-    "engine_left": "what is left of it afterwards",
-}
-WHY = {
-    "memory": "Skyward runs an agent beside the workers, and each worker is a whole interpreter.",
-    "map_per_second": "It sends many items as one task and answers them together. Skyward returns"
-    " each result as soon as it is there, and no slow item holds up the others.",
-    "futures_per_second": "Skyward's futures are those of `concurrent.futures`: making one and"
-    " waiting for it takes most of the time of a quick call.",
-    "argument_first": "The bytes are copied once, into memory that the workers map. The first time,"
-    " the kernel must find and clear that memory, and one thread does it.",
-    "start": "Skyward starts an agent, which starts the workers.",
-}
-"""Why a peer may be ahead."""
-MISSED = {
-    "round_trip_p99": "In some pools, the kernel wants to run the worker on the core on which the"
-    " program spins. Dozens of calls take a millisecond or two then, until it moves one of them.",
-    "result_first": "The worker copies the bytes once, with one thread, into memory that the kernel"
-    " must find and clear.",
-    "same_object": "A program may write into an array between two calls, so its bytes are copied"
-    " each time. What cannot change, an `sky::Array` of C++, is sent once.",
-    "ssh_call": "At the end of the bare connection is one process. At the end of the pool's are"
-    " three, one after the other: one that relays, the agent and the worker.",
-    "ssh_bulk": "All bytes are copied and hashed before the first is sent, and what relays and"
-    " stores them shares the cores with both ends of ssh.",
     "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
     "start": "Each worker is a whole interpreter, which imports cloudpickle before it greets.",
 }
