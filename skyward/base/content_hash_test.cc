@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <random>
 #include <set>
+#include <vector>
 
 namespace skyward {
 namespace {
@@ -20,7 +21,8 @@ Bytes random_bytes(std::size_t size) {
 
 TEST(ContentHash, TheInstructionsComputeThePolynomial) {
   const Value point{0x243f6a8885a308d3, 0xa4093822299f31d0};
-  for (const std::size_t size : {0, 1, 15, 16, 17, 127, 128, 129, 144, 255, 256, 1000, 4099}) {
+  for (const std::size_t size :
+       std::vector<std::size_t>{0, 1, 15, 16, 17, 127, 128, 129, 144, 255, 256, 1000, 4099}) {
     const Bytes bytes = random_bytes(size);
     EXPECT_EQ(ContentHash::value(point, bytes), ContentHash::value_plain(point, bytes)) << size;
   }

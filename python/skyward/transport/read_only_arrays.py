@@ -37,7 +37,8 @@ class ReadOnlyArrays:
         owner = _owner(view)
         if owner is None:
             return view
-        start = view.obj.__array_interface__["data"][0]
+        exporter: Any = view.obj
+        start = exporter.__array_interface__["data"][0]
         key = (id(owner), start, view.nbytes)
         mark = fingerprint(view)
         with self._lock:
