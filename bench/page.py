@@ -75,8 +75,8 @@ MISSED = {
     " each time. A read-only array is sent once, and so is an `sky::Array` of C++.",
     "ssh_call": "At the end of the bare connection is one process. At the end of the pool's are"
     " two, one after the other: the agent and the worker.",
-    "ssh_bulk": "The bytes are copied before the first is sent, and once more by the worker, which"
-    " makes `bytes` of them. What stores them shares the cores with both ends of ssh.",
+    "ssh_bulk": "The bytes are copied and named before the first is sent, and what stores them on"
+    " the node shares the cores with both ends of ssh.",
     "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
     "start": "Each worker is a whole interpreter, which imports cloudpickle before it greets.",
 }
