@@ -5,8 +5,8 @@ import pickle
 
 import numpy
 import pytest
-from skyward.transport import serialize
-from skyward.transport.read_only_arrays import ARRAY_BYTES, ReadOnlyArrays
+from skyward.transport import read_only_arrays, serialize
+from skyward.transport.read_only_arrays import ARRAY_BYTES, MOST_STORED, ReadOnlyArrays
 
 import skyward as sky
 
@@ -48,7 +48,7 @@ def read_only(value=1.0, size=ARRAY_BYTES):
 
 def send(arrays, value):
     """What is sent of its one large buffer."""
-    beside, buffers = serialize.collector(arrays.reference)
+    beside, buffers = serialize.collector(arrays.for_calls())
     pickle.dumps(value, protocol=5, buffer_callback=beside)
     (sent,) = buffers
     return sent
@@ -130,6 +130,59 @@ def test_what_was_sent_longest_ago_makes_room(core):
     send(arrays, huge)
     assert isinstance(send(arrays, huge), memoryview)
     assert [stored is None for stored in core.stored] == [False, True, False]
+
+
+def test_calls_that_are_sent_together_do_not_store_it(arrays, core):
+    array = read_only()
+    for count in range(2):
+        beside, buffers = serialize.collector(arrays.for_calls())
+        for _ in range(3):
+            pickle.dumps(array, protocol=5, buffer_callback=beside)
+        assert [isinstance(sent, Stored) for sent in buffers] == [count > 0] * 3
+    assert len(core.stored) == 1
+
+
+def test_few_descriptors_are_taken(arrays, core):
+    array = read_only(size=(2 * MOST_STORED + 1) * ARRAY_BYTES)
+    step = ARRAY_BYTES // 8
+    parts = [array[at : at + step] for at in range(0, len(array), step)]
+    for _ in range(2):
+        for part in parts:
+            send(arrays, part)
+    assert len(core.stored) == len(parts)
+    assert sum(stored is not None for stored in core.stored) == MOST_STORED
+
+
+def test_arrays_that_are_sent_once_are_forgotten_some_time(arrays, core, monkeypatch):
+    monkeypatch.setattr(read_only_arrays, "MOST_SEEN", 2)
+    three = [read_only(float(number)) for number in range(3)]
+    for number in (0, 1, 2, 0, 2):
+        send(arrays, three[number])
+    assert core.stored == [three[2].tobytes()]
+
+
+def test_arrays_may_die_while_others_are_sent(core):
+    arrays = ReadOnlyArrays(core, limit=1 << 40)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(20, 2, 2)
+    try:
+        for number in range(300):
+            array = read_only(float(number))
+            cycle = [array]
+            cycle.append(cycle)
+            send(arrays, array), send(arrays, array)
+    finally:
+        gc.set_threshold(*thresholds)
+    del array, cycle
+    gc.collect()
+    assert not any(core.stored)
+
+
+def test_a_handler_may_send_while_an_array_is_stored(arrays, core):
+    array, other = read_only(1.0), read_only(2.0)
+    send(arrays, array)
+    store, core.store = core.store, lambda view: (send(arrays, other), store(view))[1]
+    assert isinstance(send(arrays, array), Stored)
 
 
 def test_closing_forgets_all(arrays, core):

@@ -94,25 +94,78 @@ def test_memory_is_used_again_without_room_to_map_it(agent):
     assert not call(agent, is_mapped).value()
 
 
-def test_memory_goes_when_no_call_comes(agent):
+def test_memory_goes_that_no_result_uses(agent):
     def hurry():
         sys.modules["_skyward_worker"].connection.IDLE_SECONDS = 0.01
 
     call(agent, hurry)
     assert call(agent, repeat, b"1", LARGE).value() == b"1" * LARGE
-    files = f"/proc/{agent.process.pid}/fd"
-
-    def kept():
-        for name in os.listdir(files):
-            with contextlib.suppress(FileNotFoundError):
-                if "skyward-result" in os.readlink(f"{files}/{name}"):
-                    return True
-        return False
-
     deadline = time.monotonic() + 20
-    while kept():
+    while call(agent, open_results).value():
         assert time.monotonic() < deadline
     assert call(agent, repeat, b"2", LARGE).value() == b"2" * LARGE
+
+
+def test_few_files_are_kept(agent):
+    def count():
+        return len(os.listdir("/proc/self/fd"))
+
+    call(agent, repeat, b"1", 1)
+    before = call(agent, count).value()
+    answers = [call(agent, repeat, b"1", LARGE + 64 * number) for number in range(20)]
+    assert call(agent, count).value() - before <= 8
+    release(answers[0])
+    assert call(agent, repeat, b"2", LARGE).files != answers[0].files
+    release(answers[-1])
+    assert call(agent, repeat, b"2", LARGE + 64 * 19).files == answers[-1].files
+
+
+def open_results():
+    """How many files of results this process has open."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found += "skyward-result" in os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
+def test_what_cannot_be_kept_leaves_nothing_open(agent):
+    def allow(count):
+        """Fails from then on, as without descriptors."""
+        memory = sys.modules["_skyward_worker"].result_memory
+        left, really = iter(range(count)), memory.open_again
+
+        def open_again(descriptor):
+            if next(left, None) is None:
+                raise OSError("no more")
+            return really(descriptor)
+
+        memory.open_again = open_again
+
+    for count in (1, 0):
+        call(agent, allow, count)
+        answer = call(agent, repeat, b"1", LARGE)
+        assert answer.value() == b"1" * LARGE
+        assert call(agent, open_results).value() == 0
+
+
+def test_a_child_of_the_task_keeps_nothing(agent):
+    def fork():
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(write, bytes([open_results()]))
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        return os.read(read, 1)[0]
+
+    first = call(agent, repeat, b"1", LARGE)
+    assert call(agent, open_results).value() == 1
+    assert call(agent, fork).value() == 0
+    release(first)
+    assert call(agent, repeat, b"2", LARGE).files == first.files
 
 
 def release(answer):

@@ -112,7 +112,8 @@ class OpenPool:
         packing = self.packing
         if pending.retries or (function := packing.plain_function(pending)) is None:
             return self.run_all([pending])[0]
-        beside, buffers = serialize.collector(packing.read_only.reference)
+        reference = packing.read_only.for_calls()
+        beside, buffers = serialize.collector(reference)
         taken = self.core.run(
             function,
             (pending.args, pending.kwargs),
@@ -130,7 +131,7 @@ class OpenPool:
             handle, outcome = taken
             answers, errors = self._collect(items, [None], [handle], taken=([None], [(0, outcome)]))
         else:  # plain pickle does not take its arguments
-            call = packing.call_by_value(pending, function)
+            call = packing.call_by_value(pending, function, reference)
             answers, errors = self._collect(items, [call], [self.core.submit(call)])
         return _in_places(items, answers, errors, False)[0]
 

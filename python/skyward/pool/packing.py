@@ -3,7 +3,7 @@
 import pickle
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from skyward import _core
@@ -117,11 +117,12 @@ class Packing:
             if shared is not None:
                 buffers = shared.buffers(self._core, buffers)
             else:
-                buffers = list(map(self.read_only.reference, buffers))
+                buffers = list(map(reference, buffers))
             return _core.Call(function, packer.pack(stream, buffers), self.limit_of(item), window)
 
         plain = shared is None and not registered_by_value()
-        beside, buffers = serialize.collector(self.read_only.reference)
+        reference = self.read_only.for_calls()
+        beside, buffers = serialize.collector(reference)
         end = len(items) if end is None else end
         for first in range(begin, end, max(1, size)):
             some = items[first : min(first + size, end)]
@@ -161,10 +162,16 @@ class Packing:
         """Run time allowed to the call, in seconds; None: no limit."""
         return self.timeout if item.timeout is None else item.timeout
 
-    def call_by_value(self, item: PendingCompute[Any], function: Any) -> Any:
-        """A call of plain_function() with arguments that the core's plain pickle does not take."""
+    def call_by_value(
+        self,
+        item: PendingCompute[Any],
+        function: Any,
+        reference: Callable[[memoryview], Any],
+    ) -> Any:
+        """A call of plain_function() with arguments that the core's plain pickle does not take.
+        `reference`: of ReadOnlyArrays."""
         stream, buffers = serialize.dumps_beyond_plain(item.fn, item.name, item.args, item.kwargs)
-        buffers = list(map(self.read_only.reference, buffers))
+        buffers = list(map(reference, buffers))
         payload = self._core.packer().pack(stream, buffers)
         return _core.Call(function, payload, self.limit_of(item))
 

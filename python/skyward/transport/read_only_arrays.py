@@ -8,12 +8,20 @@ writable for a while: the guide warns of both, and a sample of the bytes is comp
 import sys
 import threading
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from skyward.transport.shared_arguments import default_limit, fingerprint
 
 ARRAY_BYTES = 1 << 20
 """Smaller arrays are copied in no time."""
+MOST_BYTES = 4 << 30
+"""Of what is stored: nodes must hold it, too."""
+MOST_STORED = 64
+"""Each takes a descriptor."""
+MOST_SEEN = 1024
+"""Arrays that were sent once."""
 
 
 class ReadOnlyArrays:
@@ -22,73 +30,108 @@ class ReadOnlyArrays:
     def __init__(self, core: Any, limit: int | None = None) -> None:
         """`core`: stores and forgets. `limit`: of the bytes stored, in all."""
         self._core = core
-        self._limit = default_limit() if limit is None else limit
-        self._lock = threading.Lock()
-        # Changed without the lock, too: arrays may die at any point of any thread.
-        self._known: dict[tuple[int, int, int], _Known] = {}
-        self._clock = 0
+        self._limit = min(default_limit(), MOST_BYTES) if limit is None else limit
+        # Reentrant: a handler of a signal may send calls. Arrays may die at any point of any
+        # thread, and leave the tables without it.
+        self._lock = threading.RLock()
+        self._seen: dict[_Key, _Known] = {}  # sent once; the latest last
+        self._stored: dict[_Key, _Known] = {}  # what was sent last comes last
 
-    def reference(self, view: memoryview) -> Any:
-        """A reference to what the nodes have of it, or will have from this call on; the view itself
-        if it must be copied. An array is stored when it is sent for the second time, since most
-        are sent once."""
+    def for_calls(self) -> Callable[[memoryview], Any]:
+        """For calls that are sent together, makes of a large buffer what is sent of it: a reference
+        to what the nodes have, or will have from now on; or the view itself if it must be copied.
+
+        An array is stored when it is sent for the second time, since most are sent once. Calls that
+        are sent together have their copies in common anyway."""
+        return partial(self._reference, object())
+
+    def _reference(self, calls: object, view: memoryview) -> Any:
         if not view.readonly or view.nbytes < ARRAY_BYTES:
             return view
         owner = _owner(view)
         if owner is None:
             return view
         exporter: Any = view.obj
-        start = exporter.__array_interface__["data"][0]
-        key = (id(owner), start, view.nbytes)
+        key = (id(owner), exporter.__array_interface__["data"][0], view.nbytes)
         mark = fingerprint(view)
         with self._lock:
-            self._clock += 1
-            known = self._known.get(key)
-            if known is None or known.owner() is not owner or known.mark != mark:
-                self._forget(key)
-                self._known[key] = _Known(weakref.ref(owner, lambda _: self._forget(key)), mark)
+            stored = self._stored.pop(key, None)
+            if stored is not None:
+                if stored.is_of(owner, mark):
+                    self._stored[key] = stored
+                    return stored.reference
+                self._core.forget(stored.reference)
+            seen = self._seen.get(key)
+            if seen is None or not seen.is_of(owner, mark):
+                self._see(key, _Known(self._watched(owner, key), mark, calls))
                 return view
-            known.last = self._clock
-            if known.stored is None and self._has_room(view.nbytes):
-                known.stored = self._core.store(view)
-            return view if known.stored is None else known.stored
+            if seen.calls is calls or view.nbytes > self._limit:
+                return view
+        # Without the lock: it takes its time.
+        reference = self._core.store(view)
+        with self._lock:
+            self._seen.pop(key, None)
+            if (other := self._stored.pop(key, None)) is not None:  # another thread was quicker
+                self._core.forget(other.reference)
+            self._make_room(view.nbytes)
+            self._stored[key] = _Known(self._watched(owner, key), mark, reference=reference)
+        return reference
 
     def close(self) -> None:
         """Forgets all; calls in flight keep what they need."""
-        for key in list(self._known):
+        self._seen.clear()
+        for key in list(self._stored):
             self._forget(key)
 
-    def _forget(self, key: tuple[int, int, int]) -> None:
-        known = self._known.pop(key, None)
-        if known is not None and known.stored is not None:
-            self._core.forget(known.stored)
+    def _watched(self, owner: Any, key: "_Key") -> weakref.ref[Any]:
+        return weakref.ref(owner, lambda _: self._forget(key))
 
-    def _has_room(self, size: int) -> bool:
-        """Forgets what was sent longest ago until there is."""
-        if size > self._limit:
-            return False
-        items = list(self._known.items())
-        stored = [(known.last, key) for key, known in items if known.stored is not None]
-        for _, (_, _, nbytes) in stored:
-            size += nbytes
-        for _, key in sorted(stored):
-            if size <= self._limit:
-                break
+    def _see(self, key: "_Key", seen: "_Known") -> None:
+        self._seen.pop(key, None)
+        while len(self._seen) >= MOST_SEEN:
+            self._seen.pop(next(iter(list(self._seen))), None)
+        self._seen[key] = seen
+
+    def _forget(self, key: "_Key") -> None:
+        self._seen.pop(key, None)
+        stored = self._stored.pop(key, None)
+        if stored is not None:
+            self._core.forget(stored.reference)
+
+    def _make_room(self, size: int) -> None:
+        """Forgets what was sent longest ago."""
+        keys = list(self._stored)
+        used = size + sum(nbytes for _, _, nbytes in keys)
+        count = len(keys) + 1
+        for key in keys:
+            if used <= self._limit and count <= MOST_STORED:
+                return
             self._forget(key)
-            size -= key[2]
-        return True
+            used -= key[2]
+            count -= 1
+
+
+_Key = tuple[int, int, int]
+"""Of the bytes: the id of the array that owns them, where they begin, how many they are."""
 
 
 class _Known:
-    """An array that was sent."""
+    """Bytes that were sent."""
 
-    __slots__ = ("last", "mark", "owner", "stored")
+    __slots__ = ("calls", "mark", "owner", "reference")
 
-    def __init__(self, owner: Any, mark: Any) -> None:
+    def __init__(
+        self, owner: weakref.ref[Any], mark: Any, calls: object = None, reference: Any = None
+    ) -> None:
         self.owner = owner
         self.mark = mark
-        self.last = 0
-        self.stored: Any = None
+        self.calls = calls
+        """Those that they were sent with."""
+        self.reference = reference
+        """To what is stored."""
+
+    def is_of(self, owner: Any, mark: Any) -> bool:
+        return self.owner() is owner and self.mark == mark
 
 
 def _owner(view: memoryview) -> Any:

@@ -78,8 +78,8 @@ class Connection(Quick):
         """Until something arrives. Memory that is not used meanwhile goes after a while."""
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
-        if not poll.poll(IDLE_SECONDS * 1000):
-            results.memory.drop()
+        poll.poll(IDLE_SECONDS * 1000)
+        results.memory.drop_unused(IDLE_SECONDS)
 
     def take_descriptors(self, ancillary):
         for level, kind, payload in ancillary:

@@ -14,6 +14,7 @@ from . import results
 from .loop import Worker
 from .output import TEXT, flush_output
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
+from .result_memory import MOST_BYTES
 
 
 def check_python(wanted):
@@ -68,7 +69,7 @@ def main():
     slots = int(os.environ.pop("SKYWARD_SLOTS", "1"))
     divide_processors(slots)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    results.memory.limit = memory // 8 // slots
+    results.memory.limit = min(memory // 8, MOST_BYTES) // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
     import cloudpickle
 

@@ -4,11 +4,15 @@ process cost several times what copying into them costs."""
 import fcntl
 import mmap
 import os
+import time
 
 RECYCLED_BYTES = 8 << 20
 """Smaller results get new memory each time."""
 IDLE_SECONDS = 10
-"""How long a worker that waits for calls keeps memory."""
+"""How long memory is kept that is not used."""
+MOST_BYTES = 4 << 30
+MOST_FILES = 8
+"""Each takes two descriptors."""
 STEP_BYTES = 16 << 20
 """What is copied at a time: other threads of the user's wait so long."""
 
@@ -18,6 +22,8 @@ class ResultMemory:
         self.limit = limit
         """Of what is kept, in bytes."""
         self.kept = []  # what was given last comes last
+        # A child would keep all of it for as long as it lives.
+        os.register_at_fork(after_in_child=self.drop)
 
     def store(self, size, pieces):
         """The descriptor of a memfd of `size` bytes, for the receiver to have. `pieces`: views by
@@ -37,24 +43,36 @@ class ResultMemory:
             if kept.size == size and kept.is_free():
                 self.kept.remove(kept)
                 self.kept.append(kept)
+                kept.used = time.monotonic()
                 return kept
         return None
 
     def keep(self, descriptor, size):
-        """Keeps the file; returns a descriptor of it that may be given away."""
+        """Keeps the file; returns a descriptor of it that may be given away: the kernel would not
+        count who has this first one."""
+        kept = None
         try:
             kept = Kept(descriptor, size)
-            given = kept.open_again()
+            given = kept.open_again() if kept.is_free() else -1
         except OSError:  # no /proc, or no more descriptors
+            given = -1
+        if given < 0:
+            if kept is not None:
+                kept.close()
             return descriptor
         os.close(descriptor)
         self.kept.append(kept)
-        while sum(kept.size for kept in self.kept) > self.limit:
+        while len(self.kept) > MOST_FILES or sum(kept.size for kept in self.kept) > self.limit:
             self.kept.pop(0).close()
         return given
 
+    def drop_unused(self, seconds):
+        """Of that long. Whoever has some of it keeps it."""
+        now = time.monotonic()
+        while self.kept and now - self.kept[0].used >= seconds:
+            self.kept.pop(0).close()
+
     def drop(self):
-        """Whoever has some of it keeps it."""
         while self.kept:
             self.kept.pop().close()
 
@@ -69,6 +87,7 @@ class Kept:
         self.descriptor = open_again(descriptor)
         self.identity = identity_of(descriptor)
         self.map = None  # when it is used again
+        self.used = time.monotonic()
 
     def is_open(self):
         """Not if the user has closed it. Its number may be that of another file now."""
