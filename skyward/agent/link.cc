@@ -43,37 +43,42 @@ AgentLink::AgentLink(io::EventLoop& loop, bool outlives, Events events)
           [this] { end_.on_timer(io::EventLoop::now()); }) {}
 
 AgentLink::~AgentLink() {
-  for (const auto& [number, bringer] : bringers_) loop_.unwatch(number);
   for (const auto& [id, line] : lines_) {
     if (line.bringer) loop_.unwatch(line.bringer.get());
   }
 }
 
+void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write) {
+  if (end_.is_over()) return;
+  open_channel(end_.attach(io::EventLoop::now()), std::move(read), std::move(write));
+  timer_.arm();
+}
+
 void AgentLink::admit(io::FileDescriptor bringer) {
-  const int number = bringer.get();
-  bringers_[number] = std::move(bringer);
-  loop_.watch(number, [this, number] { take_streams(number); });
-}
-
-void AgentLink::take_streams(int bringer) {
-  loop_.unwatch(bringer);
-  const auto brought = bringers_.extract(bringer);
-  std::vector<io::FileDescriptor> streams = io::take_descriptors(bringer);
-  if (streams.empty()) return;
-  streams.resize(2);
-  attach(std::move(streams[0]), std::move(streams[1]), std::move(brought.mapped()));
-}
-
-void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write,
-                       io::FileDescriptor bringer) {
   if (end_.is_over()) return;
   const AgentEnd::LineId line = end_.attach(io::EventLoop::now());
-  if (bringer) {
-    loop_.watch(bringer.get(), [this, line] {
-      end_.on_line_closed(line, "the process that brought the connection has ended");
-    });
-  }
+  loop_.watch(bringer.get(), [this, line] { hear_bringer(line); });
   lines_[line].bringer = std::move(bringer);
+  timer_.arm();
+}
+
+// It passes on its streams, or has ended.
+void AgentLink::hear_bringer(AgentEnd::LineId line) {
+  const Line& its = lines_.at(line);
+  std::vector<io::FileDescriptor> streams = io::take_descriptors(its.bringer.get());
+  // Whoever shares them may have made them block, and what is no stream at all refuses.
+  const bool usable = std::ranges::all_of(streams, [](const io::FileDescriptor& stream) {
+    return io::set_non_blocking(stream.get(), true).has_value();
+  });
+  if (its.channel || streams.empty() || !usable) {
+    return end_.on_line_closed(line, "the process that brought the connection has ended");
+  }
+  streams.resize(2);
+  open_channel(line, std::move(streams[0]), std::move(streams[1]));
+}
+
+void AgentLink::open_channel(AgentEnd::LineId line, io::FileDescriptor read,
+                             io::FileDescriptor write) {
   lines_[line].channel = std::make_unique<io::Channel>(
       loop_, std::move(read), std::move(write), wire::kFramePrefixBytes, wire::decode_prefix,
       io::Channel::Handlers{
@@ -81,7 +86,6 @@ void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write,
           .on_closed = [this,
                         line](const Error& error) { end_.on_line_closed(line, error.message); },
           .on_idle = [this, line] { end_.on_idle(line); }});
-  timer_.arm();
 }
 
 void AgentLink::receive(AgentEnd::LineId line, io::Incoming incoming) {
@@ -108,27 +112,34 @@ void AgentLink::send(wire::Message message) {
 
 void AgentLink::flush() {
   end_.flush();
-  for (const auto& [id, line] : lines_) line.channel->flush();
+  for (const auto& [id, line] : lines_) {
+    if (line.channel) line.channel->flush();
+  }
 }
 
 bool AgentLink::is_backed_up() const {
   std::size_t queued = 0;
-  for (const auto& [id, line] : lines_) queued += line.channel->queued_bytes();
+  for (const auto& [id, line] : lines_) {
+    if (line.channel) queued += line.channel->queued_bytes();
+  }
   return end_.is_backed_up(queued);
 }
 
 void AgentLink::write(AgentEnd::LineId line, const wire::Message& message,
                       wire::Envelope envelope) {
   const auto found = lines_.find(line);
-  if (found != lines_.end()) found->second.channel->send(wire::encode(message, envelope));
+  if (found == lines_.end() || !found->second.channel) return;
+  found->second.channel->send(wire::encode(message, envelope));
 }
 
 void AgentLink::close(AgentEnd::LineId line) {
   const auto closing = lines_.extract(line);
   if (closing.empty()) return;
   const Line& ending = closing.mapped();
-  ending.channel->flush();  // the word before it: why the engine was refused
-  ending.channel->close();
+  if (ending.channel) {
+    ending.channel->flush();  // the word before it: why the engine was refused
+    ending.channel->close();
+  }
   if (ending.bringer) loop_.unwatch(ending.bringer.get());
 }
 

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "skyward/agent/agent_end.h"
 #include "skyward/base/time.h"
@@ -39,11 +38,9 @@ class AgentLink final : private AgentEnd::Effects {
 
   // A connection on which the engine will greet. Both ends non-blocking; `write` is empty for a
   // socket.
-  void attach(io::FileDescriptor read, io::FileDescriptor write) {
-    attach(std::move(read), std::move(write), io::FileDescriptor());
-  }
+  void attach(io::FileDescriptor read, io::FileDescriptor write);
   // A process that passes on such a connection, its own standard streams (connect.h). The
-  // connection ends with it, and it with the connection.
+  // connection begins with it and ends with it, and it ends with the connection.
   void admit(io::FileDescriptor bringer);
 
   void send(wire::Message message);
@@ -72,19 +69,18 @@ class AgentLink final : private AgentEnd::Effects {
   void log(const std::string& text) override;
 
   struct Line {
-    std::unique_ptr<io::Channel> channel;
+    std::unique_ptr<io::Channel> channel;  // empty: the bringer has not passed it on yet
     io::FileDescriptor bringer;
   };
 
-  void attach(io::FileDescriptor read, io::FileDescriptor write, io::FileDescriptor bringer);
-  void take_streams(int bringer);
+  void hear_bringer(AgentEnd::LineId line);
+  void open_channel(AgentEnd::LineId line, io::FileDescriptor read, io::FileDescriptor write);
   void receive(AgentEnd::LineId line, io::Incoming incoming);
 
   io::EventLoop& loop_;
   Events events_;
   AgentEnd end_;
   std::map<AgentEnd::LineId, Line> lines_;
-  std::map<int, io::FileDescriptor> bringers_;  // who have not passed on anything yet
   io::DeadlineTimer timer_;
   bool flush_posted_ = false;
 };

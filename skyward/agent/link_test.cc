@@ -3,6 +3,7 @@
 
 #include "skyward/agent/link.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,6 +33,9 @@ class AgentLinkTest : public testing::Test {
     auto pair = *io::make_socket_pair();
     bringer = std::move(pair.theirs);
     link.admit(std::move(pair.ours));
+  }
+
+  void bring() {
     const std::array<int, 2> streams{in.read.get(), out.write.get()};
     ASSERT_TRUE(io::pass_descriptors(bringer.get(), streams));
     in.read.reset();
@@ -62,13 +66,19 @@ class AgentLinkTest : public testing::Test {
                   .on_heard = [] {},
                   .on_fetch = [](const wire::FetchBlob&) {},
                   .on_blobs_changed = [] {},
-                  .on_closed = [](const std::string&) {}}};
+                  .on_closed =
+                      [this](const std::string&) {
+                        ended = true;
+                        loop.stop();
+                      }}};
+  bool ended = false;
   io::Pipe in;
   io::Pipe out;
   io::FileDescriptor bringer;
 };
 
 TEST_F(AgentLinkTest, TheConnectionEndsWithWhoBroughtIt) {
+  bring();
   greet();
   bool welcomed = false;
   on_bytes(out.read.get(), [&](std::size_t count) {
@@ -81,7 +91,23 @@ TEST_F(AgentLinkTest, TheConnectionEndsWithWhoBroughtIt) {
   loop.unwatch(out.read.get());
 }
 
+// An engine that closes its pool meanwhile ends it so. Nobody would come for the agent any more.
+TEST_F(AgentLinkTest, TheAgentEndsIfWhoWasToBringItsFirstConnectionHasEnded) {
+  bringer.reset();
+  loop.run();
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(AgentLinkTest, WhatIsNoStreamIsNoConnection) {
+  const io::FileDescriptor place(::open("/", O_PATH | O_CLOEXEC));
+  const std::array<int, 2> streams{place.get(), place.get()};
+  ASSERT_TRUE(io::pass_descriptors(bringer.get(), streams));
+  loop.run();
+  EXPECT_TRUE(ended);
+}
+
 TEST_F(AgentLinkTest, WhoBroughtItHearsOfItsEnd) {
+  bring();
   greet();
   on_bytes(out.read.get(), [&](std::size_t count) {
     if (count == 0) return loop.unwatch(out.read.get());

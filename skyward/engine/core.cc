@@ -119,8 +119,9 @@ void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
           on_ready(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::Failed>) {
           effects.disconnect(id);
-          if (node.state == NodeState::ready) ++state.barren;
-          on_node_lost(state, effects, now, id, bootstrap_error(state, node, body));
+          const bool barren = node.state == NodeState::ready;
+          state.barren += barren ? 1 : 0;
+          on_node_lost(state, effects, now, id, bootstrap_error(state, node, body), barren);
         } else if constexpr (std::is_same_v<T, wire::TaskResult>) {
           if (node.state == NodeState::ready) {
             if (has_run(body)) state.barren = 0;
@@ -129,6 +130,7 @@ void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
             if (state.budget.is_draining()) dismiss_when_done(state, effects, now, node);
           }
         } else if constexpr (std::is_same_v<T, wire::StreamItem>) {
+          state.barren = 0;
           state.tasks.on_item(effects, id, std::forward<M>(body));
         } else if constexpr (std::is_same_v<T, wire::Recalled>) {
           if (node.state == NodeState::ready) on_recalled(state, effects, now, node, body);

@@ -101,8 +101,10 @@ void on_charges(EngineState& state, EngineEffects& effects, Time now,
 void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId node, NodeSetup setup);
 void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId node,
                 wire::Message message);
-// The connection is lost for good, the agent refused it, or never answered.
-void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId node, Error why);
+// The connection is lost for good, the agent refused it, or never answered. `barren`: no worker has
+// ever begun a task there.
+void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId node, Error why,
+                  bool barren = false);
 
 // Time has come to next_deadline() (or later).
 void on_timer(EngineState& state, EngineEffects& effects, Time now);

@@ -49,7 +49,7 @@ void ask_replacement(EngineState& state, EngineEffects& effects, Time now, const
 }
 
 void replace_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
-                  bool was_ready, const Error& why) {
+                  bool was_ready, bool barren, const Error& why) {
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
                  node.instance.id});
@@ -63,7 +63,8 @@ void replace_node(EngineState& state, EngineEffects& effects, Time now, const No
   }
   const int replacements = state.orders[node.id].replacements;
   // Where workers end on one machine after the other, whichever the node, it is the image.
-  if (std::max(replacements, state.barren - 1) >= static_cast<int>(kMaxNodeReplacements)) {
+  const int of_all_nodes = barren ? state.barren - 1 : 0;
+  if (std::max(replacements, of_all_nodes) >= static_cast<int>(kMaxNodeReplacements)) {
     return give_up_node(state, effects, now, node, why);
   }
   // One that failed is not followed at once: the way there may be closed for a moment.
@@ -87,7 +88,8 @@ void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const 
 
 }  // namespace
 
-void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId id, Error why) {
+void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId id, Error why,
+                  bool barren) {
   const Node& node = state.nodes[id];
   if (!node.is_alive()) return;
   if (node.state == NodeState::draining) {  // as it should be
@@ -106,7 +108,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
   state.nodes.lose(id, now);
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
   if (!state.budget.is_draining()) {
-    return replace_node(state, effects, now, node, was_ready, why);
+    return replace_node(state, effects, now, node, was_ready, barren, why);
   }
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; the budget does not cover a replacement",

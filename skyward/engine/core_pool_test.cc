@@ -788,6 +788,18 @@ TEST_F(CorePoolTest, WhereNoMachineRunsATaskFewAreProvisioned) {
   EXPECT_THAT(error.message, HasSubstr("no module"));
 }
 
+TEST_F(CorePoolTest, DefectiveMachinesCostHealthyNodesNoReplacement) {
+  constexpr std::uint32_t kNodes = 6;
+  open_to_running({.nodes = kNodes});
+  for (std::uint32_t node = 1; node < kNodes; ++node) {
+    receive(node, kBarren);
+    effects.drop_all();
+  }
+  lose(0, "preempted");  // its task takes hours
+  EXPECT_EQ(state.orders[kFirst].replacements, 1);
+  effects.drop_all();
+}
+
 TEST_F(CorePoolTest, WhereTasksRunEachDefectiveMachineIsReplaced) {
   constexpr std::uint32_t kNodes = 6;
   open_to_running({.nodes = kNodes});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/engine/link_policy.h"
 #include "skyward/io/wide_pipe.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/codec.h"
@@ -83,7 +84,6 @@ Status LinkAttempt::start(bool socket) {
     if (!in) return fail(in);
     auto out = io::make_pipe();
     if (!out) return fail(out);
-    io::widen_socket(in->ours.get());
     write_ = std::move(in->ours);
     theirs_in = std::move(in->theirs);
     read_ = std::move(out->read);
@@ -116,6 +116,7 @@ Status LinkAttempt::start(bool socket) {
 }
 
 void LinkAttempt::open_channel() {
+  if (write_) io::widen_socket(write_.get());  // no sooner: an upload must be seen to move
   channel_ = std::make_unique<io::Channel>(
       loop_, std::move(read_), std::move(write_), wire::kFramePrefixBytes, wire::decode_prefix,
       io::Channel::Handlers{.on_message =
@@ -214,6 +215,8 @@ void LinkAttempt::load(const EntryReader::Word& need) {
         std::string whole = fmt::format("{}\n", (*bytes)->size());
         whole += as_text((*bytes)->view);
         upload_ = SharedBytes(std::move(whole));
+        upload_bytes_ = upload_.size();
+        uploads_since_ = io::EventLoop::now();
         write_upload();
       });
 }
@@ -250,7 +253,8 @@ void LinkAttempt::flush() {
 std::size_t LinkAttempt::queued_bytes() const { return channel_ ? channel_->queued_bytes() : 0; }
 
 std::uint64_t LinkAttempt::moved_bytes() const {
-  return moved_ + (channel_ ? channel_->received_bytes() : 0);
+  if (channel_) return moved_ + upload_bytes_ + channel_->received_bytes();
+  return moved_ + LinkPolicy::crossed(upload_bytes_, io::EventLoop::now() - uploads_since_);
 }
 
 void LinkAttempt::read_stderr() {

@@ -84,7 +84,9 @@ class LinkAttempt {
   io::FileDescriptor write_;
   io::FileDescriptor stderr_;
   EntryReader reader_;
-  SharedBytes upload_;  // what is still to be sent
+  SharedBytes upload_;              // what is still to be sent
+  std::uint64_t upload_bytes_ = 0;  // what it was
+  Time uploads_since_{};
   std::uint64_t moved_ = 0;
   std::string stderr_tail_;
   std::string channel_error_;

@@ -40,6 +40,10 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   return std::nullopt;
 }
 
+std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since) {
+  return std::min(bytes, static_cast<std::uint64_t>(seconds(since) * double{kSlowestUpload}));
+}
+
 Duration LinkPolicy::silence(Time moved_at) const {
   if (connected_) return limits_.silence;
   if (!welcomed_) return kFirstAttemptPatience;

@@ -38,6 +38,9 @@ class LinkPolicy {
   // stay silent.
   Duration silence(Time moved_at) const;
   bool was_welcomed() const { return welcomed_; }
+
+  // How much of an upload has crossed after that time, on the slowest line that is waited for.
+  static std::uint64_t crossed(std::uint64_t bytes, Duration since);
   bool is_connected() const { return connected_; }
   int tries() const { return tries_; }  // of the present trouble
   Duration trouble(Time now) const { return now - trouble_since_; }

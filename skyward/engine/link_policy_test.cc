@@ -109,5 +109,20 @@ TEST_F(LinkPolicyTest, ASilentConnectionIsGivenUpAndTheLastAttemptHasWhatIsLeft)
   EXPECT_EQ(policy.silence(now + 11s), 3s);
 }
 
+// ssh takes two megabytes before the first of them has crossed.
+TEST(LinkPolicyUpload, CountsAsMovingOnSlowLinesAndNotForEver) {
+  constexpr std::uint64_t kAgent = 2'500'000;
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 0s), 0U);
+  std::uint64_t before = 0;
+  for (Duration since = 15s; since < 75s; since += 15s) {
+    const std::uint64_t crossed = LinkPolicy::crossed(kAgent, since);
+    EXPECT_GT(crossed, before);
+    before = crossed;
+  }
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 80s), kAgent);
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 100s), kAgent) << "a dead one is dropped after that";
+  EXPECT_EQ(LinkPolicy::crossed(0, 100s), 0U);
+}
+
 }  // namespace
 }  // namespace skyward::engine

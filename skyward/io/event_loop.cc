@@ -70,8 +70,9 @@ struct SignalWatch {
   int number = -1;  // of the bell, where the signal finds it
 };
 
+// Throws std::system_error: the user's program may have no descriptor left.
 FileDescriptor checked(int descriptor, const char* what) {
-  SKYWARD_CHECK(descriptor >= 0, "{}: {}", what, std::strerror(errno));
+  if (descriptor < 0) throw std::system_error(errno, std::generic_category(), what);
   return FileDescriptor(descriptor);
 }
 

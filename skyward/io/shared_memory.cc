@@ -129,6 +129,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(int descriptor, 
 
 Status SharedMemory::write(std::size_t offset, ByteView from) {
   if (offset > size_ || from.size() > size_ - offset) return does_not_fit(from.size(), size_);
+  untouched_ = false;
   while (!from.empty()) {
     const ssize_t written =
         ::pwrite(descriptor_.get(), from.data(), from.size(), static_cast<off_t>(offset));
