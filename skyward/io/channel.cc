@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/io/passed_descriptors.h"
 #include "skyward/io/wide_pipe.h"
 
 namespace skyward::io {
@@ -307,15 +308,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     message.msg_iov = pieces;
     message.msg_iovlen = count;
     if (descriptor_count > 0) {
-      const std::size_t bytes = descriptor_count * sizeof(int);
-      std::memset(control, 0, CMSG_SPACE(bytes));
-      message.msg_control = control;
-      message.msg_controllen = CMSG_SPACE(bytes);
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(bytes);
-      std::memcpy(CMSG_DATA(header), descriptors, bytes);
+      attach_descriptors(message, {descriptors, descriptor_count}, control);
     }
     return ::sendmsg(write_number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
@@ -422,16 +415,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     const ssize_t count = ::recvmsg(read_end.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (count < 0) return count;
     read_stopped_early = message.msg_controllen > 0;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-         header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-      const std::size_t attached = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (std::size_t i = 0; i < attached; ++i) {
-        int descriptor = -1;
-        std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
-        arrived.emplace_back(descriptor);
-      }
-    }
+    claim_descriptors(message, arrived);
     if (message.msg_flags & MSG_CTRUNC) {
       fail_with({.kind = ErrorKind::exhausted,
                  .message = "cannot receive the descriptors that the other process sent",

@@ -93,9 +93,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
 void copy_bytes(std::byte* to, ByteView from);
 // ... with so many threads, this one included, or fewer if the system has no more.
 void copy_bytes(std::byte* to, ByteView from, std::size_t threads);
-// Writes the bytes at the start of memory that nobody has touched. The kernel lets one thread write
-// at a time. If there is much to write, a second one writes to data() meanwhile, from the end.
-// Fails as write() does.
+// Fills fresh memory from its start. write() holds a lock of the file, so large fills use a second
+// thread, which copies to data() from the end. Fails as write() does.
 Status copy_untouched(SharedMemory& to, ByteView from);
 
 }  // namespace skyward::io

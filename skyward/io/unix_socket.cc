@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/io/passed_descriptors.h"
 
 namespace skyward::io {
 
@@ -105,12 +106,7 @@ std::optional<FileDescriptor> accept_next(int listener) {
 bool pass_descriptors(int socket, std::span<const int> descriptors) {
   SKYWARD_CHECK(!descriptors.empty() && descriptors.size() <= kMaxPassed);
   Passing passing;
-  passing.message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-  cmsghdr* const header = CMSG_FIRSTHDR(&passing.message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  attach_descriptors(passing.message, descriptors, passing.control.data());
   while (true) {
     const ssize_t sent = ::sendmsg(socket, &passing.message, MSG_NOSIGNAL);
     if (sent >= 0 || errno != EINTR) return sent == 1;
@@ -125,16 +121,7 @@ std::vector<FileDescriptor> take_descriptors(int socket) {
   } while (got < 0 && errno == EINTR);
   std::vector<FileDescriptor> taken;
   if (got <= 0) return taken;
-  for (const cmsghdr* header = CMSG_FIRSTHDR(&passing.message); header != nullptr;
-       header = CMSG_NXTHDR(&passing.message, const_cast<cmsghdr*>(header))) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
-      taken.emplace_back(descriptor);
-    }
-  }
+  claim_descriptors(passing.message, taken);
   if ((passing.message.msg_flags & MSG_CTRUNC) != 0) taken.clear();
   return taken;
 }

@@ -22,20 +22,20 @@ class GatherPace {
   bool in_groups() const { return in_groups_; }
   void end_groups() { in_groups_ = false; }
 
-  // The first answer has arrived so long after its call was sent, which ran so long.
+  // Of the first answer: the time from sending its call, and the call's own run time.
   void note_first_answer(Duration taken, Duration running) {
     round_trip_ = std::max(taken - running, Duration{});
   }
-  // So many seconds have they run on all slots, so far.
+  // The run time of the first calls so far, summed over all slots.
   void note_first_calls(double run_seconds, int slots) {
     if (run_seconds > seconds(kTriedTime) * slots) in_groups_ = false;
   }
-  // How long no further one of them may end.
+  // How long to wait for the next of the first answers.
   Duration patience_at_first() const { return round_trip_ ? far(kTriedTime) : kLongestTrip; }
-  // How long groups may bring no news.
+  // How long to wait for news of a group.
   Duration patience() const { return far(kPatience); }
 
-  // So many calls have run so long, one after the other.
+  // `calls` calls ran one after the other, for `run_seconds` in all.
   void measure(double run_seconds, std::size_t calls) {
     if (run_seconds <= 0) return;  // nothing ran
     const double fitting = seconds(kGroupTime) * static_cast<double>(calls) / run_seconds;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "skyward/call/error.h"
+#include "skyward/io/passed_descriptors.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/blob_memory.h"
 
@@ -80,13 +81,7 @@ bool WorkerSocket::read_more() {
     broken("read");
   }
   end_ += static_cast<std::size_t>(count);
-  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t bytes = part->cmsg_len - CMSG_LEN(0);
-    std::vector<int> numbers(bytes / sizeof(int));
-    std::memcpy(numbers.data(), CMSG_DATA(part), numbers.size() * sizeof(int));
-    for (const int number : numbers) descriptors_.emplace_back(number);
-  }
+  io::claim_descriptors(header, descriptors_);
   return count > 0;
 }
 
@@ -132,14 +127,7 @@ void WorkerSocket::send(const wire::WorkerMessage& message) {
     header.msg_iov = pieces.data() + first;
     header.msg_iovlen = std::min(pieces.size() - first, kMostPieces);
     if (with_descriptors) {
-      header.msg_control = control.data();
-      header.msg_controllen = control.size();
-      cmsghdr* part = CMSG_FIRSTHDR(&header);
-      part->cmsg_level = SOL_SOCKET;
-      part->cmsg_type = SCM_RIGHTS;
-      part->cmsg_len = CMSG_LEN(sizeof(int) * encoded.descriptors.size());
-      std::memcpy(CMSG_DATA(part), encoded.descriptors.data(),
-                  sizeof(int) * encoded.descriptors.size());
+      io::attach_descriptors(header, encoded.descriptors, control.data());
     }
     const ssize_t count = sendmsg(descriptor_, &header, MSG_NOSIGNAL);
     if (count < 0) {

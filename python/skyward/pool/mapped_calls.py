@@ -91,8 +91,8 @@ class Failed:
 
 
 def patience(near: float, round_trip: float) -> float:
-    """How long quick calls may bring no news: so long from near nodes, and longer from distant
-    ones, however quick the calls are."""
+    """How long to wait for the next answer before calls count as slow: `near` for nearby nodes,
+    longer for distant ones."""
     return near + min(TRIPS * round_trip, LONGEST_TRIP_SECONDS)
 
 

@@ -14,7 +14,7 @@ MOST_BYTES = 4 << 30
 MOST_FILES = 8
 """Each takes two descriptors."""
 STEP_BYTES = 16 << 20
-"""What is copied at a time: other threads of the user's wait so long."""
+"""Copied at a time, holding the interpreter's lock."""
 
 
 class ResultMemory:
@@ -23,7 +23,7 @@ class ResultMemory:
         """Of what is kept, in bytes."""
         self.kept = []  # what was given last comes last
         # A child would keep all of it for as long as it lives.
-        os.register_at_fork(after_in_child=self.drop)
+        os.register_at_fork(after_in_child=lambda: self.drop_unused(0))
 
     def store(self, size, pieces):
         """The descriptor of a memfd of `size` bytes, for the receiver to have. `pieces`: views by
@@ -71,10 +71,6 @@ class ResultMemory:
         now = time.monotonic()
         while self.kept and now - self.kept[0].used >= seconds:
             self.kept.pop(0).close()
-
-    def drop(self):
-        while self.kept:
-            self.kept.pop().close()
 
 
 class Kept:
