@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <limits>
 #include <map>
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
@@ -171,13 +172,12 @@ std::string list_of(const std::vector<std::string>& words) {
 }
 
 Result<Upload> upload_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || bytes.empty()) {
+  const auto bytes = io::read_file(path, std::numeric_limits<std::size_t>::max());
+  if (!bytes || bytes->empty()) {
     return fail(ErrorKind::invalid, fmt::format("the file {} cannot be read", path),
                 "nodes need it: check that it is there and not empty, or install skyward again");
   }
-  return Upload{.path = path, .sha256 = to_hex(sha256(as_bytes(bytes)))};
+  return Upload{.path = path, .sha256 = to_hex(sha256(as_bytes(*bytes)))};
 }
 
 EnvironmentRequest request_of(const PoolSpec& spec) {
