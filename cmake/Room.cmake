@@ -1,5 +1,5 @@
 # skyward_room(NAME DEPS room… LIBS target…): the static library skyward_NAME from every *.cc of the folder,
-# and the test program NAME_test from every *_test.cc beside it.
+# and the test program NAME_test from every *_test.cc and *_fixture.cc beside it.
 
 # What everybody needs who includes our headers.
 add_library(skyward_flags INTERFACE)
@@ -52,6 +52,7 @@ endif()
 
 if(SKYWARD_TESTS)
   find_package(GTest REQUIRED)
+  add_custom_target(skyward_tests)  # all test programs, and what they start
 endif()
 
 # A first build takes half as long when the files of a room share what they include. Each file still includes all that
@@ -108,6 +109,7 @@ function(skyward_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   skyward_unite(${name})
+  add_dependencies(skyward_tests ${name})
   # The rooms are tried as they ship; what tries them need not be fast, and compiles in half the time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
@@ -130,8 +132,8 @@ function(skyward_room name)
   cmake_parse_arguments(ARG "" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
-  list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|main)\\.cc$")
-  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|_fixture|_fuzz|main)\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_(test|fixture)\\.cc$")
   foreach(pattern ${ARG_EXCLUDE})
     list(FILTER sources EXCLUDE REGEX "${pattern}")
   endforeach()

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "skyward/io/file.h"
 #include "skyward/provider/computer_fixture.h"
+#include "skyward/provider/docs_pages_fixture.h"
 
 namespace skyward::provider {
 
@@ -36,6 +36,13 @@ inline std::vector<DeathFault> death_faults() {
 inline std::string death_name(const ::testing::TestParamInfo<DeathFault>& made) {
   return made.param.name;
 }
+
+// Sanitizers look at one boundary in four: they look for bad memory, and other builds for machines.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kOneDeathIn = 4;
+#else
+inline constexpr int kOneDeathIn = 1;
+#endif
 
 enum class DeathAt : std::uint8_t { before_request, after_request, before_write, after_write };
 
@@ -63,14 +70,13 @@ class DeathsFixture : public ::testing::TestWithParam<DeathFault>, public Comput
     int pools_after = 0;
   };
 
-  // A row of the table.
-  std::string die_everywhere() {
+  // Expects that the page has what it counts as a row of its table.
+  void die_everywhere() {
     set_fault(GetParam());
     {
       const auto cloud = this->provider();
       const auto life = this->live(*cloud);
-      EXPECT_TRUE(life.status) << life.status.error().message;
-      if (!life.status) return {};
+      ASSERT_TRUE(life.status) << life.status.error().message;
     }
     const int all_requests = requests();
     const int all_writes = this->ledger_watch_.writes;
@@ -79,24 +85,29 @@ class DeathsFixture : public ::testing::TestWithParam<DeathFault>, public Comput
     for (const DeathAt at : {DeathAt::before_request, DeathAt::after_request, DeathAt::before_write,
                              DeathAt::after_write}) {
       const bool request = at == DeathAt::before_request || at == DeathAt::after_request;
-      for (int number = 1; number <= (request ? all_requests : all_writes); ++number) {
+      const int all = request ? all_requests : all_writes;
+      for (int number = 1; number <= all; number += kOneDeathIn) {
         SCOPED_TRACE(fmt::format("boundary {} of kind {}", number, static_cast<int>(at)));
         EXPECT_TRUE(die(at, number));
         count(request ? at_requests : at_writes);
       }
     }
     for (const Counts& counts : {at_requests, at_writes}) {
-      EXPECT_GT(counts.machines_left, 5) << "the deaths came too early to mean anything";
+      EXPECT_GT(counts.machines_left, 5 / kOneDeathIn)
+          << "the deaths came too early to mean anything";
       EXPECT_EQ(counts.machines_after, 0);
       EXPECT_EQ(counts.others_after, 0);
       EXPECT_EQ(counts.pools_after, 0);
     }
-    EXPECT_GT(at_requests.points, least_deaths());
-    EXPECT_GT(at_writes.points, 15);
-    return fmt::format("| {} | {} | {} | {} | {} | {} |", GetParam().words, at_requests.points,
-                       at_writes.points, at_requests.machines_left + at_writes.machines_left,
-                       at_requests.machines_after + at_writes.machines_after,
-                       at_requests.others_after + at_writes.others_after);
+    EXPECT_GT(at_requests.points, least_deaths() / kOneDeathIn);
+    EXPECT_GT(at_writes.points, 15 / kOneDeathIn);
+    if (kOneDeathIn > 1) return;
+    expect_row_on_page(
+        "leaks.md",
+        fmt::format("| {} | {} | {} | {} | {} | {} |", GetParam().words, at_requests.points,
+                    at_writes.points, at_requests.machines_left + at_writes.machines_left,
+                    at_requests.machines_after + at_writes.machines_after,
+                    at_requests.others_after + at_writes.others_after));
   }
 
  private:

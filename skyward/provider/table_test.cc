@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "skyward/io/file.h"
+#include "skyward/provider/docs_pages_fixture.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
@@ -78,10 +78,9 @@ std::string letters_of(std::string_view text) {
 }
 
 TEST(Table, ThePageOfFeaturesSaysWhatEachProviderIsCapableOf) {
-  const auto page = io::read_file(SKYWARD_DOCS "/guide/features.md");
-  ASSERT_TRUE(page) << page.error().message;
+  const std::string page = docs_page("guide/features.md");
   std::map<std::string, std::vector<std::string>> rows;  // by their first cell
-  std::istringstream lines(*page);
+  std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
     const auto cells = cells_of(line);
     if (cells.size() > 2) rows[cells[1].substr(0, cells[1].find_last_not_of(' ') + 1)] = cells;

@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "skyward/io/file.h"
 #include "skyward/provider/aws/aws_computer_fixture.h"
+#include "skyward/provider/docs_pages_fixture.h"
 
 namespace skyward::provider::aws {
 namespace {
@@ -21,11 +21,10 @@ using ::testing::SizeIs;
 
 // The rights of the policy in the guide.
 std::set<std::string> documented_rights() {
-  const auto page = io::read_file(SKYWARD_DOCS "/guide/aws.md");
-  EXPECT_TRUE(page);
-  const std::size_t begin = page->find("```json\n") + 8;
+  const std::string page = docs_page("guide/aws.md");
+  const std::size_t begin = page.find("```json\n") + 8;
   const auto policy =
-      nlohmann::json::parse(page->substr(begin, page->find("```", begin) - begin), nullptr, false);
+      nlohmann::json::parse(page.substr(begin, page.find("```", begin) - begin), nullptr, false);
   EXPECT_TRUE(policy.is_object()) << "the policy of the guide is no JSON";
   std::set<std::string> out;
   for (const auto& statement : policy["Statement"]) {
