@@ -78,7 +78,7 @@ MISSED = {
     "ssh_bulk": "The bytes are copied and named before the first is sent, and what stores them on"
     " the node shares the cores with both ends of ssh.",
     "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
-    "start": "Each node starts a whole interpreter.",
+    "start": "Each worker is a whole interpreter, which imports cloudpickle before it greets.",
 }
 """Why a target may be missed."""
 

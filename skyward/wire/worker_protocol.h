@@ -20,7 +20,7 @@
 //     drop          u8[16] function id: forget it; no run that is under way names it, and its body
 //                   comes again with the next
 //   worker → agent
-//     hello         UTF-8 text, "python 3.11.7", "c++": once, when ready to run
+//     hello         UTF-8 text, "python 3.11.7 cloudpickle 3.1.2", "c++": once, when ready to run
 //     result        u64 run ns | u32 buffers | u32 retained | rows | retained × u64 blob id |
 //                   inline buffers back to back
 //     item          the same as result: one item of a stream

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import types
-from importlib.machinery import PathFinder
 
 from . import results
 from .loop import Worker
@@ -72,9 +71,8 @@ def main():
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     results.memory.limit = min(memory // 8, MOST_BYTES) // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
-    # Found now, so that a node without it says so; imported when the pool need not wait for it.
-    if PathFinder.find_spec("cloudpickle") is None:
-        raise ModuleNotFoundError("No module named 'cloudpickle'", name="cloudpickle")
+    import cloudpickle
+
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
     faulthandler.enable(os.dup(2))
     for stream in (sys.stdout, sys.stderr):
@@ -91,11 +89,9 @@ def main():
     worker = sys.modules["_skyward_worker"].worker = Worker(sock, shared)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
-    text = f"python {sys.version.split()[0]}".encode()
-    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
-    import cloudpickle  # noqa: F401
-
     gc.freeze()
+    text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
+    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
     worker.loop()
     atexit._run_exitfuncs()
     flush_output()
