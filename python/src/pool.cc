@@ -217,6 +217,7 @@ std::string_view status_name(OutcomeStatus status) {
 void bind_calls(nb::module_& module) {
   nb::class_<Function>(module, "Function", "A function in the form that travels.")
       .def_prop_ro("name", [](const Function& function) { return function.body->name; });
+  module.def("usable_memory", &Pool::usable_memory, "Memory that this process may use, in bytes.");
   module.def(
       "make_function",
       [](const nb::bytes& bytes, std::string name) {

@@ -89,7 +89,13 @@ class Agent:
             stderr=err_write,
             pass_fds=sorted({3, 4, 5, 6, theirs.fileno(), cancel_read, shared, bell_write}),
             preexec_fn=place,
-            env={**os.environ, "PYTHONUNBUFFERED": "", "SKYWARD_MARK": MARK.hex(), **environment},
+            env={
+                **os.environ,
+                "PYTHONUNBUFFERED": "",
+                "SKYWARD_MARK": MARK.hex(),
+                "SKYWARD_MEMORY": str(64 << 30),
+                **environment,
+            },
             start_new_session=True,
         )
         theirs.close()
@@ -900,7 +906,12 @@ def test_takes_the_drivers_import_path_and_hides_its_own_variables(tmp_path):
 
             import beside_the_script
 
-            private = ("SKYWARD_SYS_PATH", "SKYWARD_MARK", "SKYWARD_CLIENT_PYTHON")
+            private = (
+                "SKYWARD_SYS_PATH",
+                "SKYWARD_MARK",
+                "SKYWARD_MEMORY",
+                "SKYWARD_CLIENT_PYTHON",
+            )
             ours = [name for name in private if name in os.environ]
             return beside_the_script.answer, ours, os.environ["COMPUTE_POOL"]
 

@@ -205,7 +205,9 @@ void on_run_task(AgentState& state, AgentEffects& effects, const wire::RunTask& 
   }
   const auto body = state.bodies.find(run.function);
   if (body == state.bodies.end())
-    return refuse("the agent does not have the function's body; this is a bug in Skyward");
+    return refuse(
+        "the node does not have the function's body: either it could not store it (see its agent's "
+        "log), or this is a bug in Skyward");
   task.body = body->second;
   if (state.phase == AgentPhase::failed) return refuse("the node has failed");
   if (state.phase != AgentPhase::greeting && worker >= state.pinned.size())

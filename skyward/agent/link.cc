@@ -23,10 +23,7 @@ Result<SharedBytes> bytes_of(const wire::Blob& blob) {
 }
 
 // Blobs that no task uses may take so much of this machine.
-std::uint64_t blob_budget() {
-  const double quarter = io::memory_gib() * double{1 << 30} / 4;
-  return std::min(static_cast<std::uint64_t>(quarter), kMaxKeptBlobBytes);
-}
+std::uint64_t blob_budget() { return std::min(io::memory_bytes() / 4, kMaxKeptBlobBytes); }
 
 }  // namespace
 

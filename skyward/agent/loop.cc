@@ -14,6 +14,7 @@
 #include "skyward/agent/node_directory.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file.h"
+#include "skyward/io/machine.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
@@ -245,6 +246,7 @@ void AgentLoop::start_now(SlotId slot) {
   const std::uint32_t worker = state_.slots[slot.value].worker;
   auto environment = worker_environment(state_, worker);
   if (!directory_.empty()) environment.emplace_back(kWorkVariable, name_of(directory_));
+  environment.emplace_back("SKYWARD_MEMORY", std::to_string(io::memory_bytes()));
   make_directory();  // a task may have removed it
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
                                        .environment = std::move(environment),

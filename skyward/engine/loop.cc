@@ -8,7 +8,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/base/guarded.h"
-#include "skyward/io/cpu_quota.h"
+#include "skyward/io/control_group.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/start_thread.h"
@@ -73,6 +73,8 @@ int EngineLoop::usable_cpus() {
   const int allowed = io::cpu_count();
   return static_cast<int>(std::min<double>(allowed, io::cpu_quota().value_or(allowed)));
 }
+
+std::uint64_t EngineLoop::usable_memory() { return io::memory_bytes(); }
 
 void EngineLoop::open() {
   loop_.post([this] { turn([&](Time now) { on_open(state_, *this, now); }); });

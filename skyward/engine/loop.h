@@ -68,6 +68,8 @@ class EngineLoop final : private EngineEffects {
   static std::string new_secret();
   // CPUs that this process may keep busy: those that it may run on, or what a quota leaves of them.
   static int usable_cpus();
+  // Memory that this process may use, in bytes.
+  static std::uint64_t usable_memory();
 
   // Whether the calling thread is this loop's.
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "skyward/base/check.h"
+#include "skyward/io/control_group.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
@@ -47,10 +48,13 @@ int cpu_count() {
   return online > 0 ? static_cast<int>(online) : 1;
 }
 
-double memory_gib() {
-  const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
-  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1024.0 * 1024 * 1024);
+std::uint64_t memory_bytes() {
+  const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                     static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min(bytes, memory_limit().value_or(bytes));
 }
+
+double memory_gib() { return static_cast<double>(memory_bytes()) / (1024.0 * 1024 * 1024); }
 
 namespace {
 

@@ -2,6 +2,7 @@
 
 // Facts about the machine and the process, read once at the edge and then passed on as values.
 
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -21,7 +22,8 @@ std::vector<std::string> environment_names(std::string_view beginning);
 // CPUs that this process may run on (its affinity, not the board's sockets). At least 1.
 int cpu_count();
 
-// Physical memory in GiB.
+// Memory that this process may use: the machine's, or what a control group leaves of it.
+std::uint64_t memory_bytes();
 double memory_gib();
 
 // A TCP port of 127.0.0.1 that was free a moment ago. Somebody else may take it before it is used;

@@ -268,6 +268,8 @@ void Pool::forget(const wire::Blob& blob) {
 
 ByteView Pool::stored_bytes(const wire::Blob& blob) { return StoredBlobs::bytes(blob); }
 
+std::uint64_t Pool::usable_memory() { return engine::EngineLoop::usable_memory(); }
+
 bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
   return is_ours() && impl_->events.take(events, timeout);
 }

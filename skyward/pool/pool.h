@@ -77,6 +77,8 @@ class Pool {
   void forget(const wire::Blob& blob);
   // The bytes that store() put into the blob.
   static ByteView stored_bytes(const wire::Blob& blob);
+  // Memory that this process may use, in bytes.
+  static std::uint64_t usable_memory();
 
   // Events since the last call, in order. Waits until there is one or the timeout is over
   // (kForever: no limit). Returns false when the pool has closed and all events have been taken.

@@ -114,7 +114,7 @@ io::SpawnOptions spawn_options(const RunOrder& order, const std::string& directo
   add_python(values);
   values["PWD"] = directory;
   options.environment.assign(values.begin(), values.end());
-  options.unset = {wire::kWorkerVariable, "SKYWARD_MARK", "OLDPWD"};
+  options.unset = {wire::kWorkerVariable, "SKYWARD_MARK", "SKYWARD_MEMORY", "OLDPWD"};
   options.directory = directory;
   return options;
 }

@@ -54,7 +54,7 @@ def start(command):
         stderr=outputs[1][1],
         pass_fds=sorted({3, 4, 5, 6, *given}),
         preexec_fn=place,
-        env={**os.environ, "SKYWARD_MARK": MARK.hex()},
+        env={**os.environ, "SKYWARD_MARK": MARK.hex(), "SKYWARD_MEMORY": str(64 << 30)},
     )
     theirs.close()
     for read, write in outputs:

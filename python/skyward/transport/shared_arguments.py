@@ -5,7 +5,6 @@ reference to the copy that the nodes have. Nothing is taken for granted because 
 object: a program may write into an array between two calls. Arrays are compared where they lie;
 lists, texts and other objects in their pickled form."""
 
-import os
 import pickle
 import threading
 import zlib
@@ -163,5 +162,7 @@ def fingerprint(view: memoryview) -> tuple[int, int]:
 
 
 def default_limit() -> int:
-    """An eighth of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+    """An eighth of the memory that this process may use."""
+    from skyward import _core
+
+    return _core.usable_memory() // 8

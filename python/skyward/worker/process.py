@@ -68,7 +68,7 @@ def main():
     prepare_modules()
     slots = int(os.environ.pop("SKYWARD_SLOTS", "1"))
     divide_processors(slots)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = int(os.environ.pop("SKYWARD_MEMORY", "0"))
     results.memory.limit = min(memory // 8, MOST_BYTES) // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
     import cloudpickle

@@ -1,4 +1,4 @@
-#include "skyward/io/cpu_quota.h"
+#include "skyward/io/control_group.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class CpuQuotaTest : public testing::Test {
+class ControlGroupTest : public testing::Test {
  protected:
   void TearDown() override { fs::remove_all(root); }
 
@@ -22,31 +22,40 @@ class CpuQuotaTest : public testing::Test {
     std::ofstream(root + name) << text;
   }
   std::optional<double> quota() const { return cpu_quota(root, root + "/membership"); }
+  std::optional<std::uint64_t> memory() const { return memory_limit(root, root + "/membership"); }
 
   const std::string root = fs::temp_directory_path() / ("q" + random_hex(8));
 };
 
-TEST_F(CpuQuotaTest, TheTightestGroupCounts) {
+TEST_F(ControlGroupTest, TheTightestGroupCounts) {
   write("/membership", "0::/pod/box/inner\n");
   write("/pod/box/inner/cpu.max", "max 100000\n");
   write("/pod/box/cpu.max", "150000 100000\n");
   write("/pod/cpu.max", "400000 100000\n");
+  write("/pod/box/inner/memory.max", "max\n");
+  write("/pod/box/memory.max", "8589934592\n");
+  write("/pod/memory.max", "1073741824\n");
   EXPECT_EQ(quota(), 1.5);
+  EXPECT_EQ(memory(), std::uint64_t{1} << 30);
 }
 
-TEST_F(CpuQuotaTest, AContainerSeesItsOwnGroupAsTheRoot) {
+TEST_F(ControlGroupTest, AContainerSeesItsOwnGroupAsTheRoot) {
   write("/membership", "12:cpu:/old\n0::/\n");
   write("/cpu.max", "50000 100000\n");
   EXPECT_EQ(quota(), 0.5);
 }
 
-TEST_F(CpuQuotaTest, WithoutALimitThereIsNone) {
+TEST_F(ControlGroupTest, WithoutALimitThereIsNone) {
   EXPECT_EQ(quota(), std::nullopt) << "no control groups";
   write("/membership", "0::/gone\n");
   EXPECT_EQ(quota(), std::nullopt) << "a group that is not mounted here";
   for (const char* text : {"max 100000\n", "", "100000", "0 100000", "-1 100000", "1 0"}) {
     write("/gone/cpu.max", text);
     EXPECT_EQ(quota(), std::nullopt) << text;
+  }
+  for (const char* text : {"max\n", "", "0"}) {
+    write("/gone/memory.max", text);
+    EXPECT_EQ(memory(), std::nullopt) << text;
   }
 }
 
