@@ -37,7 +37,8 @@ inline std::string death_name(const ::testing::TestParamInfo<DeathFault>& made) 
   return made.param.name;
 }
 
-// Sanitizers look at one boundary in four: they look for bad memory, and other builds for machines.
+// Sanitizers try one boundary in four: they look for memory errors, other builds for leaked
+// machines.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr int kOneDeathIn = 4;
 #else

@@ -4,7 +4,7 @@ up after such a driver; then another one runs. Against an emulator that nobody h
 processes, beside a pool at work. The sums are kept in docs/leaks.md, which this test holds to what
 it counts.
 
-All of them take minutes, so each day has its third; SKYWARD_DEATHS=all runs all, and 0, 1 or 2 one
+All of them take minutes, so each day runs a third; SKYWARD_DEATHS=all runs all, and 0, 1 or 2 one
 of the thirds.
 """
 
@@ -281,7 +281,7 @@ def go_through(number: int, deaths: list[Death], directory: Path, library: Path)
 
 
 def row_of(who: str, kind: str, deaths: list[Death], all_found: list[Found]) -> str:
-    """What the page begins its row with, or all of it when all deaths were died."""
+    """The beginning of a row of the page, or all of it if all deaths were tried."""
     there = sum((death.who, death.kind) == (who, kind) for death in deaths)
     begin = f"\n| {who}, {kind} | {there} |"
     found = [one for one in all_found if (one.death.who, one.death.kind) == (who, kind)]
@@ -314,6 +314,7 @@ def test_no_death_leaves_anything_behind_gc(cloud: Cloud, tmp_path: Path) -> Non
     assert [one for one in found if one.wrong] == []
     assert [one for one in found if one.touched or one.left.total()] == []
     assert len(found) == len(now) and len(deaths) > 100
+    assert sum(one.standing for one in found) > len(found) // 4, "deaths that mean nothing"
     page = (ROOT / "docs/leaks.md").read_text()
     for row in rows:
         assert row in page, f"docs/leaks.md does not have this row:\n{row}"
