@@ -44,6 +44,27 @@ def test_the_failure_that_came_first_is_raised(pool):
     assert "worker 0 failed too: ConnectionResetError: peer is gone" in caught.value.__notes__
 
 
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_the_failure_that_came_first_is_raised_though_another_worker_answers_sooner(pool, restarts):
+    def fails(_skyward_start=None):
+        import threading
+
+        # A framework's session notes when the function failed, and then takes time to end.
+        if sky.instance_info().node == 1:
+            error, after = LookupError("no such row"), 0.1
+            threading.Event().wait(0.5)
+        else:
+            error, after = ConnectionResetError("peer is gone"), 0.2
+        error.__skyward_failed_after__ = after
+        raise error
+
+    fails.__skyward_restarts__ = restarts
+    fails.__skyward_place__ = lambda: sky.instance_info().node
+    with pytest.raises(LookupError, match="no such row") as caught:
+        together(fails)() @ pool
+    assert "worker 0 failed too: ConnectionResetError: peer is gone" in caught.value.__notes__
+
+
 def test_those_who_wait_for_one_that_failed_are_stopped(pool, monkeypatch):
     from skyward.pool import together as module
 

@@ -5,6 +5,7 @@ its own package, and imports the framework only when the call begins."""
 
 import contextlib
 import secrets
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import wraps
 from importlib import import_module
@@ -176,11 +177,27 @@ def session(
     require_network(info, f"{name}() of {framework}")
     module = import_module(f"skyward.distributed.{_SESSIONS[framework]}")
     if start is None:
-        with module.session(info, backend, timeout, name):
+        with module.session(info, backend, timeout, name), _failure_timed():
             yield
         return
     info = as_started(info, start)
     with started(info, start), module.session(info, backend, timeout, name):
         if start["restart"]:
             share_checkpoints(info)
+        with _failure_timed():
+            yield
+
+
+@contextlib.contextmanager
+def _failure_timed() -> Iterator[None]:
+    """Notes on an exception when it was raised, before the session ends: that breaks the others'
+    connections, and they may answer sooner."""
+    begun = time.monotonic()
+    try:
         yield
+    except Exception as error:
+        with contextlib.suppress(Exception):  # its class is read-only
+            error.__skyward_failed_after__ = (  # type: ignore[attr-defined]
+                time.monotonic() - begun  # see skyward/pool/together.py
+            )
+        raise

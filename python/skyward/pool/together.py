@@ -3,7 +3,8 @@
 When one of them fails, the others wait for it in some exchange of their framework, perhaps for a
 very long time: they get a moment to notice, and then are stopped. What is raised is the failure
 that came first, not that of the lowest rank: the later ones only report that another worker is
-gone."""
+gone. Which one answers first says little, since a framework lets the others know that a worker
+failed before that worker has answered."""
 
 import time
 from collections.abc import Callable
@@ -20,6 +21,9 @@ GRACE_SECONDS = 15.0
 OTHERS_SHOWN = 4
 """Errors of other workers in the notes of the error that is raised."""
 _STEP_SECONDS = 0.2
+FAILED_AFTER_ATTRIBUTE = "__skyward_failed_after__"
+"""Of an exception: when the function raised it, in seconds since all workers were connected. A
+framework's session sets it."""
 
 Send = Callable[[PendingCompute[Any]], tuple[Any, list[Any]]]
 """Sends a call to every worker: the call as sent, and its handles in rank order."""
@@ -43,8 +47,7 @@ def run_once(
     pending: PendingCompute[Any],
     is_lost: Callable[[], bool] | None = None,
 ) -> tuple[Any, ...]:
-    """The answers by rank. `is_lost`: whether a node was lost, which ends the call at once, as a
-    failure does then; without it the others have a moment to notice."""
+    """The answers by rank. `is_lost`: whether a node was lost, which ends the call at once."""
     call, handles = send(pending)
     if call.is_stream:
         return tuple(Stream(handle, pending.name) for handle in handles)
@@ -63,20 +66,22 @@ def run_once(
         except BaseException as error:
             errors[rank] = error
     if errors:
-        first = min(
-            errors,
-            key=lambda rank: (isinstance(errors[rank], CancelledError), outcomes[rank].run_seconds),
-        )
+        first = min(errors, key=lambda rank: _order(errors[rank], outcomes[rank]))
         raise with_the_others(errors[first], errors)
     return tuple(answers)
+
+
+def _order(error: BaseException, outcome: Any) -> tuple[bool, bool, float]:
+    """The cause comes first: a worker that died, then what was raised first, then those stopped."""
+    after = getattr(error, FAILED_AFTER_ATTRIBUTE, outcome.run_seconds)
+    return isinstance(error, CancelledError), outcome.status == "raised", after
 
 
 def _wait(handles: list[Any], is_lost: Callable[[], bool] | None) -> list[Any]:
     outcomes: dict[int, Any] = {}
     deadline: float | None = None
-    grace = GRACE_SECONDS if is_lost is None else 0.0
     while len(outcomes) < len(handles):
-        if deadline is None and is_lost is not None and is_lost():
+        if deadline != float("inf") and is_lost is not None and is_lost():
             deadline = time.monotonic()
         waiting = [rank for rank in range(len(handles)) if rank not in outcomes]
         handles[waiting[0]].wait(_STEP_SECONDS)
@@ -84,7 +89,7 @@ def _wait(handles: list[Any], is_lost: Callable[[], bool] | None) -> list[Any]:
             if handles[rank].done():
                 outcomes[rank] = handles[rank].take()
                 if outcomes[rank].status != "ok" and deadline is None:
-                    deadline = time.monotonic() + grace
+                    deadline = time.monotonic() + GRACE_SECONDS
         if deadline is not None and time.monotonic() >= deadline:
             deadline = float("inf")
             for rank in waiting:
