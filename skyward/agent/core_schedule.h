@@ -1,6 +1,7 @@
 #pragma once
 
-// The part of the core that moves tasks: queue → window of a slot → answered. Used by core.cc only.
+// The part of the core that moves tasks: queue → window of a slot → answered. Used by the other
+// parts only.
 
 #include <string>
 

@@ -6,7 +6,8 @@
 //
 // Who counts silence: on a connection to another machine engine/link_policy.h, asked by
 // engine_end.cc; on this machine engine/nodes.cc take_late(); between agents
-// agent/blob_exchange.cc; for an agent without its engine (the lease) agent/core.cc check_lease().
+// agent/blob_exchange.cc; for an agent without its engine (the lease) agent/core_node.cc
+// check_lease().
 
 #include <chrono>
 #include <cstddef>

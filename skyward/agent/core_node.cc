@@ -1,0 +1,279 @@
+#include "skyward/agent/core_node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "skyward/agent/core_index.h"
+#include "skyward/agent/core_schedule.h"
+#include "skyward/agent/core_start.h"
+#include "skyward/spec/limits.h"
+#include "skyward/spec/topology.h"
+
+namespace skyward::agent {
+namespace {
+
+using wire::TaskStatus;
+
+constexpr std::uint64_t kMaxLeaseMs = std::uint64_t{1} << 40;  // some decades
+
+// "0 NAME=VALUE" or "* NAME=VALUE"; the script is ours, so what does not fit is no variable.
+void set_variable(AgentState& state, const std::string& line) {
+  const std::size_t blank = line.find(' ');
+  const std::size_t equals = line.find('=', std::min(blank, line.size()));
+  if (equals == std::string::npos) return;
+  const std::string which = line.substr(0, blank);
+  const std::string name = line.substr(blank + 1, equals - blank - 1);
+  for (std::size_t worker = 0; worker < state.told_environment.size(); ++worker) {
+    if (which == "*" || which == std::to_string(worker))
+      state.told_environment[worker].emplace_back(name, line.substr(equals + 1));
+  }
+}
+
+std::uint64_t elapsed_ms(const AgentState& state, Time now) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - state.configured_at).count());
+}
+
+// What a script does next that does not say what it begins.
+std::string step_after(const std::string& step) {
+  if (step == "uv") return "apt";
+  if (step == "apt") return "deps";
+  return "skyward";
+}
+
+// Once the bootstrap is through and the devices, which the workers are told of, are known.
+void start_workers(AgentState& state, AgentEffects& effects, Time now) {
+  if (state.phase != AgentPhase::bootstrapping || !state.bootstrapped || !state.accelerators)
+    return;
+  state.phase = AgentPhase::starting;
+  for (Slot& slot : state.slots)
+    if (slot.place == 0) request_start(state, effects, slot, now);
+}
+
+void start_lease(AgentState& state, Time now) {
+  const auto length = [](std::uint64_t ms) {
+    return std::chrono::milliseconds(std::min(ms, kMaxLeaseMs));
+  };
+  if (state.configure.lease_ms > 0) state.lease_ends = now + length(state.configure.lease_ms);
+  if (state.configure.lifetime_ms == 0) return;
+  const Duration lifetime = length(state.configure.lifetime_ms);
+  state.lifetime_ends = now + lifetime;
+  state.warn_at = state.lifetime_ends - std::min(kEndWarning, lifetime / 2);
+}
+
+void finish(AgentState& state, AgentEffects& effects, int code, std::string reason) {
+  if (state.phase == AgentPhase::ended) return;
+  state.phase = AgentPhase::ended;
+  state.end_reason = std::move(reason);
+  effects.exit(code);
+}
+
+// Ends this machine, too, where there is a command for that: neither a driver that goes away nor a
+// cloud that does not answer it leaves one running.
+void finish_with_machine(AgentState& state, AgentEffects& effects, std::string reason) {
+  if (!state.configure.end_command.empty()) effects.end_machine(state.configure.end_command);
+  finish(state, effects, 0, std::move(reason));
+}
+
+// There is none while the devices are looked for, before the bootstrap or after it.
+void kill_bootstrap_if_any(const AgentState& state, AgentEffects& effects) {
+  if (state.phase == AgentPhase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
+}
+
+// Ends everything on this machine, and the machine where there is a command for that.
+void end_all(AgentState& state, AgentEffects& effects, std::string reason) {
+  kill_bootstrap_if_any(state, effects);
+  for (Slot& slot : state.slots)
+    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, reason);
+  finish_with_machine(state, effects, std::move(reason));
+}
+
+}  // namespace
+
+void on_configure(AgentState& state, AgentEffects& effects, const wire::Configure& configure,
+                  Time now) {
+  if (state.phase != AgentPhase::greeting) return;  // once, by contract
+  state.configure = configure;
+  state.configure.concurrency = std::max(1U, configure.concurrency);
+  state.configured_at = now;
+  start_lease(state, now);
+  const auto workers = static_cast<std::uint32_t>(configure.workers.size());
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    for (std::uint32_t place = 0; place < state.configure.concurrency; ++place) {
+      Slot& slot = state.slots.emplace_back();
+      slot.id = SlotId{worker * state.configure.concurrency + place};
+      slot.worker = worker;
+      slot.place = place;
+      reindex(state, slot);
+    }
+  }
+  state.pinned.resize(workers);
+  state.told_environment.resize(workers);
+  state.phase = AgentPhase::bootstrapping;
+  state.bootstrapped = configure.bootstrap.empty();
+  if (state.bootstrapped) return start_workers(state, effects, now);
+  state.step = "uv";
+  state.bootstrap_deadline = now + kBootstrapTimeout;
+  effects.start_bootstrap(state.configure);
+}
+
+void become_ready(AgentState& state, AgentEffects& effects, Time now) {
+  if (state.phase != AgentPhase::starting) return;
+  for (const Slot& slot : state.slots)
+    if (slot.place == 0 && slot.phase != SlotPhase::ready) return;
+  state.phase = AgentPhase::ready;
+  effects.send(wire::Ready{.accelerators = *state.accelerators,
+                           .elapsed_ms = elapsed_ms(state, now),
+                           .peer_port = state.peer_port});
+  dispatch(state, effects, now);
+}
+
+void fail_node(AgentState& state, AgentEffects& effects, wire::Failed failed) {
+  state.phase = AgentPhase::failed;
+  const std::string detail =
+      fmt::format("the node failed in step {}: {}", failed.step, failed.reason);
+  effects.send(std::move(failed));
+  for (Slot& slot : state.slots)
+    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, detail);
+  state.queue.clear();
+  for (auto& queue : state.pinned) queue.clear();
+  state.pinned_waiting.clear();
+  std::vector<TaskId> waiting;
+  for (const auto& [id, task] : state.tasks) waiting.push_back(id);
+  std::sort(waiting.begin(), waiting.end());
+  for (const TaskId id : waiting)
+    answer_status(state, effects, id, TaskStatus::worker_died, 0, detail);
+}
+
+void on_shutdown(AgentState& state, AgentEffects& effects, const wire::Shutdown& shutdown,
+                 Time now) {
+  if (state.phase == AgentPhase::stopping || state.phase == AgentPhase::ended) return;
+  kill_bootstrap_if_any(state, effects);
+  state.phase = AgentPhase::stopping;
+  state.bootstrap_deadline = kNever;
+  state.shutdown_deadline = now + std::chrono::milliseconds(shutdown.grace_ms);
+  for (Slot& slot : state.slots) {
+    if (slot.phase == SlotPhase::absent || !slot.killed.empty()) continue;
+    slot.kill_at = kNever;
+    slot.start_deadline = kNever;
+    reindex(state, slot);
+    if (slot.phase != SlotPhase::ready) {  // it has nothing to save
+      kill_slot(state, slot, effects, "the pool was closed");
+      continue;
+    }
+    for (const TaskId id : slot.window) effects.interrupt(slot.id, id);
+    effects.stop_worker(slot.id);
+  }
+  if (all_ended(state)) finish_closed(state, effects);
+}
+
+bool all_ended(const AgentState& state) { return state.absent.size() == state.slots.size(); }
+
+void finish_closed(AgentState& state, AgentEffects& effects) {
+  finish_with_machine(state, effects, "the pool was closed");
+}
+
+bool check_lease(AgentState& state, AgentEffects& effects, Time now) {
+  if (now >= state.lifetime_ends) {
+    end_all(state, effects,
+            fmt::format("the pool's lifetime of {:g} s has expired",
+                        static_cast<double>(state.configure.lifetime_ms) / 1000.0));
+    return true;
+  }
+  if (now >= state.lease_ends) {
+    end_all(state, effects,
+            fmt::format("no message from the driver for {:g} s",
+                        static_cast<double>(state.configure.lease_ms) / 1000.0));
+    return true;
+  }
+  if (now >= state.warn_at) {
+    state.warn_at = kNever;
+    wire::OutputLine line;
+    line.stream = wire::OutputStream::err;
+    line.text =
+        fmt::format("skyward: the pool's lifetime expires in {:g} s; this node shuts down then",
+                    seconds(state.lifetime_ends - now));
+    effects.send(wire::Output{{std::move(line)}});
+  }
+  return false;
+}
+
+void on_heard(AgentState& state, Time now) {
+  if (state.lease_ends != kNever) {
+    state.lease_ends = now + std::chrono::milliseconds(state.configure.lease_ms);
+  }
+}
+
+void on_disconnected(AgentState& state, AgentEffects& effects) {
+  if (state.phase == AgentPhase::ended) return;
+  kill_bootstrap_if_any(state, effects);
+  for (Slot& slot : state.slots)
+    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, "the driver is gone");
+  finish(state, effects, 0, "the driver is gone");
+}
+
+void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::string reason,
+                  Time now) {
+  if (state.gone_at != kNever || state.phase == AgentPhase::stopping ||
+      state.phase == AgentPhase::failed || state.phase == AgentPhase::ended)
+    return;
+  state.gone_at = std::max(gone_at, now);
+  effects.send(wire::Preempted{.left_ms = static_cast<std::uint64_t>((state.gone_at - now) / 1ms),
+                               .reason = std::move(reason)});
+  for (const Slot& slot : state.slots)
+    if (slot.phase == SlotPhase::ready) effects.warn(slot.id, state.gone_at - now);
+}
+
+void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line,
+                       Time now) {
+  if (state.phase != AgentPhase::bootstrapping || line.empty()) return;
+  constexpr std::string_view kBegin = "begin ";
+  constexpr std::string_view kWorker = "worker ";
+  if (line.starts_with(kWorker)) return set_variable(state, line.substr(kWorker.size()));
+  if (line.starts_with(kBegin)) {
+    state.step = line.substr(kBegin.size());
+    return;
+  }
+  state.step = step_after(line);
+  effects.send(wire::BootstrapStep{.step = line, .elapsed_ms = elapsed_ms(state, now)});
+}
+
+void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now) {
+  if (state.phase != AgentPhase::bootstrapping || state.bootstrapped) return;
+  state.bootstrap_deadline = kNever;
+  if (end.ok) {
+    state.bootstrapped = true;
+    return start_workers(state, effects, now);
+  }
+  const std::string reason = state.bootstrap_timed_out
+                                 ? fmt::format("timed out after {:g} s", seconds(kBootstrapTimeout))
+                                 : end.reason;
+  fail_node(state, effects,
+            {.step = state.step, .command = end.command, .reason = reason, .lines = end.lines});
+}
+
+void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
+                     Time now) {
+  state.accelerators = std::move(names);
+  start_workers(state, effects, now);
+}
+
+wire::KeyValues worker_environment(const AgentState& state, std::uint32_t worker) {
+  std::map<std::string, std::string> values;
+  for (const auto& [name, value] : state.configure.workers[worker].environment)
+    values[name] = value;
+  if (const auto place = values.find("COMPUTE_POOL"); place != values.end() && state.accelerators)
+    place->second = with_accelerators(std::move(place->second), *state.accelerators);
+  for (const auto& [name, value] : state.told_environment[worker]) values[name] = value;
+  return {values.begin(), values.end()};
+}
+
+}  // namespace skyward::agent

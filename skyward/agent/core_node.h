@@ -1,0 +1,29 @@
+#pragma once
+
+// The part of the core that is about the node as a whole: its setup, its lease and its end. Used by
+// the other parts only.
+
+#include "skyward/agent/core.h"
+#include "skyward/base/time.h"
+#include "skyward/wire/message.h"
+
+namespace skyward::agent {
+
+void on_configure(AgentState& state, AgentEffects& effects, const wire::Configure& configure,
+                  Time now);
+// Sends Ready once the first process of every worker has greeted.
+void become_ready(AgentState& state, AgentEffects& effects, Time now);
+// Sends Failed, ends all processes and answers all tasks.
+void fail_node(AgentState& state, AgentEffects& effects, wire::Failed failed);
+
+// The dead man's switch. True when it has ended the agent.
+bool check_lease(AgentState& state, AgentEffects& effects, Time now);
+
+void on_shutdown(AgentState& state, AgentEffects& effects, const wire::Shutdown& shutdown,
+                 Time now);
+// Whether no slot has a process.
+bool all_ended(const AgentState& state);
+// The end of a shutdown.
+void finish_closed(AgentState& state, AgentEffects& effects);
+
+}  // namespace skyward::agent
