@@ -177,7 +177,7 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
   if (memory_gib * workers > io::memory_gib()) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("memory={}{}: this machine has {:.1f} GB",
+        fmt::format("memory={}{}: {:.1f} GB may be used here",
                     spec.memory_mb % 1024 == 0 ? fmt::format("\"{}GB\"", spec.memory_mb / 1024)
                                                : fmt::format("\"{}MB\"", spec.memory_mb),
                     each, io::memory_gib()),
@@ -187,8 +187,8 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
   if (static_cast<double>(processes) * kProcessGib > io::memory_gib()) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("nodes={} with {} tasks at a time each are {} processes, for which this "
-                    "machine has too little memory ({:.1f} GB)",
+        fmt::format("nodes={} with {} tasks at a time each are {} processes, for which there "
+                    "is too little memory here ({:.1f} GB)",
                     spec.nodes, workers * spec.concurrency, processes, io::memory_gib()),
         "ask for fewer: calls beyond them wait for their turn");
   }

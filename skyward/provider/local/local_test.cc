@@ -291,7 +291,7 @@ TEST_F(Local, WhatThisMachineDoesNotHaveIsRefused) {
   EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("cpu=100000"));
   wanted = spec();
   wanted.memory_mb = std::int64_t{1} << 40;
-  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("this machine has"));
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("GB may be used here"));
   wanted = spec();
   wanted.machine = "p5.48xlarge";
   EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("p5.48xlarge"));
