@@ -341,6 +341,11 @@ shell_of(const OwnedPool& owned, std::uint32_t node) {
   return {std::move(shell.command), std::move(shell.environment), std::move(shell.directory)};
 }
 
+std::uint64_t least_memory_of(const OwnedPool& owned) {
+  const GilReleased released;
+  return owned.get().least_memory();
+}
+
 void bind_run(nb::class_<OwnedPool>& pool) {
   pool.def(
       "run",
@@ -373,6 +378,8 @@ void bind_facts(nb::class_<OwnedPool>& pool) {
           "chosen_provider", [](const OwnedPool& owned) { return owned.get().chosen_provider(); },
           "Position of the pool's provider among those that it was given.")
       .def("cost", &cost_of, "What it has cost until now.")
+      .def("least_memory", &least_memory_of,
+           "Of the nodes that are ready, what the smallest may use, in bytes; 0 if none is.")
       .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
       .def("task_counts", &task_counts, "Tasks ever sent, and those without an answer yet.")
       .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });

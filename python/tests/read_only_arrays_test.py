@@ -16,6 +16,10 @@ class Core:
 
     def __init__(self):
         self.stored = []
+        self.memory = 1 << 40
+
+    def least_memory(self):
+        return self.memory
 
     def store(self, view):
         self.stored.append(bytes(view))
@@ -130,6 +134,20 @@ def test_what_was_sent_longest_ago_makes_room(core):
     send(arrays, huge)
     assert isinstance(send(arrays, huge), memoryview)
     assert [stored is None for stored in core.stored] == [False, True, False]
+
+
+def test_small_nodes_need_not_hold_more_than_an_eighth_of_their_memory(arrays, core):
+    three = [read_only(float(number)) for number in range(3)]
+    for array in three:
+        send(arrays, array)
+    assert send(arrays, three[0]).number == 1
+    core.memory = 8 * ARRAY_BYTES  # a replacement with less
+    assert send(arrays, three[1]).number == 2
+    assert [stored is None for stored in core.stored] == [True, False]
+    core.memory = 8 * ARRAY_BYTES - 1
+    assert isinstance(send(arrays, three[2]), memoryview)
+    core.memory = 0  # none is there now
+    assert isinstance(send(arrays, three[0]), memoryview)
 
 
 def test_calls_that_are_sent_together_do_not_store_it(arrays, core):

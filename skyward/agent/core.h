@@ -124,6 +124,7 @@ struct AgentState {
   std::vector<wire::KeyValues> told_environment;  // by worker
   std::optional<std::vector<std::string>> accelerators;
   std::uint16_t peer_port = 0;     // where other agents connect; set by the loop
+  std::uint64_t memory_bytes = 0;  // that this node may use; set by the loop
   std::vector<Slot> slots;         // by SlotId
   std::deque<SlotId> start_queue;  // slots in phase queued, in order
   std::vector<SlotId> lanes;       // starting slots that others wait for

@@ -132,7 +132,8 @@ void become_ready(AgentState& state, AgentEffects& effects, Time now) {
   state.phase = AgentPhase::ready;
   effects.send(wire::Ready{.accelerators = *state.accelerators,
                            .elapsed_ms = elapsed_ms(state, now),
-                           .peer_port = state.peer_port});
+                           .peer_port = state.peer_port,
+                           .memory_bytes = state.memory_bytes});
   dispatch(state, effects, now);
 }
 

@@ -199,6 +199,7 @@ class CoreTest : public ::testing::Test {
 };
 
 TEST_F(CoreTest, StartsSlotZeroOfEveryWorkerAndIsReadyWhenAllGreeted) {
+  state.memory_bytes = 512;
   configure(2, 4);
   expect_nothing_else();  // the devices are not known yet
   on_accelerators(state, effects, {"H200"}, now);
@@ -211,6 +212,7 @@ TEST_F(CoreTest, StartsSlotZeroOfEveryWorkerAndIsReadyWhenAllGreeted) {
   const auto ready = take_message<wire::Ready>();
   EXPECT_EQ(ready.accelerators, std::vector<std::string>{"H200"});
   EXPECT_EQ(ready.elapsed_ms, 1500U);
+  EXPECT_EQ(ready.memory_bytes, 512U);
 }
 
 TEST_F(CoreTest, BootstrapsBeforeTheWorkersStart) {

@@ -113,6 +113,7 @@ void AgentLoop::receive(const wire::Message& message) {
 void AgentLoop::prepare(const wire::Configure& configure) {
   if (state_.phase != AgentPhase::greeting) return;
   state_.start_lanes = std::max(kMinStartLanes, 2 * std::thread::hardware_concurrency());
+  state_.memory_bytes = io::memory_bytes();
   if (!directory_.empty() && !configure.end_script.empty())
     keep_end_script(directory_, configure.end_script);
   meet_peers(configure);
@@ -246,7 +247,7 @@ void AgentLoop::start_now(SlotId slot) {
   const std::uint32_t worker = state_.slots[slot.value].worker;
   auto environment = worker_environment(state_, worker);
   if (!directory_.empty()) environment.emplace_back(kWorkVariable, name_of(directory_));
-  environment.emplace_back("SKYWARD_MEMORY", std::to_string(io::memory_bytes()));
+  environment.emplace_back("SKYWARD_MEMORY", std::to_string(state_.memory_bytes));
   make_directory();  // a task may have removed it
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
                                        .environment = std::move(environment),

@@ -251,7 +251,7 @@ class LoopTest : public ::testing::Test {
   }
   void make_ready(std::uint32_t concurrency = 1) {
     engine.send(configuration(concurrency));
-    engine.take<wire::Ready>();
+    EXPECT_GT(engine.take<wire::Ready>().memory_bytes, 0U);
   }
   // `source` defines `value`, a function; `arguments` is a Python tuple.
   wire::RunTask call(const std::string& source, const std::string& arguments = "()") {

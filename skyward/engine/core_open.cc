@@ -258,8 +258,8 @@ void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& 
   const std::uint32_t slots =
       std::min(state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency),
                state.options.max_tasks_given);
-  state.nodes.on_ready(effects, node.id, now, slots, ready.peer_port,
-                       state.orders[node.id].replacements, now + state.options.heartbeat_timeout);
+  state.nodes.on_ready(effects, node.id, now, slots, ready, state.orders[node.id].replacements,
+                       now + state.options.heartbeat_timeout);
   state.costs.on_ready(now, node.instance.id);
   if (state.phase == Phase::running) return open_node(state, effects, now, node);
   if (state.nodes.all_in(NodeState::ready)) all_ready(state, effects, now);

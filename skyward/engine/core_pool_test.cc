@@ -788,6 +788,17 @@ TEST_F(CorePoolTest, WhereNoMachineRunsATaskFewAreProvisioned) {
   EXPECT_THAT(error.message, HasSubstr("no module"));
 }
 
+TEST_F(CorePoolTest, KnowsTheMemoryOfTheSmallestNodeThatIsReady) {
+  open_to_bootstrapping({.nodes = 2});
+  EXPECT_EQ(state.nodes.least_memory(), 0U);
+  receive(0, wire::Ready{.memory_bytes = 64});
+  receive(1, wire::Ready{.memory_bytes = 16});
+  EXPECT_EQ(state.nodes.least_memory(), 16U);
+  lose(1, "preempted");
+  EXPECT_EQ(state.nodes.least_memory(), 64U);
+  effects.drop_all();
+}
+
 TEST_F(CorePoolTest, DefectiveMachinesCostHealthyNodesNoReplacement) {
   constexpr std::uint32_t kNodes = 6;
   open_to_running({.nodes = kNodes});

@@ -133,6 +133,10 @@ std::future<PoolCost> EngineLoop::cost() {
   return ask_loop([this] { return cost_until(state_, look_at_clocks()); });
 }
 
+std::future<std::uint64_t> EngineLoop::least_memory() {
+  return ask_loop([this] { return state_.nodes.least_memory(); });
+}
+
 std::future<NodeShell> EngineLoop::shell_of(NodeId node) {
   return ask_loop([this, node] {
     NodeShell shell;

@@ -89,6 +89,8 @@ class EngineLoop final : private EngineEffects {
   std::future<PoolCost> cost();
   // How the node's present machine is reached. The loop answers at once, as above.
   std::future<NodeShell> shell_of(NodeId node);
+  // Of the nodes that are ready, what the smallest may use, in bytes; 0 if none is. As above.
+  std::future<std::uint64_t> least_memory();
 
  private:
   // EngineEffects.

@@ -66,6 +66,14 @@ bool Nodes::all_in(NodeState state) const {
   return std::ranges::all_of(nodes_, [&](const Node& node) { return node.state == state; });
 }
 
+std::uint64_t Nodes::least_memory() const {
+  std::uint64_t least = 0;
+  for (const Node& node : nodes_)
+    if (node.state == NodeState::ready && (least == 0 || node.memory_bytes < least))
+      least = node.memory_bytes;
+  return least;
+}
+
 // ----------------------------------------------------------------------------- a machine's way up
 
 void Nodes::launch(NodeId id, Instance instance, Time now, Time deadline) {
@@ -119,7 +127,7 @@ void Nodes::on_step(EngineEffects& effects, NodeId id, Time now, std::string_vie
 }
 
 void Nodes::on_ready(EngineEffects& effects, NodeId id, Time now, std::uint32_t slots,
-                     std::uint16_t peer_port, int replacements, Time deadline) {
+                     const wire::Ready& ready, int replacements, Time deadline) {
   on_step(effects, id, now, kSteps.back());
   Node& node = at(id);
   const Time prepared = std::max(node.prepared_at, node.joined_at);
@@ -131,7 +139,8 @@ void Nodes::on_ready(EngineEffects& effects, NodeId id, Time now, std::uint32_t 
   set_state(node, NodeState::ready);
   node.ready_at = now;
   node.slots = slots;
-  node.peer_port = peer_port;
+  node.peer_port = ready.peer_port;
+  node.memory_bytes = ready.memory_bytes;
   set_deadline(node, deadline);
   if (!node.replaced.empty()) {
     effects.emit(InstanceReplaced{std::exchange(node.replaced, {}), node.instance.id,

@@ -18,6 +18,7 @@
 #include "skyward/base/time.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/offer.h"
+#include "skyward/wire/to_engine.h"
 
 namespace skyward::engine {
 
@@ -59,7 +60,8 @@ struct Node {
 
   // As its agent reported when it was ready.
   std::uint32_t slots = 0;
-  std::uint16_t peer_port = 0;  // where other nodes connect; 0: nowhere
+  std::uint16_t peer_port = 0;     // where other nodes connect; 0: nowhere
+  std::uint64_t memory_bytes = 0;  // that it may use
 
   bool is_alive() const { return state != NodeState::absent && state != NodeState::gone; }
   bool is_preempted() const { return gone_at != kNever; }
@@ -78,6 +80,8 @@ class Nodes {
   std::size_t size() const { return nodes_.size(); }
   bool any_alive() const;
   bool all_in(NodeState state) const;
+  // Of those that are ready, what the smallest may use; 0 if none is.
+  std::uint64_t least_memory() const;
 
   // The machine is the node's from now on, and has until `deadline` for its agent to greet;
   // connect() connects to it.
@@ -92,7 +96,7 @@ class Nodes {
   void on_step(EngineEffects& effects, NodeId node, Time now, std::string_view step);
   // `replacements`: of the node, with this machine.
   void on_ready(EngineEffects& effects, NodeId node, Time now, std::uint32_t slots,
-                std::uint16_t peer_port, int replacements, Time deadline);
+                const wire::Ready& ready, int replacements, Time deadline);
   void hear(NodeId node, Time now) { nodes_[node.value].last_heard = now; }
   void preempt(NodeId node, Time gone_at);
 

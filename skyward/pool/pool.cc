@@ -314,6 +314,13 @@ NodeShell Pool::shell_of(NodeId node) const {
   return shell.valid() ? shell.get() : NodeShell{};
 }
 
+std::uint64_t Pool::least_memory() const {
+  impl_->check_owner();
+  std::future<std::uint64_t> memory;
+  impl_->with_open_loop([&](engine::EngineLoop& loop) { memory = loop.least_memory(); });
+  return memory.valid() ? memory.get() : 0;
+}
+
 PoolSpec Pool::spec() const {
   impl_->check_owner();
   const std::scoped_lock lock(impl_->mutex);

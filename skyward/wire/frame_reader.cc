@@ -304,7 +304,8 @@ BootstrapStep read(ContentReader& reader, const schema::BootstrapStep& from) {
 }
 
 Ready read(ContentReader& reader, const schema::Ready& from) {
-  return {reader.texts(from.accelerators()), from.elapsed_ms(), from.peer_port()};
+  return {reader.texts(from.accelerators()), from.elapsed_ms(), from.peer_port(),
+          from.memory_bytes()};
 }
 
 Failed read(ContentReader& reader, const schema::Failed& from) {

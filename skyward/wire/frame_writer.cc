@@ -255,7 +255,8 @@ auto write(Writer& to, const BootstrapStep& from) {
 
 auto write(Writer& to, const Ready& from) {
   const auto accelerators = to.texts(from.accelerators);
-  return schema::CreateReady(to.builder(), accelerators, from.elapsed_ms, from.peer_port);
+  return schema::CreateReady(to.builder(), accelerators, from.elapsed_ms, from.peer_port,
+                             from.memory_bytes);
 }
 
 auto write(Writer& to, const Failed& from) {

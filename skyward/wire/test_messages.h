@@ -130,7 +130,7 @@ inline std::vector<Message> every_kind() {
               .refusal = "protocol 2 is not mine",
               .blob_bytes = 1 << 30},
       BootstrapStep{"uv", 1500},
-      Ready{{"A100", "A100"}, 9000, 41234},
+      Ready{{"A100", "A100"}, 9000, 41234, std::uint64_t{96} << 30},
       Failed{.step = "deps",
              .command = "uv pip install torch",
              .reason = "exit code 1",

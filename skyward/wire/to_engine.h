@@ -36,7 +36,8 @@ struct BootstrapStep {
 struct Ready {
   std::vector<std::string> accelerators;
   std::uint64_t elapsed_ms = 0;
-  std::uint16_t peer_port = 0;  // where other agents of the pool connect; 0: nowhere
+  std::uint16_t peer_port = 0;     // where other agents of the pool connect; 0: nowhere
+  std::uint64_t memory_bytes = 0;  // that the node may use
   bool operator==(const Ready&) const = default;
 };
 

@@ -17,7 +17,7 @@ from skyward.transport.shared_arguments import default_limit, fingerprint
 ARRAY_BYTES = 1 << 20
 """Smaller arrays are copied in no time."""
 MOST_BYTES = 4 << 30
-"""Of what is stored: nodes must hold it, too."""
+"""Of what is stored."""
 MOST_STORED = 64
 """Each takes a descriptor."""
 MOST_SEEN = 1024
@@ -28,9 +28,9 @@ class ReadOnlyArrays:
     """Those of one open pool. Any thread may use it."""
 
     def __init__(self, core: Any, limit: int | None = None) -> None:
-        """`core`: stores and forgets. `limit`: of the bytes stored, in all."""
+        """`core`: stores and forgets, and knows the nodes. `limit`: of the bytes stored, in all."""
         self._core = core
-        self._limit = min(default_limit(), MOST_BYTES) if limit is None else limit
+        self._most = min(default_limit(), MOST_BYTES) if limit is None else limit
         # Reentrant: a handler of a signal may send calls. Arrays may die at any point of any
         # thread, and leave the tables without it.
         self._lock = threading.RLock()
@@ -65,15 +65,18 @@ class ReadOnlyArrays:
             if seen is None or not seen.is_of(owner, mark):
                 self._see(key, _Known(self._watched(owner, key), mark, calls))
                 return view
-            if seen.calls is calls or view.nbytes > self._limit:
+            if seen.calls is calls or view.nbytes > self._most:
                 return view
         # Without the lock: it takes its time.
+        limit = self._limit()
+        if view.nbytes > limit:
+            return view
         reference = self._core.store(view)
         with self._lock:
             self._seen.pop(key, None)
             if (other := self._stored.pop(key, None)) is not None:  # another thread was quicker
                 self._core.forget(other.reference)
-            self._make_room(view.nbytes)
+            self._make_room(view.nbytes, limit)
             self._stored[key] = _Known(self._watched(owner, key), mark, reference=reference)
         return reference
 
@@ -98,13 +101,18 @@ class ReadOnlyArrays:
         if stored is not None:
             self._core.forget(stored.reference)
 
-    def _make_room(self, size: int) -> None:
+    def _limit(self) -> int:
+        """The nodes must hold what is stored, too: no more than an eighth of the smallest one. That
+        may be another one for each array, since nodes are replaced."""
+        return min(self._most, self._core.least_memory() // 8)
+
+    def _make_room(self, size: int, limit: int) -> None:
         """Forgets what was sent longest ago."""
         keys = list(self._stored)
         used = size + sum(nbytes for _, _, nbytes in keys)
         count = len(keys) + 1
         for key in keys:
-            if used <= self._limit and count <= MOST_STORED:
+            if used <= limit and count <= MOST_STORED:
                 return
             self._forget(key)
             used -= key[2]
