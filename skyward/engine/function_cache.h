@@ -4,8 +4,6 @@
 // node's tasks, and sends a body again when a task needs it. Pure.
 
 #include <cstdint>
-#include <map>
-#include <unordered_map>
 #include <vector>
 
 #include "skyward/spec/id.h"
@@ -33,13 +31,15 @@ class FunctionCache {
 
  private:
   struct Entry {
+    FunctionId function;
     std::uint64_t bytes = 0;
-    BlobId blob;
+    BlobId blob{};
     std::uint32_t tasks = 0;
-    std::uint64_t idle_since = 0;  // key in idle_ if it has no tasks
+    std::uint64_t idle_since = 0;  // in idle_count_, if it has no tasks
   };
-  std::unordered_map<FunctionId, Entry> entries_;
-  std::map<std::uint64_t, FunctionId> idle_;
+  std::vector<Entry>::iterator place_of(FunctionId function);
+
+  std::vector<Entry> entries_;    // by function: mostly few, and new ones come last
   std::uint64_t idle_count_ = 0;  // counts up
   std::uint64_t bytes_ = 0;
 };

@@ -51,10 +51,24 @@ void Loads::list(NodeLoad& node, bool warm) {
     if (!std::exchange(node.listed_spare, true)) spare_.push_back(node.id);
   }
   if (node.outstanding > node.slots) {
-    loaded_.insert(node.id);
+    list_loaded(node);
   } else {
-    loaded_.erase(node.id);
+    unlist_loaded(node);
   }
+}
+
+void Loads::list_loaded(NodeLoad& node) {
+  if (std::exchange(node.listed_loaded, true)) return;
+  node.loaded_place = static_cast<std::uint32_t>(loaded_.size());
+  loaded_.push_back(node.id);
+}
+
+void Loads::unlist_loaded(NodeLoad& node) {
+  if (!std::exchange(node.listed_loaded, false)) return;
+  const NodeId last = loaded_.back();
+  loaded_[node.loaded_place] = last;
+  at(last).loaded_place = node.loaded_place;
+  loaded_.pop_back();
 }
 
 NodeLoad* Loads::take() {
@@ -77,7 +91,7 @@ void Loads::clear(NodeLoad& node) {
   node.outstanding = 0;
   node.recalling = false;
   node.functions.clear();
-  loaded_.erase(node.id);
+  unlist_loaded(node);
 }
 
 void Loads::recall_all(EngineEffects& effects, NodeLoad& node) {
@@ -92,7 +106,7 @@ void Loads::plan_recall(Time now) {
 
 void Loads::stop_recalls() {
   recall_at_ = kNever;
-  loaded_.clear();
+  while (!loaded_.empty()) unlist_loaded(at(loaded_.back()));
 }
 
 void Loads::recall(EngineEffects& effects, bool tasks_wait) {

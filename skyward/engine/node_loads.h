@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <unordered_set>
 #include <vector>
 
 #include "skyward/base/check.h"
@@ -31,13 +30,16 @@ enum class Intake : std::uint8_t {
   open,
 };
 
+// What each task reads and writes stands together: a large pool's nodes do not fit into a cache.
 struct NodeLoad {
   NodeId id;
   Intake intake = Intake::none;
-  bool given_up = false;      // it will not get another machine
-  bool recalling = false;     // a recall is pending
-  bool listed_free = false;   // in Loads::free_
-  bool listed_spare = false;  // in Loads::spare_
+  bool given_up = false;           // it will not get another machine
+  bool recalling = false;          // a recall is pending
+  bool listed_free = false;        // in Loads::free_
+  bool listed_spare = false;       // in Loads::spare_
+  bool listed_loaded = false;      // in Loads::loaded_ ...
+  std::uint32_t loaded_place = 0;  // ... there
 
   std::uint32_t slots = 0;
   std::uint32_t outstanding = 0;  // tasks sent and not answered
@@ -45,7 +47,8 @@ struct NodeLoad {
   Time answered_at{};             // when the last answer arrived
   Work work;                      // of the present machine, until busy_since
 
-  std::unordered_set<TaskId> tasks;  // outstanding tasks whose callers still wait
+  // Outstanding tasks whose callers still wait, each at its Task::place. Tasks has them.
+  std::vector<Task*> tasks;
   FunctionCache functions;
   InstanceId instance;        // where the tasks are
   std::deque<TaskId> pinned;  // waiting for this node only; may name tasks that are gone
@@ -94,13 +97,15 @@ class Loads {
   Duration mean_run() const { return Duration(static_cast<std::int64_t>(mean_run_ns_)); }
 
  private:
+  void list_loaded(NodeLoad& node);
+  void unlist_loaded(NodeLoad& node);
   std::uint32_t prefetch_depth(const NodeLoad& node) const;
   bool has_spare_room(const NodeLoad& node) const;
 
   std::vector<NodeLoad> nodes_;
-  std::deque<NodeId> free_;            // outstanding < slots
-  std::deque<NodeId> spare_;           // room for prefetch
-  std::unordered_set<NodeId> loaded_;  // outstanding > slots
+  std::deque<NodeId> free_;     // outstanding < slots
+  std::deque<NodeId> spare_;    // room for prefetch
+  std::vector<NodeId> loaded_;  // outstanding > slots; in no order
   std::uint32_t max_given_ = kMaxTasksGiven;
   double mean_run_ns_ = -1;
   Time recall_at_ = kNever;

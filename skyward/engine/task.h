@@ -26,6 +26,7 @@ struct Task {
   std::uint32_t group_calls = 0;  // of a group: calls without a result
   std::uint32_t items_ahead = 0;  // delivered, but not read yet
   NodeId node;                    // when assigned
+  std::uint32_t place = 0;        // in the node's list of tasks, when assigned
 };
 
 }  // namespace skyward::engine

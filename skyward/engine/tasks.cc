@@ -102,9 +102,17 @@ void take_off(NodeLoad& node, Time now) {
   if (--node.outstanding == 0) node.work.useful += now - node.busy_since;
 }
 
+void add_task(NodeLoad& node, Task& task) {
+  task.place = static_cast<std::uint32_t>(node.tasks.size());
+  node.tasks.push_back(&task);
+}
+
 // The node's word about the task is awaited no longer.
 void forget_task(NodeLoad& node, const Task& task) {
-  node.tasks.erase(task.id);
+  Task* const last = node.tasks.back();
+  last->place = task.place;
+  node.tasks[task.place] = last;
+  node.tasks.pop_back();
   node.functions.release(task.call.function->id);
 }
 
@@ -194,7 +202,7 @@ void Tasks::give_pinned(EngineEffects& effects, Time now, NodeLoad& node) {
 void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task) {
   task.assigned = true;
   task.node = node.id;
-  node.tasks.insert(task.id);
+  add_task(node, task);
   if (node.outstanding++ == 0) node.busy_since = now;
   blobs_.give(effects, node.id, task.call.arguments);
 
@@ -331,7 +339,8 @@ Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& 
   NodeLoad& node = loads_.at(id);
   node.intake = Intake::none;
   blobs_.shut_node(id);
-  std::vector<TaskId> ids(node.tasks.begin(), node.tasks.end());
+  std::vector<TaskId> ids;
+  for (const Task* task : node.tasks) ids.push_back(task->id);
   std::ranges::sort(ids, std::greater<>());  // enqueue_first turns the order round
   if (node.outstanding > 0) {
     const Time since = std::max(node.busy_since, node.answered_at);
@@ -510,7 +519,8 @@ void Tasks::check() const {
   for (const auto& [id, task] : tasks_) {
     SKYWARD_CHECK(task.id == id && task.attempt >= 1 && task.attempt <= kMaxAttempts);
     if (task.assigned) {
-      SKYWARD_CHECK(on(task.node).tasks.contains(id));
+      const auto& there = on(task.node).tasks;
+      SKYWARD_CHECK(task.place < there.size() && there[task.place] == &task);
     } else if (task.call.options.node) {
       const NodeLoad& node = on(*task.call.options.node);
       SKYWARD_CHECK(std::ranges::find(node.pinned, id) != node.pinned.end());
@@ -519,17 +529,18 @@ void Tasks::check() const {
     }
     SKYWARD_CHECK(task.assigned || !task.cancelled);
   }
+  std::size_t awaited = 0;
   for (const NodeLoad& node : loads_.all()) {
     SKYWARD_CHECK(node.tasks.size() <= node.outstanding, "node {}", node.id.value);
-    for (const TaskId id : node.tasks) {
-      const Task* task = find(id);
-      SKYWARD_CHECK(task != nullptr && task->assigned && task->node == node.id);
-    }
+    awaited += node.tasks.size();
     SKYWARD_CHECK(!open_ || node.tasks.empty() || node.intake != Intake::none, "node {}",
                   node.id.value);
     SKYWARD_CHECK(!open_ || queue_.empty() || !node.is_open() || node.outstanding >= node.slots,
                   "node {} is idle while tasks wait", node.id.value);
   }
+  const auto assigned =
+      std::ranges::count_if(tasks_, [](const auto& entry) { return entry.second.assigned; });
+  SKYWARD_CHECK(awaited == static_cast<std::size_t>(assigned), "{} of {}", assigned, awaited);
   blobs_.check();
 }
 

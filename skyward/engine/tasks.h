@@ -35,6 +35,12 @@ class Tasks {
   };
 
   explicit Tasks(std::size_t nodes = 0) : loads_(nodes), blobs_(nodes) {}
+  // Its nodes point to its tasks.
+  Tasks(Tasks&&) = default;
+  Tasks& operator=(Tasks&&) = default;
+  Tasks(const Tasks&) = delete;
+  Tasks& operator=(const Tasks&) = delete;
+  ~Tasks() = default;
 
   // Tasks may be submitted from now on.
   void open(const Limits& limits);
