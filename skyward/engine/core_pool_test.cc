@@ -789,10 +789,14 @@ TEST_F(CorePoolTest, WhereNoMachineRunsATaskFewAreProvisioned) {
 }
 
 TEST_F(CorePoolTest, KnowsTheMemoryOfTheSmallestNodeThatIsReady) {
-  open_to_bootstrapping({.nodes = 2});
+  open_to_bootstrapping({.nodes = 3});
   EXPECT_EQ(state.nodes.least_memory(), 0U);
   receive(0, wire::Ready{.memory_bytes = 64});
   receive(1, wire::Ready{.memory_bytes = 16});
+  EXPECT_EQ(state.nodes.least_memory(), 16U);
+  receive(2, wire::Ready{});
+  EXPECT_EQ(state.nodes.least_memory(), 0U) << "one does not say";
+  lose(2, "preempted");
   EXPECT_EQ(state.nodes.least_memory(), 16U);
   lose(1, "preempted");
   EXPECT_EQ(state.nodes.least_memory(), 64U);

@@ -1,8 +1,5 @@
 #include "skyward/engine/function_cache.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "skyward/base/check.h"
 
 namespace skyward::engine {
@@ -11,43 +8,49 @@ namespace {
 // What a function weighs beside its body: some KiB in each worker process that has run it, and a
 // node may have many of these. So no more than 4096 functions stay on a node, however small.
 constexpr std::uint64_t kOverheadBytes = 64 << 10;
-constexpr std::uint64_t kInUse = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
 bool FunctionCache::use(FunctionId function, const wire::Buffer& body) {
-  auto place = place_of(function);
-  const bool is_new = place == entries_.end() || place->function != function;
+  const bool is_last = last_ != nullptr && last_->first == function;
+  const bool is_new = !is_last && !entries_.contains(function);
+  Entry& entry = entry_of(function).second;
   if (is_new) {
-    place = entries_.insert(place, {function, body.size + kOverheadBytes, body.blob.id});
-    bytes_ += place->bytes;
+    entry.bytes = body.size + kOverheadBytes;
+    entry.blob = body.blob.id;
+    bytes_ += entry.bytes;
+  } else if (entry.tasks == 0) {
+    idle_.erase(entry.idle_since);
   }
-  ++place->tasks;
+  ++entry.tasks;
   return is_new;
 }
 
 void FunctionCache::release(FunctionId function) {
-  const auto found = place_of(function);
-  SKYWARD_CHECK(found != entries_.end() && found->function == function && found->tasks > 0);
-  if (--found->tasks == 0) found->idle_since = ++idle_count_;
+  Entry& entry = entry_of(function).second;
+  SKYWARD_CHECK(entry.tasks > 0);
+  if (--entry.tasks > 0) return;
+  entry.idle_since = ++idle_count_;
+  idle_.emplace(entry.idle_since, function);
 }
 
 std::vector<FunctionCache::Dropped> FunctionCache::shrink(std::uint64_t budget) {
   std::vector<Dropped> dropped;
-  while (bytes_ > budget) {
-    const auto idle_for_longest = std::ranges::min_element(entries_, {}, [](const Entry& entry) {
-      return entry.tasks > 0 ? kInUse : entry.idle_since;
-    });
-    if (idle_for_longest == entries_.end() || idle_for_longest->tasks > 0) break;
-    bytes_ -= idle_for_longest->bytes;
-    dropped.push_back({idle_for_longest->function, idle_for_longest->blob});
-    entries_.erase(idle_for_longest);
+  while (bytes_ > budget && !idle_.empty()) {
+    const FunctionId function = idle_.begin()->second;
+    idle_.erase(idle_.begin());
+    const auto found = entries_.find(function);
+    bytes_ -= found->second.bytes;
+    dropped.push_back({function, found->second.blob});
+    if (last_ == &*found) last_ = nullptr;
+    entries_.erase(found);
   }
   return dropped;
 }
 
-std::vector<FunctionCache::Entry>::iterator FunctionCache::place_of(FunctionId function) {
-  return std::ranges::lower_bound(entries_, function, {}, &Entry::function);
+FunctionCache::Entries::value_type& FunctionCache::entry_of(FunctionId function) {
+  if (last_ == nullptr || last_->first != function) last_ = &*entries_.try_emplace(function).first;
+  return *last_;
 }
 
 void FunctionCache::clear() { *this = {}; }

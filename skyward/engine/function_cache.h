@@ -4,6 +4,8 @@
 // node's tasks, and sends a body again when a task needs it. Pure.
 
 #include <cstdint>
+#include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "skyward/spec/id.h"
@@ -13,6 +15,13 @@ namespace skyward::engine {
 
 class FunctionCache {
  public:
+  FunctionCache() = default;
+  FunctionCache(FunctionCache&&) = default;
+  FunctionCache& operator=(FunctionCache&&) = default;
+  FunctionCache(const FunctionCache&) = delete;
+  FunctionCache& operator=(const FunctionCache&) = delete;
+  ~FunctionCache() = default;
+
   // A task of the function goes to the node. True if the body must be sent with it.
   bool use(FunctionId function, const wire::Buffer& body);
   // The task is no longer there.
@@ -31,15 +40,19 @@ class FunctionCache {
 
  private:
   struct Entry {
-    FunctionId function;
     std::uint64_t bytes = 0;
-    BlobId blob{};
+    BlobId blob;
     std::uint32_t tasks = 0;
-    std::uint64_t idle_since = 0;  // in idle_count_, if it has no tasks
+    std::uint64_t idle_since = 0;  // key in idle_ if it has no tasks
   };
-  std::vector<Entry>::iterator place_of(FunctionId function);
+  using Entries = std::unordered_map<FunctionId, Entry>;
+  Entries::value_type& entry_of(FunctionId function);
 
-  std::vector<Entry> entries_;    // by function: mostly few, and new ones come last
+  Entries entries_;
+  // The entry that was looked up last: most tasks in a row are of one function, and a table takes
+  // several cache lines more of each node.
+  Entries::value_type* last_ = nullptr;
+  std::map<std::uint64_t, FunctionId> idle_;
   std::uint64_t idle_count_ = 0;  // counts up
   std::uint64_t bytes_ = 0;
 };

@@ -67,11 +67,11 @@ bool Nodes::all_in(NodeState state) const {
 }
 
 std::uint64_t Nodes::least_memory() const {
-  std::uint64_t least = 0;
+  std::optional<std::uint64_t> least;
   for (const Node& node : nodes_)
-    if (node.state == NodeState::ready && (least == 0 || node.memory_bytes < least))
-      least = node.memory_bytes;
-  return least;
+    if (node.state == NodeState::ready)
+      least = std::min(least.value_or(node.memory_bytes), node.memory_bytes);
+  return least.value_or(0);
 }
 
 // ----------------------------------------------------------------------------- a machine's way up

@@ -80,7 +80,7 @@ class Nodes {
   std::size_t size() const { return nodes_.size(); }
   bool any_alive() const;
   bool all_in(NodeState state) const;
-  // Of those that are ready, what the smallest may use; 0 if none is.
+  // Of those that are ready, what the smallest may use; 0 if none is, or one does not say.
   std::uint64_t least_memory() const;
 
   // The machine is the node's from now on, and has until `deadline` for its agent to greet;

@@ -109,6 +109,8 @@ void add_task(NodeLoad& node, Task& task) {
 
 // The node's word about the task is awaited no longer.
 void forget_task(NodeLoad& node, const Task& task) {
+  SKYWARD_CHECK(task.place < node.tasks.size() && node.tasks[task.place] == &task, "task {}",
+                task.id.value);
   Task* const last = node.tasks.back();
   last->place = task.place;
   node.tasks[task.place] = last;

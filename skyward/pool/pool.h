@@ -108,7 +108,7 @@ class Pool {
   PoolCost cost() const;
   // How to run a line in the shell of a node; nothing for a process of this machine, or no node.
   NodeShell shell_of(NodeId node) const;
-  // What the smallest of the nodes may use, in bytes; 0 while none is ready.
+  // Of the nodes that are ready, what the smallest may use, in bytes; 0 if none is.
   std::uint64_t least_memory() const;
   std::string job_id() const;  // 8 hex digits; a new one at each open
 

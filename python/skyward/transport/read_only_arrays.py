@@ -104,7 +104,8 @@ class ReadOnlyArrays:
     def _limit(self) -> int:
         """The nodes must hold what is stored, too: no more than an eighth of the smallest one. That
         may be another one for each array, since nodes are replaced."""
-        return min(self._most, self._core.least_memory() // 8)
+        least: int = self._core.least_memory()
+        return min(self._most, least // 8)
 
     def _make_room(self, size: int, limit: int) -> None:
         """Forgets what was sent longest ago."""
