@@ -21,6 +21,7 @@ def train(folder, victim):
 
     rank, last = dist.get_rank(), sky.checkpoint_dir() / "last.pt"
     begin, weight = 0, torch.zeros(3)
+    parts = sorted(path.name for path in sky.checkpoint_dir().glob("part-*"))
     if last.exists():
         begin, weight = torch.load(last)
     restart = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
@@ -33,11 +34,12 @@ def train(folder, victim):
         if (step + 1) % SAVE_EVERY == 0:
             torch.save((step + 1, weight), f"{last}.tmp")
             os.replace(f"{last}.tmp", last)
+            last.with_name(f"part-{rank}").write_text(str(step))
         dist.barrier()
         if step == 7 and restart == 0 and rank == victim:
             os.kill(os.getppid(), signal.SIGKILL)
             threading.Event().wait(60)
-    return rank, restart, begin, weight.tolist()
+    return rank, restart, begin, weight.tolist(), parts
 
 
 def alone(workers):
@@ -55,8 +57,9 @@ def test_a_lost_node_is_replaced_and_training_goes_on(victim, tmp_path):
     ) as pool:
         answers = train(str(tmp_path), victim) @ pool
         assert [rank for rank, *_ in answers] == [0, 1, 2]
-        for _, restart, begin, weight in answers:
+        for _, restart, begin, weight, parts in answers:
             assert (restart, begin) == (1, 6)  # what was saved last, also on the replacement
+            assert parts == [f"part-{rank}" for rank in range(3) if rank != victim]
             assert weight == pytest.approx([alone(3)] * 3)
         before, after = (int((tmp_path / f"{victim}-{n}").read_text().split()[1]) for n in (0, 1))
         assert before != after, "another agent"
@@ -64,7 +67,8 @@ def test_a_lost_node_is_replaced_and_training_goes_on(victim, tmp_path):
         said = [event.message for event in events if isinstance(event, sky.Error)]
         assert any("restart 1 of 2" in text for text in said), said
         # The next call begins afresh.
-        assert [begin for _, _, begin, _ in train(str(tmp_path), -1) @ pool] == [0, 0, 0]
+        again = train(str(tmp_path), -1) @ pool
+        assert [(begin, parts) for _, _, begin, _, parts in again] == [(0, [])] * 3
 
 
 @sky.compute

@@ -3,6 +3,8 @@
 import time
 
 import pytest
+from skyward.call.starts import STARTS_ATTRIBUTE, Starts
+from skyward.distributed import elastic
 
 import skyward as sky
 
@@ -44,9 +46,8 @@ def test_the_failure_that_came_first_is_raised(pool):
     assert "worker 0 failed too: ConnectionResetError: peer is gone" in caught.value.__notes__
 
 
-@pytest.mark.parametrize("restarts", [0, 1])
-def test_the_failure_that_came_first_is_raised_though_another_worker_answers_sooner(pool, restarts):
-    def fails(_skyward_start=None):
+def test_the_failure_that_came_first_is_raised_though_another_worker_answers_sooner(pool):
+    def fails():
         import threading
 
         # A framework's session notes when the function failed, and then takes time to end.
@@ -58,11 +59,31 @@ def test_the_failure_that_came_first_is_raised_though_another_worker_answers_soo
         error.__skyward_failed_after__ = after
         raise error
 
-    fails.__skyward_restarts__ = restarts
-    fails.__skyward_place__ = lambda: sky.instance_info().node
     with pytest.raises(LookupError, match="no such row") as caught:
         together(fails)() @ pool
     assert "worker 0 failed too: ConnectionResetError: peer is gone" in caught.value.__notes__
+
+
+def test_a_restart_waits_for_the_failure_and_begins_in_new_processes(pool, tmp_path):
+    def train(folder, _skyward_start=None):
+        import os
+        import threading
+
+        info, restart = sky.instance_info(), _skyward_start["restart"]
+        with open(f"{folder}/{info.node}-{restart}", "w") as file:
+            file.write(str(os.getpid()))
+        if restart == 0 and info.node == 0:
+            raise ConnectionResetError("peer is gone")
+        if restart == 0:
+            threading.Event().wait(0.5)
+            raise LookupError("no such row")
+        return len(_skyward_start["places"])
+
+    setattr(train, STARTS_ATTRIBUTE, Starts(elastic.place, elastic.renew, elastic.discard, 1))
+    assert together(train)(str(tmp_path)) @ pool == (2, 2)
+    pids = {(tmp_path / f"{node}-{restart}").read_text() for node in (0, 1) for restart in (0, 1)}
+    assert len(pids) == 4
+    assert together(lambda: 1)() @ pool == (1, 1)
 
 
 def test_those_who_wait_for_one_that_failed_are_stopped(pool, monkeypatch):

@@ -12,8 +12,16 @@ from importlib import import_module
 from typing import Any
 
 from skyward.call.function import ComputeFunction, is_generator
+from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
 from skyward.call.text import name_of
-from skyward.distributed.elastic import as_started, place, share_checkpoints, started
+from skyward.distributed.elastic import (
+    as_started,
+    discard,
+    place,
+    renew,
+    share_checkpoints,
+    started,
+)
 from skyward.distributed.meeting import require_network
 from skyward.distributed.mpi_world import World, run
 from skyward.exceptions import ConfigurationError
@@ -113,10 +121,12 @@ def _in_world(target: Any, world: World, timeout: float) -> Any:
         info = place_in_pool()
         if info is None:
             return target(*args, **kwargs)
+        info = as_started(info, kwargs.pop(START_ARGUMENT, None) or {})
         require_network(info, f"{name}() of mpi")
         return run(info, world, timeout, name, (target, args, kwargs))
 
     call.__skyward_distributed__ = "mpi"  # type: ignore[attr-defined]
+    setattr(call, STARTS_ATTRIBUTE, Starts(place))
     return call
 
 
@@ -142,21 +152,21 @@ def _surrounded(
 
         @wraps(target)
         def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with session(framework, backend, timeout, name):
+            start = kwargs.pop(START_ARGUMENT, None)
+            with session(framework, backend, timeout, name, start):
                 return (yield from target(*args, **kwargs))
 
     else:
 
         @wraps(target)
         def call(*args: Any, **kwargs: Any) -> Any:
-            start = kwargs.pop("_skyward_start", None)
+            start = kwargs.pop(START_ARGUMENT, None)
             with session(framework, backend, timeout, name, start):
                 return target(*args, **kwargs)
 
     call.__skyward_distributed__ = framework  # type: ignore[attr-defined]
-    if max_restarts:  # see skyward/pool/restarts.py
-        call.__skyward_restarts__ = max_restarts  # type: ignore[attr-defined]
-        call.__skyward_place__ = place  # type: ignore[attr-defined]
+    starts = Starts(place, renew, discard if max_restarts else None, max_restarts)
+    setattr(call, STARTS_ATTRIBUTE, starts)
     return call
 
 
@@ -169,35 +179,30 @@ def session(
     start: Mapping[str, Any] | None = None,
 ) -> Iterator[None]:
     """The framework, connected over all workers, for the length of the block; nothing outside a
-    pool. `start`: of an elastic call, which start it is."""
+    pool. `start`: where the nodes are and, of an elastic call, which start it is."""
     info = place_in_pool()
     if info is None:
         yield
         return
     require_network(info, f"{name}() of {framework}")
     module = import_module(f"skyward.distributed.{_SESSIONS[framework]}")
-    if start is None:
-        with module.session(info, backend, timeout, name), _failure_timed():
-            yield
-        return
+    start = start or {}
     info = as_started(info, start)
     with started(info, start), module.session(info, backend, timeout, name):
-        if start["restart"]:
+        if start.get("restart"):
             share_checkpoints(info)
-        with _failure_timed():
+        with failure_timed():
             yield
 
 
 @contextlib.contextmanager
-def _failure_timed() -> Iterator[None]:
+def failure_timed() -> Iterator[None]:
     """Notes on an exception when it was raised, before the session ends: that breaks the others'
-    connections, and they may answer sooner."""
-    begun = time.monotonic()
+    connections, and they may answer sooner. The worker reports it (skyward/worker/failures.py)."""
+    start = time.monotonic()
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         with contextlib.suppress(Exception):  # its class is read-only
-            error.__skyward_failed_after__ = (  # type: ignore[attr-defined]
-                time.monotonic() - begun  # see skyward/pool/together.py
-            )
+            error.__skyward_failed_after__ = time.monotonic() - start  # type: ignore[attr-defined]
         raise

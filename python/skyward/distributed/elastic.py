@@ -1,12 +1,13 @@
-"""What a start of an elastic call is, on its workers: where the nodes are now, and the checkpoints
-of the starts before it."""
+"""What a start of a distributed call is, on its workers: where the nodes are now and, of an elastic
+call, the checkpoints of the starts before it."""
 
 import contextlib
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,24 @@ def place() -> dict[str, Any]:
     return {"node": info.node, "address": own_address(info), "port": info.head_port}
 
 
+def renew() -> None:
+    """Ends this worker's process. The agent starts another one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def discard(identity: str) -> None:
+    """Removes the checkpoints of a call from this node. The driver says when: as long as a worker
+    may fail, the others need what they have saved."""
+    shutil.rmtree(_folder(identity), ignore_errors=True)
+
+
 def as_started(info: InstanceInfo, start: Mapping[str, Any]) -> InstanceInfo:
     """The worker's place with the addresses that the nodes have now."""
-    places = start["places"]
+    places = start.get("places")
+    if not places:
+        return info
     peers = [{"node": at["node"], "private_ip": at["address"]} for at in places]
     head = places[0]
     address = head["address"] if info.head_addr else ""
@@ -37,24 +53,32 @@ def as_started(info: InstanceInfo, start: Mapping[str, Any]) -> InstanceInfo:
 
 @contextlib.contextmanager
 def started(info: InstanceInfo, start: Mapping[str, Any]) -> Iterator[None]:
-    """Sets what the function can ask about the start: its variables, as torchrun names them, its
-    place, and the folder of its checkpoints. When it ends well, the folder goes."""
-    folder = Path(os.getcwd(), _FOLDER, start["id"])
+    """Sets what the function can ask about the start: its place and, of an elastic call, its
+    variables, as torchrun names them, and the folder of its checkpoints."""
+    told = {"COMPUTE_POOL": json.dumps(asdict(info))}
+    if "id" not in start:
+        with variables(told):
+            yield
+        return
+    folder = _folder(start["id"])
     folder.mkdir(parents=True, exist_ok=True)
-    told = {
-        "COMPUTE_POOL": json.dumps(asdict(info)),
+    told |= {
         "TORCHELASTIC_RESTART_COUNT": str(start["restart"]),
         "TORCHELASTIC_MAX_RESTARTS": str(start["of"]),
         "TORCHELASTIC_RUN_ID": start["id"],
     }
     with variables(told), checkpoint.kept_in(folder):
         yield
-    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder(identity: str) -> Path:
+    return Path(os.getcwd(), _FOLDER, identity)
 
 
 def share_checkpoints(info: InstanceInfo) -> None:
-    """Gives every node the files of the one that wrote last. All workers call it, with
-    torch.distributed initialised."""
+    """Gives every node the files of the one that wrote last, and of what that one does not have, as
+    the parts of a sharded checkpoint, the files of whoever wrote them last. All workers call it,
+    with torch.distributed initialised."""
     import torch.distributed as dist
 
     folder = checkpoint.checkpoint_dir()
@@ -63,18 +87,35 @@ def share_checkpoints(info: InstanceInfo) -> None:
     try:
         lists: list[Any] = [None] * info.total_workers
         dist.all_gather_object(lists, _files(folder) if writes else {}, group=group)
-        source = max(range(len(lists)), key=lambda rank: _age(lists[rank]))
-        for name, (_, digest) in sorted(lists[source].items()):
+        for name, source in sources(lists):
+            digest = lists[source][name][1]
             if all(name in files and files[name][1] == digest for files in _writers(lists, info)):
                 continue
             has = writes and lists[info.global_worker_index].get(name, (0, ""))[1] == digest
             _copy(dist, group, folder / name, source, info, writes and not has)
-        if writes:
-            for name in lists[info.global_worker_index].keys() - lists[source].keys():
-                (folder / name).unlink(missing_ok=True)
         dist.barrier(group=group)
     finally:
         dist.destroy_process_group(group)
+
+
+def sources(lists: Sequence[Mapping[str, tuple[int, str]]]) -> list[tuple[str, int]]:
+    """Each file by name, and the worker that all get it from. `lists`: of each worker, its files:
+    name → (time of the last change, digest)."""
+    ranks = range(len(lists))
+    latest = max(ranks, key=lambda rank: _age(lists[rank]))
+    return [
+        (
+            name,
+            latest
+            if name in lists[latest]
+            else max(ranks, key=lambda rank: _at(lists[rank], name)),
+        )
+        for name in sorted(set().union(*lists))
+    ]
+
+
+def _at(files: Mapping[str, tuple[int, str]], name: str) -> int:
+    return files[name][0] if name in files else -1
 
 
 def _writers(lists: list[Any], info: InstanceInfo) -> list[Any]:
@@ -83,13 +124,15 @@ def _writers(lists: list[Any], info: InstanceInfo) -> list[Any]:
 
 
 def _files(folder: Path) -> dict[str, tuple[int, str]]:
-    """Name → (time of the last change, digest). What is still being written ends in .tmp."""
+    """Name → (time of the last change, digest). The name of a file or folder that is still being
+    written ends in .tmp."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix != ".tmp":
+        name = path.relative_to(folder)
+        if path.is_file() and not any(part.endswith(".tmp") for part in name.parts):
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found[str(path.relative_to(folder))] = (path.stat().st_mtime_ns, digest)
+            found[str(name)] = (path.stat().st_mtime_ns, digest)
     return found
 
 

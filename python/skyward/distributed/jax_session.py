@@ -30,10 +30,12 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
         try:
             yield
         finally:
-            if jax.distributed.is_initialized():
-                jax.distributed.shutdown()
-            _forget_devices()
-            _forget_place()
+            try:
+                if jax.distributed.is_initialized():
+                    jax.distributed.shutdown()
+            finally:
+                _forget_devices()
+                _forget_place()
 
 
 def _forget_place() -> None:

@@ -41,10 +41,16 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
             )
             # A worker that failed at once and left would break the group that others still form.
             meet(info, f"{name}() of torch, connected", timeout)
+            # What is exchanged through it later takes as long as torch allows.
+            store.set_timeout(dist.constants.default_pg_timeout)
             yield
-        finally:
+        except BaseException:
             del store
-            _release(dist)
+            with contextlib.suppress(Exception):  # the function's own error tells more
+                _release(dist)
+            raise
+        del store
+        _release(dist)
 
 
 def _release(dist: Any) -> None:

@@ -29,10 +29,9 @@ from skyward.pool.mapped_calls import (
 )
 from skyward.pool.outcome import answer_of, summary_of
 from skyward.pool.packing import Packing, Teller
-from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
+from skyward.pool.restarts import run_together
 from skyward.pool.stream import Stream
 from skyward.pool.task_future import TaskFuture, tell_unread
-from skyward.pool.together import run_together
 from skyward.transport import serialize
 from skyward.transport.shared_arguments import SharedArguments
 
@@ -228,10 +227,8 @@ class OpenPool:
         return taken
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
-        if restarts := getattr(pending.fn, RESTARTS_ATTRIBUTE, 0):
-            return run_with_restarts(self, pending, restarts)
         if getattr(pending.fn, "__skyward_distributed__", None) is not None:
-            return run_together(self.send_everywhere, self.tell_lines, pending)
+            return run_together(self, pending)
         call, handles = self.send_everywhere(pending)
         answers, errors = self._collect(
             [pending] * len(handles), [call] * len(handles), handles, in_place=True

@@ -6,9 +6,11 @@ from typing import Any
 
 from skyward.call.by_value import PROGRAMS
 from skyward.call.function import ComputeFunction
+from skyward.call.starts import STARTS_ATTRIBUTE, Starts
 
 MISSING = object()
-_KNOWN = {"__wrapped__", "__skyward_distributed__"}  # attributes of functions that travel with them
+# Attributes of functions that travel with them.
+_KNOWN = {"__wrapped__", "__skyward_distributed__", STARTS_ATTRIBUTE}
 _ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
 
 
@@ -58,7 +60,7 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
     kind: Any = type(value)
     if kind in (bool, int, float, complex, str, bytes):
         return True
-    if kind is tuple or kind is frozenset:
+    if kind in (tuple, frozenset, Starts):
         return all(_is_fixed(item, seen, visited) for item in value)
     if isinstance(value, ModuleType):
         return sys.modules.get(value.__name__) is value and value.__name__ not in PROGRAMS

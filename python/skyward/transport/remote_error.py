@@ -1,5 +1,6 @@
 """Turns the answer of a failed task into the exception that the caller sees."""
 
+import contextlib
 import linecache
 import os
 import pickle
@@ -27,6 +28,9 @@ SHOWN_LINES = 5
 SHOWN_CRASH_LINES = 12
 """The same when the interpreter itself crashed."""
 
+FAILED_AFTER_ATTRIBUTE = "_skyward_failed_after"
+"""Of what a distributed function raised: when, in seconds since all workers were connected."""
+
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _FAILED = {
     "timeout": TimeoutError,
@@ -46,6 +50,9 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
         error = _rebuilt(report)
     text = with_sources(report.get("traceback") or "")
     _mark(error, task, outcome, text, _own_names(error))
+    if (after := report.get("failed_after")) is not None:
+        with contextlib.suppress(Exception):  # its class is read-only
+            setattr(error, FAILED_AFTER_ATTRIBUTE, after)
     for note in report.get("notes") or ():
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)

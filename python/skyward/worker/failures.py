@@ -45,6 +45,7 @@ def describe(error):
 
     import cloudpickle
 
+    failed_after = take_attribute(error, "__skyward_failed_after__")
     skip_own_frames(error, set())
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     clear_frames(error)
@@ -65,7 +66,15 @@ def describe(error):
         "exception": pickled,
         "parts": parts,
         "notes": [str(note) for note in getattr(error, "__notes__", ())],
+        "failed_after": failed_after,  # of skyward/distributed/decorate.py, or None
     }
+
+
+def take_attribute(error, name):
+    try:
+        return vars(error).pop(name, None)
+    except Exception:
+        return None
 
 
 def text_of(error):
