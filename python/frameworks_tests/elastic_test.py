@@ -72,6 +72,32 @@ def test_a_lost_node_is_replaced_and_training_goes_on(victim, tmp_path):
 
 
 @sky.compute
+@sky.distributed.torch(backend="gloo", max_restarts=2)
+def fails_twice():
+    """Each worker saves a part, worker 0 last."""
+    import torch.distributed as dist
+
+    rank, restart = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    folder = sky.checkpoint_dir()
+    found = {path.name: path.read_text() for path in folder.iterdir()}
+    for turn in (1, 0):
+        if rank == turn:
+            (folder / f"part-{rank}").write_text(f"of start {restart}")
+        dist.barrier()
+    if restart < 2:
+        if rank == 1:
+            raise LookupError("no such row")
+        dist.barrier()
+    return found
+
+
+def test_parts_of_a_checkpoint_survive_two_restarts():
+    with sky.ComputePool(nodes=2, display="quiet") as pool:
+        parts = {"part-0": "of start 1", "part-1": "of start 1"}
+        assert fails_twice() @ pool == (parts, parts)
+
+
+@sky.compute
 @sky.distributed.torch(backend="gloo", max_restarts=1)
 def always_fails():
     import torch.distributed as dist

@@ -11,7 +11,7 @@ from skyward.distributed.decorate import failure_timed
 from skyward.distributed.elastic import sources
 from skyward.pool.restarts import run_together
 from skyward.pool.together import in_order, run_once
-from skyward.transport.remote_error import FAILED_AFTER_ATTRIBUTE, raised
+from skyward.transport.remote_error import FAILED_AFTER_ATTRIBUTE, failed, raised
 
 import skyward as sky
 from skyward.pool import together
@@ -84,23 +84,29 @@ class Handle:
 
 
 class Engine:
-    """`runs`: the handles of each start, by rank."""
+    """`runs`: the handles of each start, by rank. `when`: what happens after something was sent."""
 
-    def __init__(self, runs, nodes=2):
+    def __init__(self, runs):
         self.runs, self.losses = list(runs), 0
-        self.core = SimpleNamespace(instance_count=nodes, is_active=True)
-        self.log, self.starts, self.said = [], [], []
+        self.core = SimpleNamespace(instance_count=2, is_active=True)
+        self.log, self.starts, self.said, self.when = [], [], [], {}
+
+    def lose(self):
+        self.losses += 1
+
+    def _sent(self, what):
+        self.log.append(what)
+        self.when.get(what, lambda: None)()
 
     def send_everywhere(self, pending):
+        self._sent(pending.name)
         if pending.fn is not run:
-            self.log.append(pending.fn.__name__)
             return SimpleNamespace(is_stream=False), [Handle(died()) for _ in range(2)]
-        self.log.append("start")
         self.starts.append(pending.kwargs.get(START_ARGUMENT))
         return SimpleNamespace(is_stream=False), self.runs.pop(0)
 
     def send_to(self, pending, node, worker):
-        self.log.append(f"{pending.fn.__name__} {node}")
+        self._sent(f"{pending.name} {node}")
         return Handle(ok(pending.fn(*pending.args)))
 
     def tell_lines(self):
@@ -129,67 +135,68 @@ def discard(identity):
     pass
 
 
-def call(engine, retries=0, **options):
-    setattr(run, STARTS_ATTRIBUTE, Starts(place, renew, discard, **options))
-    return run_together(engine, PendingCompute(run, name="run", retries=retries))
+def call(engine, restarts):
+    setattr(run, STARTS_ATTRIBUTE, Starts(place, renew, discard, restarts))
+    return run_together(engine, PendingCompute(run, name="run"))
 
 
-def ranks(*outcomes, arrived=None):
-    outcomes = {rank: outcomes[rank] for rank in arrived or range(len(outcomes))}
-    engine = SimpleNamespace(
-        send_everywhere=lambda _: (
-            SimpleNamespace(is_stream=False),
-            [Handle(outcome) for _, outcome in sorted(outcomes.items())],
-        ),
+def workers(*handles):
+    """An engine that has only them."""
+    return SimpleNamespace(
+        send_everywhere=lambda _: (SimpleNamespace(is_stream=False), list(handles)),
         tell_lines=lambda: None,
     )
-    error = run_once(engine, PendingCompute(run, name="run"), lambda: False).error
-    errors = {
-        rank: sky.CancelledError() if outcome is STOPPED else together_error(outcome)
-        for rank, outcome in outcomes.items()
-        if outcome.status != "ok"
-    }
-    return in_order(errors, outcomes), error
 
 
 def together_error(outcome):
     if outcome.status == "failed":
-        return sky.ExecutionError(outcome.error_message)
+        return failed(1, outcome)
     return raised(pickle.loads(outcome.payload()[0]), 1, outcome)
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "expected"),
-    {
-        "what was raised first, not what answered first": (
-            [fails(ConnectionError("reset"), 3.1, 12.0), fails(LookupError("no row"), 3.0, 12.5)],
-            [1, 0],
-        ),
-        "one clock for all: one failed before they were connected": (
-            [fails(ConnectionError("reset"), 3.1, 12.0), fails(ImportError("torch"), None, 4.0)],
-            [1, 0],
-        ),
-        "a death is a cause": ([fails(ConnectionError("reset"), 0.1), died()], [1, 0]),
-        "an abort is what frameworks do when another is gone": (
-            [died(ABORTED), fails(LookupError("no row"), 5.0)],
-            [1, 0],
-        ),
-        "of two deaths": ([died(ABORTED), died()], [1, 0]),
-        "who ran out of time or was stopped had waited": (
-            [STOPPED, LATE, fails(LookupError("no row"), 9.0)],
-            [2, 1, 0],
-        ),
-    }.values(),
-)
-def test_causes_come_before_consequences(outcomes, expected):
-    order, error = ranks(*outcomes)
-    assert order == expected
-    assert type(error) is type(together_error(outcomes[expected[0]])) or outcomes[0] is STOPPED
-    assert len(error.__notes__) >= len(expected) - 1
+CASES = {
+    "what was raised first, not what answered first": (
+        [fails(ConnectionError("reset"), 3.1, 12.0), fails(LookupError("no row"), 3.0, 12.5)],
+        [1, 0],
+    ),
+    "by one clock, since one failed before they were connected": (
+        [fails(ConnectionError("reset"), 3.1, 12.0), fails(ImportError("torch"), None, 4.0)],
+        [1, 0],
+    ),
+    "a death is a cause": ([fails(ConnectionError("reset"), 0.1), died()], [1, 0]),
+    "of several deaths, the first one": ([died(), died()], [0, 1]),
+    "frameworks abort when another is gone": (
+        [fails(LookupError("no row"), 5.0), died(ABORTED)],
+        [0, 1],
+    ),
+    "an abort that comes first is a death": (
+        [died(ABORTED), fails(LookupError("no row"), 5.0)],
+        [0, 1],
+    ),
+    "an abort after a death": ([died(), died(ABORTED)], [0, 1]),
+    "who ran out of time or was stopped had waited": (
+        [STOPPED, LATE, fails(LookupError("no row"), 9.0)],
+        [2, 1, 0],
+    ),
+}
 
 
-def test_of_several_deaths_the_first_one_is_told():
-    assert ranks(died(), died(), arrived=[1, 0])[0] == [1, 0]
+@pytest.mark.parametrize(("outcomes", "expected"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize("turned", [False, True], ids=["", "ranks the other way round"])
+def test_causes_come_before_consequences(outcomes, expected, turned):
+    ranks = list(range(len(outcomes)))
+    if turned:
+        ranks.reverse()
+    arrived = dict(zip(ranks, outcomes, strict=True))
+    errors = {rank: together_error(arrived[rank]) for rank in sorted(arrived)}
+    assert in_order(errors, arrived) == [ranks[place] for place in expected]
+
+
+def test_the_likely_cause_is_raised_and_the_others_are_in_its_notes():
+    outcomes = fails(ConnectionError("reset"), 3.1), fails(LookupError("no row"), 3.0)
+    with pytest.raises(LookupError) as caught:
+        run_once(workers(*map(Handle, outcomes)), PendingCompute(run, name="run"))
+    assert "worker 0 failed too: ConnectionError: reset" in caught.value.__notes__
 
 
 @pytest.mark.parametrize("error", [LookupError("no row"), SystemExit(3)])
@@ -205,86 +212,56 @@ def test_when_a_function_failed_travels_with_the_report(error):
 def test_after_a_loss_the_others_are_stopped_at_once_also_in_their_grace(monkeypatch):
     monkeypatch.setattr(together, "GRACE_SECONDS", 1e9)
     lost = iter([False, False, True])
-    handles = [Handle(fails(ConnectionError("reset"), 0.1)), Handle(None, until_stopped=True)]
-    engine = SimpleNamespace(
-        send_everywhere=lambda _: (SimpleNamespace(is_stream=False), handles),
-        tell_lines=lambda: None,
-    )
-    ended = run_once(engine, PendingCompute(run, name="run"), lambda: next(lost))
-    assert isinstance(ended.error, ConnectionError) and ended.was_cut
+    engine = workers(Handle(fails(ConnectionError("reset"), 0.1)), Handle(None, until_stopped=True))
+    with pytest.raises(ConnectionError):
+        run_once(engine, PendingCompute(run, name="run"), lambda: next(lost))
     assert next(lost, None) is None
 
 
-def test_each_start_is_told_where_the_nodes_are():
-    engine = Engine([[Handle(ok(1)), Handle(ok(2))]])
-    assert call(engine) == (1, 2)
-    assert engine.log == ["place 0", "place 1", "start", "discard 0", "discard 1"]
-    (start,) = engine.starts
-    assert len({at["address"] for at in start["places"]}) == 2 and "id" not in start
-
-
-def test_one_node_needs_no_telling():
-    engine = Engine([[Handle(ok(1))]], nodes=1)
-    assert call(engine) == (1,)
-    assert engine.starts == [None]
-
-
-def test_a_node_that_is_lost_while_it_is_asked_is_asked_again():
-    engine = Engine([[Handle(ok(1)), Handle(ok(2))]])
-    asked = engine.send_to
-
-    def send_to(pending, node, worker):
-        if len(engine.log) == 1:
-            engine.losses += 1
-        return asked(pending, node, worker)
-
-    engine.send_to = send_to
-    assert call(engine) == (1, 2)
-    assert engine.log[:5] == ["place 0", "place 1", "place 0", "place 1", "start"]
-
-
-def test_a_further_start_begins_in_new_processes():
+def test_each_start_is_told_where_the_nodes_are_and_begins_in_new_processes():
     bad = [Handle(fails(LookupError("no row"), 1.0)), Handle(ok(2))]
     engine = Engine([bad, [Handle(ok(1)), Handle(ok(2))]])
     assert call(engine, restarts=3) == (1, 2)
-    steps = [step for step in engine.log if not step.startswith(("place", "discard"))]
-    assert steps == ["start", "renew", "start"]
+    asked = ["run: place 0", "run: place 1"]
+    ended = ["run: discard 0", "run: discard 1"]
+    assert engine.log == [*asked, "run", "run: renew", *asked, "run", *ended]
     first, second = engine.starts
     assert first["id"] == second["id"] and (first["restart"], second["restart"]) == (0, 1)
+    assert len({at["address"] for start in engine.starts for at in start["places"]}) == 4
     (said,) = engine.said
     assert "LookupError: no row" in said and "restart 1 of 3" in said
 
 
-@pytest.mark.parametrize(("cut", "renewed"), [(False, 0), (True, 1)])
-def test_after_the_last_failure_processes_stay_unless_some_were_stopped(cut, renewed):
-    other = LATE if cut else fails(LookupError("no row"), 1.1)
-    engine = Engine([[Handle(fails(LookupError("no row"), 1.0)), Handle(other)]])
-    with pytest.raises(LookupError):
-        call(engine)
-    assert engine.log.count("renew") == renewed
+def test_nodes_are_asked_again_when_one_was_lost_meanwhile():
+    engine = Engine([[Handle(ok(1)), Handle(ok(2))]])
+    engine.when["run: place 1"] = lambda: engine.when.clear() or engine.lose()
+    assert call(engine, restarts=1) == (1, 2)
+    assert engine.log[:5] == 2 * ["run: place 0", "run: place 1"] + ["run"]
 
 
-@pytest.mark.parametrize(
-    ("options", "hint"),
-    [({}, "retries=1"), ({"retries": 1}, "retries="), ({"restarts": 1}, "max_restarts=")],
-)
-def test_a_loss_is_named_when_nothing_is_left_to_try(options, hint):
-    tries = 1 + max(options.values(), default=0)
-    engine = Engine([[Handle(ok(1)), Handle(None, until_stopped=True)] for _ in range(tries)])
-    sent = engine.send_everywhere
-
-    def send_everywhere(pending):
-        engine.losses += pending.fn is run
-        return sent(pending)
-
-    engine.send_everywhere = send_everywhere
+def test_a_loss_is_named_when_all_restarts_are_used_up():
+    engine = Engine([[Handle(ok(1)), Handle(None, until_stopped=True)] for _ in range(2)])
+    engine.when["run"] = engine.lose
     with pytest.raises(sky.InstanceTerminatedError, match="a node was lost") as caught:
-        call(engine, **options)
-    assert hint in str(caught.value) and isinstance(caught.value.__cause__, sky.CancelledError)
-    assert engine.log.count("start") == tries
+        call(engine, restarts=1)
+    assert "max_restarts=" in str(caught.value)
+    assert isinstance(caught.value.__cause__, sky.CancelledError)
+    assert engine.log.count("run") == 2 and engine.log[-1] == "run: discard 1"
 
 
-def test_files_come_from_whoever_wrote_last_and_parts_from_whoever_has_them():
+def test_what_a_node_cannot_say_ends_the_call():
+    engine = Engine([])
+
+    def refuse():
+        raise sky.ConfigurationError("no")
+
+    engine.when["run: place 0"] = refuse
+    with pytest.raises(sky.ConfigurationError):
+        call(engine, restarts=2)
+    assert "run" not in engine.log and engine.log[-1] == "run: discard 1"
+
+
+def test_each_file_comes_from_whoever_has_changed_it_last():
     lists = [
         {"last.pt": (5, "a"), "part-0": (4, "b")},
         {"last.pt": (9, "c"), "part-1": (8, "d")},

@@ -1,4 +1,4 @@
-"""What a distributed call needs on its nodes besides its function."""
+"""What a distributed call that can start again needs on its nodes besides its function."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,13 +10,13 @@ START_ARGUMENT = "_skyward_start"
 
 
 class Starts(NamedTuple):
-    """Functions that run on the nodes before and after the call, for skyward.pool.restarts."""
+    """Functions that run on the nodes before and after each start, for skyward.pool.restarts."""
 
-    place: Callable[[], dict[str, Any]] | None = None
+    place: Callable[[], dict[str, Any]]
     """What a node says about itself, its address above all: a replacement has another one."""
-    renew: Callable[[], None] | None = None
+    renew: Callable[[], None]
     """Ends the worker's process; another one takes its place."""
-    discard: Callable[[str], None] | None = None
+    discard: Callable[[str], None]
     """Removes the files of the call with this id."""
-    restarts: int = 0
-    """How often the call may start again when a node is lost or it fails."""
+    restarts: int
+    """How often the call may start again when it fails or a node is lost. At least 1."""

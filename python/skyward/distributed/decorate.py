@@ -121,12 +121,10 @@ def _in_world(target: Any, world: World, timeout: float) -> Any:
         info = place_in_pool()
         if info is None:
             return target(*args, **kwargs)
-        info = as_started(info, kwargs.pop(START_ARGUMENT, None) or {})
         require_network(info, f"{name}() of mpi")
         return run(info, world, timeout, name, (target, args, kwargs))
 
     call.__skyward_distributed__ = "mpi"  # type: ignore[attr-defined]
-    setattr(call, STARTS_ATTRIBUTE, Starts(place))
     return call
 
 
@@ -152,8 +150,7 @@ def _surrounded(
 
         @wraps(target)
         def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            start = kwargs.pop(START_ARGUMENT, None)
-            with session(framework, backend, timeout, name, start):
+            with session(framework, backend, timeout, name):
                 return (yield from target(*args, **kwargs))
 
     else:
@@ -165,8 +162,8 @@ def _surrounded(
                 return target(*args, **kwargs)
 
     call.__skyward_distributed__ = framework  # type: ignore[attr-defined]
-    starts = Starts(place, renew, discard if max_restarts else None, max_restarts)
-    setattr(call, STARTS_ATTRIBUTE, starts)
+    if max_restarts:
+        setattr(call, STARTS_ATTRIBUTE, Starts(place, renew, discard, max_restarts))
     return call
 
 
@@ -179,17 +176,20 @@ def session(
     start: Mapping[str, Any] | None = None,
 ) -> Iterator[None]:
     """The framework, connected over all workers, for the length of the block; nothing outside a
-    pool. `start`: where the nodes are and, of an elastic call, which start it is."""
+    pool. `start`: of an elastic call, which start it is."""
     info = place_in_pool()
     if info is None:
         yield
         return
     require_network(info, f"{name}() of {framework}")
     module = import_module(f"skyward.distributed.{_SESSIONS[framework]}")
-    start = start or {}
+    if start is None:
+        with module.session(info, backend, timeout, name), failure_timed():
+            yield
+        return
     info = as_started(info, start)
     with started(info, start), module.session(info, backend, timeout, name):
-        if start.get("restart"):
+        if start["restart"]:
             share_checkpoints(info)
         with failure_timed():
             yield

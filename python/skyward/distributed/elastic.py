@@ -1,5 +1,5 @@
-"""What a start of a distributed call is, on its workers: where the nodes are now and, of an elastic
-call, the checkpoints of the starts before it."""
+"""What a start of an elastic call is, on its workers: where the nodes are now, and the checkpoints
+of the starts before it."""
 
 import contextlib
 import hashlib
@@ -19,6 +19,8 @@ from skyward.task.instance_info import InstanceInfo, instance_info
 _PIECE_BYTES = 16 << 20
 """Of a file, at a time."""
 _FOLDER = "checkpoints"
+_folders: dict[str, Path] = {}
+"""Of the calls that this process has run, by id: functions may change the working directory."""
 
 
 def place() -> dict[str, Any]:
@@ -36,15 +38,13 @@ def renew() -> None:
 
 def discard(identity: str) -> None:
     """Removes the checkpoints of a call from this node. The driver says when: as long as a worker
-    may fail, the others need what they have saved."""
-    shutil.rmtree(_folder(identity), ignore_errors=True)
+    may fail, the others need what it has saved."""
+    shutil.rmtree(_folders.pop(identity, _folder(identity)), ignore_errors=True)
 
 
 def as_started(info: InstanceInfo, start: Mapping[str, Any]) -> InstanceInfo:
     """The worker's place with the addresses that the nodes have now."""
-    places = start.get("places")
-    if not places:
-        return info
+    places = start["places"]
     peers = [{"node": at["node"], "private_ip": at["address"]} for at in places]
     head = places[0]
     address = head["address"] if info.head_addr else ""
@@ -53,16 +53,12 @@ def as_started(info: InstanceInfo, start: Mapping[str, Any]) -> InstanceInfo:
 
 @contextlib.contextmanager
 def started(info: InstanceInfo, start: Mapping[str, Any]) -> Iterator[None]:
-    """Sets what the function can ask about the start: its place and, of an elastic call, its
-    variables, as torchrun names them, and the folder of its checkpoints."""
-    told = {"COMPUTE_POOL": json.dumps(asdict(info))}
-    if "id" not in start:
-        with variables(told):
-            yield
-        return
-    folder = _folder(start["id"])
+    """Sets what the function can ask about the start: its variables, as torchrun names them, its
+    place, and the folder of its checkpoints."""
+    folder = _folders[start["id"]] = _folder(start["id"])
     folder.mkdir(parents=True, exist_ok=True)
-    told |= {
+    told = {
+        "COMPUTE_POOL": json.dumps(asdict(info)),
         "TORCHELASTIC_RESTART_COUNT": str(start["restart"]),
         "TORCHELASTIC_MAX_RESTARTS": str(start["of"]),
         "TORCHELASTIC_RUN_ID": start["id"],
@@ -76,8 +72,7 @@ def _folder(identity: str) -> Path:
 
 
 def share_checkpoints(info: InstanceInfo) -> None:
-    """Gives every node the files of the one that wrote last, and of what that one does not have, as
-    the parts of a sharded checkpoint, the files of whoever wrote them last. All workers call it,
+    """Gives every node the latest version of each file that one of them has. All workers call it,
     with torch.distributed initialised."""
     import torch.distributed as dist
 
@@ -88,34 +83,30 @@ def share_checkpoints(info: InstanceInfo) -> None:
         lists: list[Any] = [None] * info.total_workers
         dist.all_gather_object(lists, _files(folder) if writes else {}, group=group)
         for name, source in sources(lists):
-            digest = lists[source][name][1]
+            changed, digest = lists[source][name]
             if all(name in files and files[name][1] == digest for files in _writers(lists, info)):
                 continue
             has = writes and lists[info.global_worker_index].get(name, (0, ""))[1] == digest
             _copy(dist, group, folder / name, source, info, writes and not has)
+            if writes:  # a copy is no newer than what it was made from
+                os.utime(folder / name, ns=(changed, changed))
         dist.barrier(group=group)
     finally:
         dist.destroy_process_group(group)
 
 
 def sources(lists: Sequence[Mapping[str, tuple[int, str]]]) -> list[tuple[str, int]]:
-    """Each file by name, and the worker that all get it from. `lists`: of each worker, its files:
-    name → (time of the last change, digest)."""
-    ranks = range(len(lists))
-    latest = max(ranks, key=lambda rank: _age(lists[rank]))
+    """Each file by name, and the worker that all get it from: who has changed it last. `lists`: of
+    each worker, its files: name → (time of the last change, digest)."""
+
+    def changed(rank: int, name: str) -> int:
+        return lists[rank][name][0] if name in lists[rank] else -1
+
+    names: set[str] = set().union(*lists)
     return [
-        (
-            name,
-            latest
-            if name in lists[latest]
-            else max(ranks, key=lambda rank: _at(lists[rank], name)),
-        )
-        for name in sorted(set().union(*lists))
+        (name, max(range(len(lists)), key=lambda rank: changed(rank, name)))
+        for name in sorted(names)
     ]
-
-
-def _at(files: Mapping[str, tuple[int, str]], name: str) -> int:
-    return files[name][0] if name in files else -1
 
 
 def _writers(lists: list[Any], info: InstanceInfo) -> list[Any]:
@@ -134,10 +125,6 @@ def _files(folder: Path) -> dict[str, tuple[int, str]]:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             found[str(name)] = (path.stat().st_mtime_ns, digest)
     return found
-
-
-def _age(files: Mapping[str, tuple[int, str]]) -> int:
-    return max((changed for changed, _ in files.values()), default=0)
 
 
 def _copy(dist: Any, group: Any, path: Path, source: int, info: InstanceInfo, writes: bool) -> None:

@@ -29,13 +29,22 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
         )
         try:
             yield
-        finally:
-            try:
-                if jax.distributed.is_initialized():
-                    jax.distributed.shutdown()
-            finally:
-                _forget_devices()
-                _forget_place()
+        except BaseException:
+            with contextlib.suppress(Exception):  # the function's own error tells more
+                _leave()
+            raise
+        _leave()
+
+
+def _leave() -> None:
+    import jax
+
+    try:
+        if jax.distributed.is_initialized():
+            jax.distributed.shutdown()
+    finally:
+        _forget_devices()
+        _forget_place()
 
 
 def _forget_place() -> None:

@@ -1,12 +1,11 @@
 """A distributed call, which is tried again on all workers together: `retries` when it failed, and
 restarts, as torchrun's elastic runs have them, also when a node was lost.
 
-Before each start every node is asked where it is, since a replacement has another address, and all
-workers are told. After a failure that left workers stopped or dead, and before each further start,
-all worker processes are replaced, as torchrun does: a device or a framework may be unusable in the
-ones that there were."""
+The nodes are asked before each start where they are, since a replacement has another address. From
+the second one on, all worker processes are new, as torchrun's are: a device or a framework may be
+unusable in those that there were."""
 
-import time
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,74 +13,76 @@ from uuid import uuid4
 
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
-from skyward.exceptions import ExecutionError, InstanceTerminatedError
+from skyward.exceptions import CancelledError, ExecutionError, InstanceTerminatedError
 from skyward.pool.outcome import answer_of
-from skyward.pool.together import Run, run_once
-
-_TIDY_SECONDS = 10.0
-"""How long what follows a call may take: nobody waits for its answer."""
+from skyward.pool.together import run_once
 
 
 def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
-    """The answers by rank. `engine`: the OpenPool. Each start waits until all nodes are there."""
-    starts: Starts = getattr(pending.fn, STARTS_ATTRIBUTE, Starts())
-    call = _Call(engine, replace(pending, retries=0), starts)
-    tries = starts.restarts or pending.retries
-    for number in range(tries + 1):
-        run, lost = call.run(number)
-        if run.error is None:
-            call.discard_files()
-            return run.answers
-        if not engine.core.is_active:
-            raise run.error
-        last = number == tries or not (lost or isinstance(run.error, ExecutionError))
-        if run.was_cut or not last:
-            call.renew_workers()
-        if last:
-            call.discard_files()
-            if lost:
-                raise _lost_error(pending, starts) from run.error
-            raise run.error
-        if starts.restarts:
-            call.tell_restart(number + 1, run.error, lost)
-    raise AssertionError("the last start returns or raises")
+    """The answers by rank. `engine`: the OpenPool."""
+    starts = getattr(pending.fn, STARTS_ATTRIBUTE, None)
+    if starts is not None:
+        return _Elastic(engine, replace(pending, retries=0), starts).run()
+    for _ in range(pending.retries):
+        with contextlib.suppress(ExecutionError):
+            return run_once(engine, replace(pending, retries=0))
+    return run_once(engine, replace(pending, retries=0))
 
 
-class _Call:
+class _Elastic:
     def __init__(self, engine: Any, pending: PendingCompute[Any], starts: Starts) -> None:
         self._engine = engine
         self._pending = pending
         self._starts = starts
         self._id = uuid4().hex
 
-    def run(self, number: int) -> tuple[Run, bool]:
-        """How the start ended, and whether a node was lost meanwhile."""
-        start, losses = self._start(number)
+    def run(self) -> tuple[Any, ...]:
+        try:
+            return self._run()
+        finally:
+            with contextlib.suppress(Exception):  # the pool may be closed: the nodes are gone
+                self._send_to_nodes(self._starts.discard, self._id)
 
-        def is_lost() -> bool:
-            return bool(self._engine.losses != losses)
+    def _run(self) -> tuple[Any, ...]:
+        name, restarts = self._pending.name, self._starts.restarts
+        for number in range(restarts + 1):
+            kwargs = {**self._pending.kwargs, START_ARGUMENT: self._meet(number)}
+            try:
+                return run_once(self._engine, replace(self._pending, kwargs=kwargs), self._is_lost)
+            except (ExecutionError, CancelledError) as error:
+                lost = isinstance(error, CancelledError) and self._is_lost()
+                if not self._engine.core.is_active or (number == restarts and not lost):
+                    raise
+                if number == restarts:
+                    raise InstanceTerminatedError(
+                        "",
+                        f"{name}(): a node was lost while it ran on all workers, and all"
+                        f" {restarts} restarts are used up. Give it more with max_restarts=",
+                    ) from error
+                why = "a node was lost" if lost else f"{type(error).__name__}: {error}"
+            self._engine.tell(
+                f"{name}() stopped: {why.partition(chr(10))[0]}; it starts again on all workers"
+                f" (restart {number + 1} of {restarts})"
+            )
+            # On each worker, what is sent from now on waits behind it.
+            self._engine.send_everywhere(self._beside(self._starts.renew))
+        raise AssertionError("the last start returns or raises")
 
-        pending = self._pending
-        if start:
-            pending = replace(pending, kwargs={**pending.kwargs, START_ARGUMENT: start})
-        run = run_once(self._engine, pending, is_lost)
-        return run, is_lost()
-
-    def _start(self, number: int) -> tuple[dict[str, Any], int]:
-        """What the workers are told, and how many nodes had been lost before."""
-        engine, restarts = self._engine, self._starts.restarts
-        start: dict[str, Any] = {}
-        if restarts:
-            start = {"id": self._id, "restart": number, "of": restarts}
+    def _meet(self, number: int) -> dict[str, Any]:
+        """What the workers are told about a start. Waits until all nodes are there."""
         while True:
-            losses: int = engine.losses
-            if self._starts.place is not None and (engine.core.instance_count > 1 or restarts):
-                start["places"] = self._ask_nodes(self._starts.place)
-            if engine.losses == losses:
-                return start, losses
+            self._losses = self._engine.losses
+            places = self._ask_nodes()
+            if not self._is_lost():
+                break
+        return {"id": self._id, "restart": number, "of": self._starts.restarts, "places": places}
 
-    def _ask_nodes(self, place: Callable[[], Any]) -> list[Any]:
-        handles = self._send_to_nodes(place)
+    def _is_lost(self) -> bool:
+        """Whether a node was lost since the start."""
+        return bool(self._engine.losses != self._losses)
+
+    def _ask_nodes(self) -> list[Any]:
+        handles = self._send_to_nodes(self._starts.place)
         try:
             for handle in handles:
                 handle.wait()
@@ -91,45 +92,10 @@ class _Call:
             raise
         return [answer_of(self._pending.name, handle.task, handle.take()) for handle in handles]
 
-    def renew_workers(self) -> None:
-        if self._starts.renew is not None:
-            _tidy(self._engine.send_everywhere(self._beside(self._starts.renew))[1])
-
-    def discard_files(self) -> None:
-        if self._starts.discard is not None:
-            _tidy(self._send_to_nodes(self._starts.discard, self._id))
-
-    def tell_restart(self, number: int, error: BaseException, lost: bool) -> None:
-        why = "a node was lost" if lost else f"{type(error).__name__}: {error}"
-        self._engine.tell(
-            f"{self._pending.name}() stopped: {why.partition(chr(10))[0]}; it starts again on all"
-            f" workers (restart {number} of {self._starts.restarts})"
-        )
-
     def _send_to_nodes(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """To the first worker of each node, by node."""
         call, nodes = self._beside(function, *args), range(self._engine.core.instance_count)
         return [self._engine.send_to(call, node, 0) for node in nodes]
 
     def _beside(self, function: Callable[..., Any], *args: Any) -> PendingCompute[Any]:
-        """A call on behalf of this one, with its name in messages."""
-        return PendingCompute(function, args, name=self._pending.name)
-
-
-def _tidy(handles: list[Any]) -> None:
-    """Waits for what nobody needs an answer of. A node may be gone for long."""
-    deadline = time.monotonic() + _TIDY_SECONDS
-    for handle in handles:
-        handle.wait(max(0.0, deadline - time.monotonic()))
-        handle.cancel()  # nothing, if it is done
-
-
-def _lost_error(pending: PendingCompute[Any], starts: Starts) -> InstanceTerminatedError:
-    text = f"{pending.name}(): a node was lost while it ran on all workers"
-    if starts.restarts:
-        text += f", and all {starts.restarts} restarts are used up. Give it more with max_restarts="
-    elif pending.retries:
-        text += f", also in the last of {pending.retries} retries. Give it more with retries="
-    else:
-        text += ". @sky.compute(retries=1) runs it again, from its beginning"
-    return InstanceTerminatedError("", text)
+        return PendingCompute(function, args, name=f"{self._pending.name}: {function.__name__}")

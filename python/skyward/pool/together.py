@@ -7,7 +7,6 @@ others know that a worker failed before that worker has answered."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from skyward.call.pending import PendingCompute
@@ -25,23 +24,14 @@ _DEATHS = ("task", "lost", "unreachable")
 """Kinds of errors: the worker process or its node is gone."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """How a call ended on all workers."""
-
-    answers: tuple[Any, ...]
-    """By rank, if there is no error."""
-    error: BaseException | None = None
-    """With notes of what the others raised."""
-    was_cut: bool = False
-    """Whether a worker died or was stopped."""
-
-
-def run_once(engine: Any, pending: PendingCompute[Any], is_lost: Callable[[], bool]) -> Run:
-    """`engine`: the OpenPool. `is_lost`: whether a node was lost, which ends the call at once."""
+def run_once(
+    engine: Any, pending: PendingCompute[Any], is_lost: Callable[[], bool] = lambda: False
+) -> tuple[Any, ...]:
+    """The answers by rank. `engine`: the OpenPool. `is_lost`: whether a node was lost, which ends
+    the call at once."""
     call, handles = engine.send_everywhere(pending)
     if call.is_stream:
-        return Run(tuple(Stream(handle, pending.name) for handle in handles))
+        return tuple(Stream(handle, pending.name) for handle in handles)
     try:
         outcomes = _wait(handles, is_lost)
     except BaseException:  # Ctrl-C: nobody will read the answers
@@ -56,19 +46,19 @@ def run_once(engine: Any, pending: PendingCompute[Any], is_lost: Callable[[], bo
             answers.append(answer_of(pending.name, handle.task, outcomes[rank]))
         except BaseException as error:
             errors[rank] = error
-    if not errors:
-        return Run(tuple(answers))
-    order = in_order(errors, outcomes)
-    first = with_the_others(errors[order[0]], {rank: errors[rank] for rank in order[1:]})
-    return Run((), first, any(outcome.status == "failed" for outcome in outcomes.values()))
+    if errors:
+        order = in_order(errors, outcomes)
+        raise with_the_others(errors[order[0]], {rank: errors[rank] for rank in order[1:]})
+    return tuple(answers)
 
 
 def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -> list[int]:
     """The ranks that failed, causes before consequences. `outcomes`: in the order of arrival.
 
-    A worker that died is a cause, unless it aborted itself, as frameworks do when another worker is
-    gone. Then come those that raised something, the first one first. Who ran out of time or was
+    A worker that died is a cause, unless it aborted itself after another had failed, as frameworks
+    do. Then come those that raised something, the first one first. Who ran out of time or was
     stopped had waited for the others."""
+    failed_first = next(rank for rank, outcome in outcomes.items() if outcome.status != "ok")
     ended = [rank for rank in errors if outcomes[rank].status != "failed"]
     after: dict[int, Any] = {
         rank: getattr(errors[rank], FAILED_AFTER_ATTRIBUTE, None) for rank in ended
@@ -81,7 +71,8 @@ def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -
         if rank in after:
             return 1, after[rank]
         if outcomes[rank].error_kind in _DEATHS:
-            return 2 if "SIGABRT" in outcomes[rank].error_message else 0, arrival
+            aborted = "SIGABRT" in outcomes[rank].error_message and rank != failed_first
+            return 2 if aborted else 0, arrival
         return 4 if isinstance(errors[rank], CancelledError) else 3, arrival
 
     return sorted(errors, key=key)

@@ -16,11 +16,11 @@ def checkpoint_dir() -> Path:
         last = sky.checkpoint_dir() / "last.pt"
         epoch, state = torch.load(last) if last.exists() else (0, None)
 
-    At a restart, every node gets the files of the node that wrote last, and of others, such as the
-    parts of a sharded checkpoint, the latest. So what is to survive the loss of a node must be
-    written on another one, too: let one worker of each node save, not rank 0 alone. Write to a name
-    that ends in ``.tmp`` and rename it: such files and folders are left out, and a checkpoint is
-    then whole or not there. The folder belongs to one call and is removed when the call is over.
+    At a restart, every node gets the latest version of every file. What is to survive the loss of a
+    node must be written on another one, too: let one worker of each node save, not rank 0 alone.
+    Write to a name that ends in ``.tmp`` and rename it: such files and folders are left out, and a
+    checkpoint is then whole or not there. The folder belongs to one call and is removed when the
+    call is over.
 
     Anywhere else it is a temporary folder of this process, which is yours to remove."""
     if _folder is not None:
