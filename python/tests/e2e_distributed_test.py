@@ -86,6 +86,21 @@ def test_a_restart_waits_for_the_failure_and_begins_in_new_processes(pool, tmp_p
     assert together(lambda: 1)() @ pool == (1, 1)
 
 
+def test_checkpoints_are_found_again_by_new_processes(pool):
+    def folder(elsewhere):
+        import os
+
+        node = os.getcwd()
+        os.chdir(elsewhere)
+        try:
+            return node, str(elastic.folder_of("1a2b"))
+        finally:
+            os.chdir(node)
+
+    for node, found in sky.compute(folder)("/") @ pool:
+        assert found == f"{node}/checkpoints/1a2b"
+
+
 def test_those_who_wait_for_one_that_failed_are_stopped(pool, monkeypatch):
     from skyward.pool import together as module
 

@@ -149,6 +149,8 @@ def workers(*handles):
 
 
 def together_error(outcome):
+    if outcome.status == "ok":
+        return sky.SerializationError("its class is not here")
     if outcome.status == "failed":
         return failed(1, outcome)
     return raised(pickle.loads(outcome.payload()[0]), 1, outcome)
@@ -174,6 +176,7 @@ CASES = {
         [0, 1],
     ),
     "an abort after a death": ([died(), died(ABORTED)], [0, 1]),
+    "results that cannot be rebuilt here": ([Outcome(seconds=2.0), Outcome(seconds=1.0)], [1, 0]),
     "who ran out of time or was stopped had waited": (
         [STOPPED, LATE, fails(LookupError("no row"), 9.0)],
         [2, 1, 0],

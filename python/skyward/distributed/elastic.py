@@ -19,8 +19,6 @@ from skyward.task.instance_info import InstanceInfo, instance_info
 _PIECE_BYTES = 16 << 20
 """Of a file, at a time."""
 _FOLDER = "checkpoints"
-_folders: dict[str, Path] = {}
-"""Of the calls that this process has run, by id: functions may change the working directory."""
 
 
 def place() -> dict[str, Any]:
@@ -39,7 +37,7 @@ def renew() -> None:
 def discard(identity: str) -> None:
     """Removes the checkpoints of a call from this node. The driver says when: as long as a worker
     may fail, the others need what it has saved."""
-    shutil.rmtree(_folders.pop(identity, _folder(identity)), ignore_errors=True)
+    shutil.rmtree(folder_of(identity), ignore_errors=True)
 
 
 def as_started(info: InstanceInfo, start: Mapping[str, Any]) -> InstanceInfo:
@@ -55,7 +53,7 @@ def as_started(info: InstanceInfo, start: Mapping[str, Any]) -> InstanceInfo:
 def started(info: InstanceInfo, start: Mapping[str, Any]) -> Iterator[None]:
     """Sets what the function can ask about the start: its variables, as torchrun names them, its
     place, and the folder of its checkpoints."""
-    folder = _folders[start["id"]] = _folder(start["id"])
+    folder = folder_of(start["id"])
     folder.mkdir(parents=True, exist_ok=True)
     told = {
         "COMPUTE_POOL": json.dumps(asdict(info)),
@@ -67,8 +65,11 @@ def started(info: InstanceInfo, start: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-def _folder(identity: str) -> Path:
-    return Path(os.getcwd(), _FOLDER, identity)
+def folder_of(identity: str) -> Path:
+    """For the checkpoints of a call. Below the folder in which each process of this node starts:
+    functions may change the working directory."""
+    start = getattr(sys.modules.get("_skyward_worker"), "folder", None)
+    return Path(start or os.getcwd(), _FOLDER, identity)
 
 
 def share_checkpoints(info: InstanceInfo) -> None:

@@ -58,7 +58,9 @@ def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -
     A worker that died is a cause, unless it aborted itself after another had failed, as frameworks
     do. Then come those that raised something, the first one first. Who ran out of time or was
     stopped had waited for the others."""
-    failed_first = next(rank for rank, outcome in outcomes.items() if outcome.status != "ok")
+    failed_first = next(
+        (rank for rank, outcome in outcomes.items() if outcome.status != "ok"), None
+    )
     ended = [rank for rank in errors if outcomes[rank].status != "failed"]
     after: dict[int, Any] = {
         rank: getattr(errors[rank], FAILED_AFTER_ATTRIBUTE, None) for rank in ended

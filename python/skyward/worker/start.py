@@ -1,5 +1,6 @@
 """Starts a worker. Its modules are one package of its own, which no module of the user's can be."""
 
+import os
 import sys
 import types
 
@@ -12,6 +13,7 @@ if __name__ == "__main__":
     # Beside the package's own modules: what was compiled for this interpreter, if anything was.
     package.__path__ = [folder, folder.rpartition("/")[0] + "/native"]
     package.worker = None  # of this process; for skyward.task.preemption
+    package.folder = os.getcwd()  # before functions change it; for skyward.distributed.elastic
     package.start = sys.modules["__main__"]  # user code gets another
     sys.modules["_skyward_worker"] = package
     from _skyward_worker.process import main
