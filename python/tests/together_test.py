@@ -176,6 +176,13 @@ CASES = {
         [0, 1],
     ),
     "an abort after a death": ([died(), died(ABORTED)], [0, 1]),
+    "what an MPI world ended, also when it says so itself": (
+        [
+            fails(sky.CancelledError("the MPI world ended"), None, 1.0),
+            fails(LookupError(), None, 2.0),
+        ],
+        [1, 0],
+    ),
     "results that cannot be rebuilt here": ([Outcome(seconds=2.0), Outcome(seconds=1.0)], [1, 0]),
     "who ran out of time or was stopped had waited": (
         [STOPPED, LATE, fails(LookupError("no row"), 9.0)],

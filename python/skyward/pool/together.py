@@ -61,7 +61,8 @@ def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -
     failed_first = next(
         (rank for rank, outcome in outcomes.items() if outcome.status != "ok"), None
     )
-    ended = [rank for rank in errors if outcomes[rank].status != "failed"]
+    stopped = [rank for rank in errors if isinstance(errors[rank], CancelledError)]
+    ended = [rank for rank in errors.keys() - stopped if outcomes[rank].status != "failed"]
     after: dict[int, Any] = {
         rank: getattr(errors[rank], FAILED_AFTER_ATTRIBUTE, None) for rank in ended
     }
@@ -70,12 +71,14 @@ def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -
 
     def key(rank: int) -> tuple[int, float]:
         arrival = float(list(outcomes).index(rank))
+        if rank in stopped:  # by us, or with an MPI world that ended
+            return 4, arrival
         if rank in after:
             return 1, after[rank]
         if outcomes[rank].error_kind in _DEATHS:
             aborted = "SIGABRT" in outcomes[rank].error_message and rank != failed_first
             return 2 if aborted else 0, arrival
-        return 4 if isinstance(errors[rank], CancelledError) else 3, arrival
+        return 3, arrival
 
     return sorted(errors, key=key)
 
