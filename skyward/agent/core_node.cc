@@ -49,7 +49,7 @@ std::string step_after(const std::string& step) {
   return "skyward";
 }
 
-// Once the bootstrap is through and the devices, which the workers are told of, are known.
+// Waits for the bootstrap to finish and for the list of devices, which workers get at their start.
 void start_workers(AgentState& state, AgentEffects& effects, Time now) {
   if (state.phase != AgentPhase::bootstrapping || !state.bootstrapped || !state.accelerators)
     return;

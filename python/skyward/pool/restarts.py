@@ -21,12 +21,13 @@ from skyward.pool.together import run_once
 def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
     """The answers by rank. `engine`: the OpenPool."""
     starts = getattr(pending.fn, STARTS_ATTRIBUTE, None)
+    once = replace(pending, retries=0)
     if starts is not None:
-        return _Elastic(engine, replace(pending, retries=0), starts).run()
+        return _Elastic(engine, once, starts).run()
     for _ in range(pending.retries):
         with contextlib.suppress(ExecutionError):
-            return run_once(engine, replace(pending, retries=0))
-    return run_once(engine, replace(pending, retries=0))
+            return run_once(engine, once)
+    return run_once(engine, once)
 
 
 class _Elastic:

@@ -58,10 +58,11 @@ def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -
     A worker that died is a cause, unless it aborted itself after another had failed, as frameworks
     do. Then come those that raised something, the first one first. Who ran out of time or was
     stopped had waited for the others."""
+    arrival = {rank: float(place) for place, rank in enumerate(outcomes)}
     failed_first = next(
         (rank for rank, outcome in outcomes.items() if outcome.status != "ok"), None
     )
-    stopped = [rank for rank in errors if isinstance(errors[rank], CancelledError)]
+    stopped = {rank for rank, error in errors.items() if isinstance(error, CancelledError)}
     ended = [rank for rank in errors.keys() - stopped if outcomes[rank].status != "failed"]
     after: dict[int, Any] = {
         rank: getattr(errors[rank], FAILED_AFTER_ATTRIBUTE, None) for rank in ended
@@ -70,15 +71,14 @@ def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -
         after = {rank: outcomes[rank].run_seconds for rank in ended}
 
     def key(rank: int) -> tuple[int, float]:
-        arrival = float(list(outcomes).index(rank))
         if rank in stopped:  # by us, or with an MPI world that ended
-            return 4, arrival
+            return 4, arrival[rank]
         if rank in after:
             return 1, after[rank]
         if outcomes[rank].error_kind in _DEATHS:
             aborted = "SIGABRT" in outcomes[rank].error_message and rank != failed_first
-            return 2 if aborted else 0, arrival
-        return 3, arrival
+            return 2 if aborted else 0, arrival[rank]
+        return 3, arrival[rank]
 
     return sorted(errors, key=key)
 
