@@ -12,9 +12,8 @@ constexpr std::uint64_t kOverheadBytes = 64 << 10;
 }  // namespace
 
 bool FunctionCache::use(FunctionId function, const wire::Buffer& body) {
-  const bool is_last = last_ != nullptr && last_->first == function;
-  const bool is_new = !is_last && !entries_.contains(function);
   Entry& entry = entry_of(function).second;
+  const bool is_new = entry.bytes == 0;
   if (is_new) {
     entry.bytes = body.size + kOverheadBytes;
     entry.blob = body.blob.id;
