@@ -6,6 +6,7 @@
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
+#include "skyward/spec/topology.h"
 
 namespace skyward::sim {
 namespace {
@@ -231,8 +232,12 @@ void AgentProcess::start_worker(SlotId slot) {
   };
   if (parameters_.loop.start_cost > Duration{}) hold_up(parameters_.loop.start_cost);
   const std::uint32_t worker = state_.slots[slot.value].worker;
-  all_processes_.push_back(std::make_unique<SimulatedWorker>(simulator_, journal_, parameters_,
-                                                             worker, std::move(events)));
+  std::string instance_info;
+  for (const auto& [name, value] : agent::worker_environment(state_, worker)) {
+    if (name == kInstanceInfoVariable) instance_info = value;
+  }
+  all_processes_.push_back(std::make_unique<SimulatedWorker>(
+      simulator_, journal_, parameters_, worker, std::move(instance_info), std::move(events)));
   processes_[slot] = all_processes_.back().get();
 }
 
@@ -260,6 +265,10 @@ void AgentProcess::credit(SlotId slot, TaskId task, std::uint32_t count) {
 }
 
 void AgentProcess::drop_function(SlotId slot, FunctionId function) { process(slot).drop(function); }
+
+void AgentProcess::tell_instance_info(SlotId slot, const std::string& compute_pool) {
+  process(slot).tell_instance_info(compute_pool);
+}
 
 void AgentProcess::stop_worker(SlotId slot) { process(slot).stop(); }
 

@@ -170,6 +170,12 @@ void make_calm(StormParameters& parameters) {
 
 }  // namespace
 
+void draw_together(Random& together, StormParameters& parameters) {
+  UserParameters& user = parameters.user;
+  user.together = rarely(together, 0.6, 1);
+  if (user.together > 0) user.broadcasts = std::max(user.broadcasts, rarely(together, 0.6, 0.3));
+}
+
 void draw_groups(Random& groups, StormParameters& parameters) {
   parameters.user.groups = rarely(groups, 0.4, 0.8);
 }

@@ -126,6 +126,7 @@ struct UserParameters {
   double timeouts = 0;
   double pinned = 0;
   double broadcasts = 0;
+  double together = 0;  // of these: they need each other
   double blobs = 0;
   Duration pause = 100ms;  // between bursts
   int burst = 20;
@@ -159,6 +160,8 @@ void draw_returns(Random& returns, StormParameters& parameters);
 void draw_crowds(Random& crowds, StormParameters& parameters, int tasks);
 // Drawn from Simulator::groups.
 void draw_groups(Random& groups, StormParameters& parameters);
+// Drawn from Simulator::together.
+void draw_together(Random& together, StormParameters& parameters);
 // Drawn from Simulator::defects.
 void draw_defects(Random& defects, StormParameters& parameters);
 // Over them, for a part of the storms or, with `always`, for this one.

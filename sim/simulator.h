@@ -42,6 +42,7 @@ class Simulator {
         jobs(seed ^ 0xc2b2ae3d27d4eb4fU),
         starts(seed ^ 0x8ebc6af09c88c6e3U),
         defects(seed ^ 0xe7037ed1a0b428dbU),
+        together(seed ^ 0x589965cc75374cc3U),
         verbose_(verbose) {}
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -70,12 +71,13 @@ class Simulator {
 
   Random random;
   // Separate generators, so that the other faults of a seed do not depend on them.
-  Random returns;  // for what comes back
-  Random crowds;   // for wide nodes, tiny tasks and stalled agents
-  Random groups;   // for groups of calls
-  Random jobs;     // for launches that are jobs
-  Random starts;   // for processes that greet and end
-  Random defects;  // for machines where all of them do
+  Random returns;   // for what comes back
+  Random crowds;    // for wide nodes, tiny tasks and stalled agents
+  Random groups;    // for groups of calls
+  Random jobs;      // for launches that are jobs
+  Random starts;    // for processes that greet and end
+  Random defects;   // for machines where all of them do
+  Random together;  // for broadcasts whose tasks need each other
 
  private:
   // Not zero, which cores read as "never".

@@ -31,6 +31,7 @@ StormParameters draw_all(Simulator& simulator, const StormOptions& options) {
   draw_returns(simulator.returns, parameters);
   draw_crowds(simulator.crowds, parameters, options.tasks);
   draw_groups(simulator.groups, parameters);
+  draw_together(simulator.together, parameters);
   draw_defects(simulator.defects, parameters);
   draw_jobs(simulator.jobs, parameters, options.jobs);
   return parameters;
@@ -327,9 +328,26 @@ void Storm::send(NodeId node, wire::Message message) {
   if (std::holds_alternative<wire::RecallTasks>(message)) ++report_.recalls;
   const auto* run = std::get_if<wire::RunTask>(&message);
   if (run != nullptr && run->attempt > 1) ++report_.retries;
+  if (std::holds_alternative<wire::Configure>(message)) {
+    journal_.machine(node, state_.nodes[node].instance.private_ip);
+  }
+  if (run != nullptr) check_together(*run);
   SKYWARD_CHECK(run == nullptr || !taken_back_.contains(node), "task {} goes to node {}",
                 run->task.value, node.value);
   found->second->engine_sends(std::move(message));
+}
+
+// The first time, all nodes are there, or were when it had to wait for room on its own. Later it
+// may go there once more.
+void Storm::check_together(const wire::RunTask& run) {
+  const engine::Task* task = state_.tasks.find(run.task);
+  if (task == nullptr || !task->call.options.together || journal_.was_sent_together(run.task)) {
+    return;
+  }
+  const bool had_no_room = state_.tasks.on(task->node).outstanding == parameters_.max_tasks_given;
+  SKYWARD_CHECK(had_no_room || state_.nodes.all_in(engine::NodeState::ready), "task {}",
+                run.task.value);
+  journal_.sent_together(run.task);
 }
 
 void Storm::complete(TaskId task, wire::Outcome outcome) { user_.complete(task, outcome); }

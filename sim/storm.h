@@ -88,6 +88,7 @@ class Storm final : private engine::EngineEffects {
   void arm_timer();
   void check(bool always);
   void check_bill();
+  void check_together(const wire::RunTask& run);
   void kill_engine();
   void give_up(NodeId node, const SimulatedLink& link);
 

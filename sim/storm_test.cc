@@ -181,7 +181,7 @@ TEST(SimulatedWorker, OfTwoUnreadTasksNoneHasBegun) {
   Simulator simulator(1, false);
   Journal journal;
   std::optional<TaskId> begun;
-  SimulatedWorker process(simulator, journal, NodeParameters{}, 0,
+  SimulatedWorker process(simulator, journal, NodeParameters{}, 0, "",
                           {.on_hello = [] {},
                            .on_message = [](const wire::WorkerMessage&) {},
                            .on_output = [](const std::vector<wire::OutputLine>&) {},

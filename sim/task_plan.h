@@ -31,6 +31,8 @@ struct TaskPlan {
   std::uint32_t first = 0;  // of a group: its first call; the results are the items from there on
   std::uint32_t lines = 0;  // of output
   std::uint32_t blobs = 0;  // buffers after the first
+  std::uint32_t together = 0;  // 1: it needs the tasks on all other workers
+  std::uint32_t unused = 0;
 };
 
 // One of the calls of a group takes so much longer.

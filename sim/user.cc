@@ -80,12 +80,20 @@ void User::submit_one() {
 }
 
 void User::broadcast() {
+  const bool together = simulator_.together.chance(parameters_.user.together);
   for (int node = 0; node < parameters_.nodes; ++node) {
     for (int worker = 0; worker < parameters_.workers_per_node; ++worker) {
-      submit(draw_plan(), NodeId{static_cast<std::uint32_t>(node)},
+      submit(together ? draw_together() : draw_plan(), NodeId{static_cast<std::uint32_t>(node)},
              static_cast<std::uint32_t>(worker));
     }
   }
+}
+
+TaskPlan User::draw_together() {
+  TaskPlan plan = draw_plan();
+  if (plan.kind == TaskKind::group) plan = {.key = plan.key, .run_ns = plan.run_ns};
+  plan.together = 1;
+  return plan;
 }
 
 TaskPlan User::draw_plan() {
@@ -131,6 +139,7 @@ void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::
   call.function = functions_[random.below(functions_.size())];
   call.options.node = node;
   call.options.worker = worker;
+  call.options.together = plan.together != 0;
   Asked asked;
   asked.plan = plan;
   if (plan.kind == TaskKind::group) {

@@ -68,6 +68,7 @@ class User {
   void submit_one();
   void broadcast();
   TaskPlan draw_plan();
+  TaskPlan draw_together();
   void submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::uint32_t> worker);
   void cancel_later(TaskId task);
   void take_item(TaskId task);

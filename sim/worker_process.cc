@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/call/instance_info.h"
 
 namespace skyward::sim {
 namespace {
@@ -17,13 +18,29 @@ constexpr Duration kSoon = 1ms;
 
 }  // namespace
 
+void Journal::begun_together(TaskId task, std::uint32_t attempt,
+                             const std::string& instance_info) const {
+  SKYWARD_CHECK(attempt == 1, "task {} begins again without the others", task.value);
+  const auto info = parse_instance_info(instance_info);
+  SKYWARD_CHECK(info);
+  for (const auto& [node, first] : sent_together_.at(task)) {
+    const std::vector<std::string>& addresses = addresses_.at(node);
+    const std::string& known = info->peers.at(node.value).private_ip;
+    const auto since = addresses.begin() + static_cast<std::ptrdiff_t>(first);
+    SKYWARD_CHECK(std::find(since, addresses.end(), known) != addresses.end(),
+                  "task {} looks for node {} at {}, not {}", task.value, node.value, known, *since);
+    SKYWARD_CHECK(node.value != 0 || info->head_addr == known);
+  }
+}
+
 SimulatedWorker::SimulatedWorker(Simulator& simulator, Journal& journal,
                                  const NodeParameters& parameters, std::uint32_t worker,
-                                 Events events)
+                                 std::string instance_info, Events events)
     : simulator_(simulator),
       journal_(journal),
       parameters_(parameters),
       worker_(worker),
+      instance_info_(std::move(instance_info)),
       events_(std::move(events)) {
   if (simulator_.random.chance(parameters_.start_hang)) return;
   simulator_.after(simulator_.random.between(parameters_.start_min, parameters_.start_max), [this] {
@@ -132,6 +149,12 @@ void SimulatedWorker::drop(FunctionId function) {
   });
 }
 
+void SimulatedWorker::tell_instance_info(std::string instance_info) {
+  deliver([this, instance_info = std::move(instance_info)]() mutable {
+    instance_info_ = std::move(instance_info);
+  });
+}
+
 void SimulatedWorker::stop() {
   deliver([this] {
     stopping_ = true;
@@ -167,6 +190,9 @@ void SimulatedWorker::begin_next() {
   current_->began = simulator_.now();
   begun_ = current_->task.task;
   journal_.begun(current_->task.task, current_->task.attempt);
+  if (current_->plan.together != 0) {
+    journal_.begun_together(current_->task.task, current_->task.attempt, instance_info_);
+  }
   for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
     if (buffer.in_blob()) ++simulator_.segment(buffer.blob.descriptor).mapped;
   }

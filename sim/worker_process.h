@@ -9,9 +9,11 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -34,7 +36,24 @@ class Journal {
   }
   std::size_t size() const { return starts_.size(); }
 
+  // The node's present machine, as the engine knows it.
+  void machine(NodeId node, const std::string& address) {
+    std::vector<std::string>& addresses = addresses_[node];
+    if (addresses.empty() || addresses.back() != address) addresses.push_back(address);
+  }
+  // The task, which needs those on the other nodes, is sent.
+  void sent_together(TaskId task) {
+    std::map<NodeId, std::size_t> known;
+    for (const auto& [node, addresses] : addresses_) known[node] = addresses.size() - 1;
+    sent_together_.emplace(task, std::move(known));
+  }
+  bool was_sent_together(TaskId task) const { return sent_together_.contains(task); }
+  // It begins. Its process must know where the nodes were when it was sent, or are since.
+  void begun_together(TaskId task, std::uint32_t attempt, const std::string& instance_info) const;
+
  private:
+  std::map<NodeId, std::vector<std::string>> addresses_;  // of its machines, one after the other
+  std::map<TaskId, std::map<NodeId, std::size_t>> sent_together_;
   std::set<std::pair<TaskId, std::uint32_t>> starts_;
 };
 
@@ -48,7 +67,7 @@ class SimulatedWorker {
   };
 
   SimulatedWorker(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
-                  std::uint32_t worker, Events events);
+                  std::uint32_t worker, std::string instance_info, Events events);
 
   // From the agent.
   void run(const agent::WorkerRun& run);
@@ -58,6 +77,7 @@ class SimulatedWorker {
   std::optional<std::uint32_t> take_rest(TaskId group);
   void credit(TaskId task, std::uint32_t count);
   void drop(FunctionId function);
+  void tell_instance_info(std::string instance_info);
   void stop();
   void kill();
   // The machine is off: sends nothing more.
@@ -100,6 +120,7 @@ class SimulatedWorker {
   Journal& journal_;
   NodeParameters parameters_;
   std::uint32_t worker_;
+  std::string instance_info_;  // as the process knows it
   Events events_;
   bool alive_ = true;
   TaskId begun_;  // the last one

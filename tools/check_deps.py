@@ -67,7 +67,11 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("doubles", "doubles/*", frozenset({"base", "spec"})),
     ("examples", "examples/cpp/*", frozenset({"spec", "face"})),
     ("tests", "tests/*", frozenset({"base", "spec", "face"})),
-    ("sim", "sim/*", frozenset({"base", "spec", "wire", "io", "agent", "provider", "engine"})),
+    (
+        "sim",
+        "sim/*",
+        frozenset({"base", "spec", "wire", "io", "call", "agent", "provider", "engine"}),
+    ),
     (
         "bench",
         "bench/*",

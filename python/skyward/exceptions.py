@@ -181,7 +181,8 @@ class _InstanceError(ExecutionError):
 
 
 class InstanceTerminatedError(_InstanceError):
-    """The task's machine was lost, and so was the machine of every retry."""
+    """The task's machine was lost, and so was the machine of every retry. A call whose workers need
+    each other has no retries unless it asks for them."""
 
     _what = "instance {} is gone"
 

@@ -252,6 +252,14 @@ void bind_calls(nb::module_& module) {
           },
           nb::arg("node"), nb::arg("worker").none() = nb::none(),
           "The same call for one worker only, or for any slot of the node.")
+      .def(
+          "together",
+          [](const Call& call) {
+            Call copy = call;
+            copy.options.together = true;
+            return copy;
+          },
+          "The same call for Pool.broadcast(), whose tasks need each other.")
       .def_prop_ro("is_stream", [](const Call& call) { return call.options.stream_window > 0; })
       .def("size", [](const Call& call) { return call.arguments.size(); }, "Bytes of arguments.");
 }

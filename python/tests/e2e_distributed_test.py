@@ -77,10 +77,10 @@ def test_a_restart_waits_for_the_failure_and_begins_in_new_processes(pool, tmp_p
         if restart == 0:
             threading.Event().wait(0.5)
             raise LookupError("no such row")
-        return len(_skyward_start["places"])
+        return _skyward_start["of"]
 
-    setattr(train, STARTS_ATTRIBUTE, Starts(elastic.place, elastic.renew, elastic.discard, 1))
-    assert together(train)(str(tmp_path)) @ pool == (2, 2)
+    setattr(train, STARTS_ATTRIBUTE, Starts(elastic.renew, elastic.discard, 1))
+    assert together(train)(str(tmp_path)) @ pool == (1, 1)
     pids = {(tmp_path / f"{node}-{restart}").read_text() for node in (0, 1) for restart in (0, 1)}
     assert len(pids) == 4
     assert together(lambda: 1)() @ pool == (1, 1)

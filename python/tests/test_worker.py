@@ -34,7 +34,7 @@ def by_value():
 PLAIN = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "worker" / "start.py"
 """Among the sources: nothing compiled is beside it."""
 COMPILED = pathlib.Path(skyward.__file__).absolute().parent / "worker" / "start.py"
-RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
+RUN, CREDIT, STOP, DROP, INSTANCE_INFO, HELLO, RESULT, ITEM = 1, 2, 3, 4, 5, 16, 17, 18
 ELSEWHERE, OUTCOME = 19, 20
 OK, RAISED, CANCELLED = 0, 1, 2
 # Of the memory that agent and worker share: where its numbers are, and the ring of answers.
@@ -217,6 +217,10 @@ class Agent:
     def interrupt(self, *tasks):
         os.write(self.cancel, struct.pack(f"<{len(tasks)}Q", *tasks))
         os.kill(self.process.pid, signal.SIGINT)
+
+    def tell_instance_info(self, text):
+        data = text.encode()
+        self.sock.sendall(struct.pack("<IBBHQ", 12 + len(data), INSTANCE_INFO, 0, 0, 0) + data)
 
     def drop(self, function):
         identity = hashlib.sha256(cloudpickle.dumps(function)).digest()[:16]
@@ -815,6 +819,18 @@ def test_a_dropped_function_is_forgotten_and_comes_again(agent):
     assert call(agent, count).value() == 0
     assert call(agent, large).value() is True
     assert call(agent, count).value() == 1
+
+
+def test_knows_where_a_node_is_now(agent):
+    def look():
+        import os
+
+        return os.environ.get("COMPUTE_POOL")
+
+    told = '{"node": 1, "head_addr": "' + "x" * 100_000 + '"}'
+    for text in (told, "{}"):
+        agent.tell_instance_info(text)
+        assert call(agent, look).value() == text
 
 
 def test_a_stream_waits_for_its_reader(agent):

@@ -1,6 +1,5 @@
 """Calls on all workers: what is raised, who is stopped, what each start is told. No nodes."""
 
-import itertools
 import pickle
 from types import SimpleNamespace
 
@@ -57,6 +56,12 @@ def died(how=DIED):
     return Outcome("failed", "task", how, seconds=0.0)
 
 
+def gone(kind, machine="i-1"):
+    outcome = Outcome("failed", kind, "f: node 1 was lost while it ran this call", seconds=0.0)
+    outcome.instance_id = machine
+    return outcome
+
+
 STOPPED = Outcome("failed", "cancelled", "f was cancelled", seconds=0.0)
 LATE = Outcome("failed", "timeout", "f ran longer than 9 s", seconds=0.0)
 
@@ -84,29 +89,23 @@ class Handle:
 
 
 class Engine:
-    """`runs`: the handles of each start, by rank. `when`: what happens after something was sent."""
+    """`runs`: the handles of each start, by rank."""
 
     def __init__(self, runs):
-        self.runs, self.losses = list(runs), 0
+        self.runs = list(runs)
         self.core = SimpleNamespace(instance_count=2, is_active=True)
-        self.log, self.starts, self.said, self.when = [], [], [], {}
+        self.log, self.starts, self.said = [], [], []
 
-    def lose(self):
-        self.losses += 1
-
-    def _sent(self, what):
-        self.log.append(what)
-        self.when.get(what, lambda: None)()
-
-    def send_everywhere(self, pending):
-        self._sent(pending.name)
+    def send_everywhere(self, pending, together=False):
+        self.log.append(pending.name)
+        assert together == (pending.fn is run)
         if pending.fn is not run:
             return SimpleNamespace(is_stream=False), [Handle(died()) for _ in range(2)]
         self.starts.append(pending.kwargs.get(START_ARGUMENT))
         return SimpleNamespace(is_stream=False), self.runs.pop(0)
 
     def send_to(self, pending, node, worker):
-        self._sent(f"{pending.name} {node}")
+        self.log.append(f"{pending.name} {node}")
         return Handle(ok(pending.fn(*pending.args)))
 
     def tell_lines(self):
@@ -120,13 +119,6 @@ def run():
     """The function."""
 
 
-addresses = itertools.count()
-
-
-def place():
-    return {"address": f"10.0.0.{next(addresses)}"}
-
-
 def renew():
     pass
 
@@ -136,14 +128,14 @@ def discard(identity):
 
 
 def call(engine, restarts):
-    setattr(run, STARTS_ATTRIBUTE, Starts(place, renew, discard, restarts))
+    setattr(run, STARTS_ATTRIBUTE, Starts(renew, discard, restarts))
     return run_together(engine, PendingCompute(run, name="run"))
 
 
 def workers(*handles):
     """An engine that has only them."""
     return SimpleNamespace(
-        send_everywhere=lambda _: (SimpleNamespace(is_stream=False), list(handles)),
+        send_everywhere=lambda _, together: (SimpleNamespace(is_stream=False), list(handles)),
         tell_lines=lambda: None,
     )
 
@@ -219,56 +211,44 @@ def test_when_a_function_failed_travels_with_the_report(error):
     assert getattr(raised(report, 1, Outcome()), FAILED_AFTER_ATTRIBUTE) == report["failed_after"]
 
 
-def test_after_a_loss_the_others_are_stopped_at_once_also_in_their_grace(monkeypatch):
+@pytest.mark.parametrize("kind", ["lost", "unreachable"])
+def test_after_a_loss_the_others_are_stopped_at_once_also_in_their_grace(monkeypatch, kind):
     monkeypatch.setattr(together, "GRACE_SECONDS", 1e9)
-    lost = iter([False, False, True])
-    engine = workers(Handle(fails(ConnectionError("reset"), 0.1)), Handle(None, until_stopped=True))
-    with pytest.raises(ConnectionError):
-        run_once(engine, PendingCompute(run, name="run"), lambda: next(lost))
-    assert next(lost, None) is None
+    outcomes = [fails(ConnectionError("reset"), 0.1), gone(kind)]
+    engine = workers(*map(Handle, outcomes), Handle(None, until_stopped=True))
+    with pytest.raises(sky.ExecutionError, match="node 1 was lost") as caught:
+        run_once(engine, PendingCompute(run, name="run"))
+    assert "worker 0 failed too: ConnectionError: reset" in caught.value.__notes__
 
 
-def test_each_start_is_told_where_the_nodes_are_and_begins_in_new_processes():
+def test_each_start_is_told_its_number_and_begins_in_new_processes():
     bad = [Handle(fails(LookupError("no row"), 1.0)), Handle(ok(2))]
     engine = Engine([bad, [Handle(ok(1)), Handle(ok(2))]])
     assert call(engine, restarts=3) == (1, 2)
-    asked = ["run: place 0", "run: place 1"]
-    ended = ["run: discard 0", "run: discard 1"]
-    assert engine.log == [*asked, "run", "run: renew", *asked, "run", *ended]
+    assert engine.log == ["run", "run: renew", "run", "run: discard 0", "run: discard 1"]
     first, second = engine.starts
-    assert first["id"] == second["id"] and (first["restart"], second["restart"]) == (0, 1)
-    assert len({at["address"] for start in engine.starts for at in start["places"]}) == 4
+    assert first == {"id": second["id"], "restart": 0, "of": 3}
+    assert second["restart"] == 1
     (said,) = engine.said
     assert "LookupError: no row" in said and "restart 1 of 3" in said
 
 
-def test_nodes_are_asked_again_when_one_was_lost_meanwhile():
-    engine = Engine([[Handle(ok(1)), Handle(ok(2))]])
-    engine.when["run: place 1"] = lambda: engine.when.clear() or engine.lose()
-    assert call(engine, restarts=1) == (1, 2)
-    assert engine.log[:5] == 2 * ["run: place 0", "run: place 1"] + ["run"]
-
-
-def test_a_loss_is_named_when_all_restarts_are_used_up():
-    engine = Engine([[Handle(ok(1)), Handle(None, until_stopped=True)] for _ in range(2)])
-    engine.when["run"] = engine.lose
+@pytest.mark.parametrize("kind", ["lost", "unreachable"])
+def test_a_loss_starts_it_again_and_is_named_when_all_restarts_are_used_up(kind):
+    engine = Engine([[Handle(gone(kind)), Handle(None, until_stopped=True)] for _ in range(2)])
     with pytest.raises(sky.InstanceTerminatedError, match="a node was lost") as caught:
         call(engine, restarts=1)
     assert "max_restarts=" in str(caught.value)
-    assert isinstance(caught.value.__cause__, sky.CancelledError)
+    assert "node 1 was lost" in str(caught.value.__cause__)
     assert engine.log.count("run") == 2 and engine.log[-1] == "run: discard 1"
+    assert "a node was lost" in engine.said[0]
 
 
-def test_what_a_node_cannot_say_ends_the_call():
-    engine = Engine([])
-
-    def refuse():
-        raise sky.ConfigurationError("no")
-
-    engine.when["run: place 0"] = refuse
-    with pytest.raises(sky.ConfigurationError):
-        call(engine, restarts=2)
-    assert "run" not in engine.log and engine.log[-1] == "run: discard 1"
+def test_without_a_machine_for_each_node_there_is_nothing_to_start_on():
+    engine = Engine([[Handle(gone("lost", machine="")) for _ in range(2)]])
+    with pytest.raises(sky.InstanceTerminatedError, match="node 1 was lost"):
+        call(engine, restarts=3)
+    assert engine.log == ["run", "run: discard 0", "run: discard 1"]
 
 
 def test_each_file_comes_from_whoever_has_changed_it_last():

@@ -150,6 +150,8 @@ void on_message(AgentState& state, AgentEffects& effects, const wire::Message& m
     on_recall(state, effects, recall->count);
   } else if (const auto* configure = std::get_if<wire::Configure>(&message)) {
     on_configure(state, effects, *configure, now);
+  } else if (const auto* moved = std::get_if<wire::PeerMoved>(&message)) {
+    on_peer_moved(state, effects, *moved);
   } else if (const auto* shutdown = std::get_if<wire::Shutdown>(&message)) {
     on_shutdown(state, effects, *shutdown, now);
   }

@@ -101,6 +101,7 @@ struct Slot {
   Duration listed_expected{};     // in AgentState::open
   bool withdrew = false;          // the tasks behind this front were withdrawn
   bool took_rest = false;         // ... and the calls of its group that had not begun
+  bool peer_moved = false;        // since its process, which has not greeted yet, was started
   std::string killed;             // why the agent killed the process, until it has exited
   std::unordered_set<FunctionId> functions;  // bodies that the process has
   std::list<std::string> tail;               // last lines written outside of tasks

@@ -125,6 +125,31 @@ void on_configure(AgentState& state, AgentEffects& effects, const wire::Configur
   effects.start_bootstrap(state.configure);
 }
 
+void on_peer_moved(AgentState& state, AgentEffects& effects, const wire::PeerMoved& moved) {
+  const Peer peer{.node = static_cast<int>(moved.node.value), .private_ip = moved.address};
+  bool changed = false;
+  for (wire::WorkerSpec& worker : state.configure.workers) {
+    for (auto& [name, value] : worker.environment) {
+      if (name != kInstanceInfoVariable) continue;
+      std::string text = with_peer(value, peer);
+      changed = changed || text != value;
+      value = std::move(text);
+    }
+  }
+  if (!changed) return;
+  for (Slot& slot : state.slots) {
+    if (slot.phase == SlotPhase::starting) slot.peer_moved = true;
+    if (slot.phase == SlotPhase::ready && slot.killed.empty()) tell_peers(state, effects, slot);
+  }
+}
+
+void tell_peers(AgentState& state, AgentEffects& effects, Slot& slot) {
+  slot.peer_moved = false;
+  for (const auto& [name, value] : worker_environment(state, slot.worker)) {
+    if (name == kInstanceInfoVariable) effects.tell_instance_info(slot.id, value);
+  }
+}
+
 void become_ready(AgentState& state, AgentEffects& effects, Time now) {
   if (state.phase != AgentPhase::starting) return;
   for (const Slot& slot : state.slots)
@@ -271,8 +296,9 @@ wire::KeyValues worker_environment(const AgentState& state, std::uint32_t worker
   std::map<std::string, std::string> values;
   for (const auto& [name, value] : state.configure.workers[worker].environment)
     values[name] = value;
-  if (const auto place = values.find("COMPUTE_POOL"); place != values.end() && state.accelerators)
-    place->second = with_accelerators(std::move(place->second), *state.accelerators);
+  if (const auto info = values.find(kInstanceInfoVariable);
+      info != values.end() && state.accelerators)
+    info->second = with_accelerators(std::move(info->second), *state.accelerators);
   for (const auto& [name, value] : state.told_environment[worker]) values[name] = value;
   return {values.begin(), values.end()};
 }

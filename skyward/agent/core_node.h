@@ -11,6 +11,10 @@ namespace skyward::agent {
 
 void on_configure(AgentState& state, AgentEffects& effects, const wire::Configure& configure,
                   Time now);
+// Another node has got a new machine.
+void on_peer_moved(AgentState& state, AgentEffects& effects, const wire::PeerMoved& moved);
+// Tells the slot's process the addresses that it does not know yet.
+void tell_peers(AgentState& state, AgentEffects& effects, Slot& slot);
 // Sends Ready once the first process of every worker has greeted.
 void become_ready(AgentState& state, AgentEffects& effects, Time now);
 // Sends Failed, ends all processes and answers all tasks.

@@ -50,6 +50,9 @@ class Recorder final : public AgentEffects {
   void drop_function(SlotId slot, FunctionId function) override {
     note("drop", slot, std::to_string(function.value[0]));
   }
+  void tell_instance_info(SlotId slot, const std::string& compute_pool) override {
+    note("tell", slot, compute_pool);
+  }
   void stop_worker(SlotId slot) override { note("stop", slot); }
   void kill_worker(SlotId slot) override { note("kill", slot); }
   void end_machine(std::vector<std::string> command) override {

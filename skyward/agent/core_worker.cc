@@ -218,6 +218,7 @@ void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId id, Time n
   slot.start_deadline = kNever;
   reindex(state, slot);
   start_queued(state, effects, now);
+  if (slot.peer_moved) tell_peers(state, effects, slot);
   if (state.gone_at != kNever) effects.warn(id, std::max(state.gone_at - now, Duration{}));
   become_ready(state, effects, now);
   dispatch(state, effects, now);

@@ -50,6 +50,8 @@ class AgentEffects {
   virtual void credit(SlotId slot, TaskId task, std::uint32_t count) = 0;
   // The process may forget the function: it has no task of it.
   virtual void drop_function(SlotId slot, FunctionId function) = 0;
+  // Tells the process the new value of COMPUTE_POOL.
+  virtual void tell_instance_info(SlotId slot, const std::string& compute_pool) = 0;
   // Asks the process to exit after its present tasks.
   virtual void stop_worker(SlotId slot) = 0;
   // SIGKILL to the process and its group.

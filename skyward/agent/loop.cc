@@ -337,6 +337,10 @@ void AgentLoop::credit(SlotId slot, TaskId task, std::uint32_t count) {
   workers_[slot.value]->credit(task, count);
 }
 
+void AgentLoop::tell_instance_info(SlotId slot, const std::string& compute_pool) {
+  workers_[slot.value]->tell_instance_info(compute_pool);
+}
+
 void AgentLoop::drop_function(SlotId slot, FunctionId function) {
   workers_[slot.value]->drop(function);
 }

@@ -52,6 +52,7 @@ class AgentLoop final : public AgentEffects {
   std::optional<std::uint32_t> take_rest(SlotId slot, TaskId group) override;
   void credit(SlotId slot, TaskId task, std::uint32_t count) override;
   void drop_function(SlotId slot, FunctionId function) override;
+  void tell_instance_info(SlotId slot, const std::string& compute_pool) override;
   void stop_worker(SlotId slot) override;
   void kill_worker(SlotId slot) override;
   void end_machine(std::vector<std::string> command) override;

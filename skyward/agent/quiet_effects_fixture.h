@@ -24,6 +24,7 @@ class QuietEffects : public AgentEffects {
   std::optional<std::uint32_t> take_rest(SlotId, TaskId) override { return 0; }
   void credit(SlotId, TaskId, std::uint32_t) override {}
   void drop_function(SlotId, FunctionId) override {}
+  void tell_instance_info(SlotId, const std::string&) override {}
   void stop_worker(SlotId) override {}
   void kill_worker(SlotId) override {}
   void end_machine(std::vector<std::string>) override {}

@@ -264,6 +264,14 @@ void WorkerProcess::drop(FunctionId function) {
   channel_->send(wire::encode_worker_message(message));
 }
 
+void WorkerProcess::tell_instance_info(std::string compute_pool) {
+  send_runs();
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::instance_info;
+  message.text = std::move(compute_pool);
+  channel_->send(wire::encode_worker_message(message));
+}
+
 void WorkerProcess::stop() {
   send_runs();
   wire::WorkerMessage message;

@@ -67,6 +67,7 @@ class WorkerProcess {
   // See AgentEffects.
   std::optional<std::uint32_t> take_rest(TaskId group);
   void drop(FunctionId function);
+  void tell_instance_info(std::string compute_pool);
   void stop();
   // Writes the ids to the cancel pipe and sends SIGINT.
   void interrupt(std::span<const std::uint64_t> ids);

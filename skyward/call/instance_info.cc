@@ -1,11 +1,37 @@
 #include "skyward/call/instance_info.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "skyward/call/error.h"
 
 namespace skyward {
+
+namespace {
+
+// Never destroyed: the program's own threads may ask until the process ends.
+struct Told {
+  std::mutex mutex;
+  std::optional<std::string> text;                 // as the agent has told it since
+  std::atomic<const InstanceInfo*> info{nullptr};  // once it was asked for; the last one
+
+  std::string value() const {
+    if (text) return *text;
+    const char* const first = std::getenv(kInstanceInfoVariable);
+    return first == nullptr ? "" : first;
+  }
+
+  static Told& get() {
+    static Told& told = *new Told;
+    return told;
+  }
+};
+
+}  // namespace
 
 Result<InstanceInfo> parse_instance_info(std::string_view text) {
   InstanceInfo info;
@@ -35,14 +61,31 @@ Result<InstanceInfo> parse_instance_info(std::string_view text) {
 }
 
 const InstanceInfo& instance_info() {
-  static const InstanceInfo& info = *new const InstanceInfo([] {
-    const char* text = std::getenv("COMPUTE_POOL");
-    if (text == nullptr || *text == '\0') return InstanceInfo{};
+  Told& told = Told::get();
+  if (const InstanceInfo* info = told.info.load()) return *info;
+  const std::lock_guard lock(told.mutex);
+  const std::string text = told.value();
+  if (text.empty()) {
+    told.info = new const InstanceInfo;
+  } else {
     auto parsed = parse_instance_info(text);
     if (!parsed) throw_error(parsed.error());
-    return *std::move(parsed);
-  }());
-  return info;
+    told.info = new const InstanceInfo(*std::move(parsed));
+  }
+  return *told.info;
+}
+
+std::string instance_info_text() {
+  Told& told = Told::get();
+  const std::lock_guard lock(told.mutex);
+  return told.value();
+}
+
+void set_instance_info(std::string text) {
+  Told& told = Told::get();
+  const std::lock_guard lock(told.mutex);
+  told.text = std::move(text);
+  told.info = nullptr;
 }
 
 std::string current_accelerator() {

@@ -11,9 +11,16 @@
 
 namespace skyward {
 
-// From the environment variable COMPUTE_POOL, which is set before main(). Throws ConfigurationError
-// if it is malformed.
+// From the environment variable COMPUTE_POOL, which is set before main(), or as it is since a node
+// has got a new machine: a later call may return another object. All stay valid. Throws
+// ConfigurationError if the variable is malformed. From any thread.
 const InstanceInfo& instance_info();
+
+// The value of COMPUTE_POOL that instance_info() reads; empty outside of a pool. For processes that
+// a worker starts: the variable itself keeps its first value.
+std::string instance_info_text();
+// A worker's agent has told it another one.
+void set_instance_info(std::string text);
 
 // The model of the node's accelerators, such as "H100-80GB"; empty without one.
 std::string current_accelerator();

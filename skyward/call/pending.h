@@ -41,9 +41,9 @@ class [[nodiscard]] Pending {
   using Result = R;
   using WriteArguments = std::function<void(ArchiveWriter&)>;
 
-  // For sky::compute.
-  Pending(const RegisteredFunction& function, WriteArguments write)
-      : function_(&function), write_(std::move(write)) {}
+  // For sky::compute, and what else makes functions.
+  Pending(const RegisteredFunction& function, WriteArguments write, CallOptions options = {})
+      : function_(&function), write_(std::move(write)), options_(options) {}
 
   // A copy with a limit on its run time: a task that exceeds it is killed and throws TimeoutError.
   // Throws ConfigurationError unless the limit is positive.

@@ -13,6 +13,14 @@
 namespace skyward::engine {
 namespace {
 
+// The nodes cannot reach each other.
+bool is_apart(const EngineState& state) {
+  return !state.options.private_network && state.nodes.size() > 1;
+}
+
+// Of more nodes, each knows only the address of node 0.
+bool tells_peers(const EngineState& state) { return state.nodes.size() <= kMaxPeersTold; }
+
 std::string head_address(const EngineState& state) {
   return state.nodes[NodeId{0}].instance.private_ip;
 }
@@ -27,7 +35,7 @@ wire::KeyValues worker_environment(const EngineState& state, const Node& node,
   info.worker = static_cast<int>(worker);
   info.total_nodes = static_cast<int>(state.nodes.size());
   info.workers_per_node = static_cast<int>(state.options.workers_per_node);
-  const bool apart = !state.options.private_network && state.nodes.size() > 1;
+  const bool apart = is_apart(state);
   if (apart) {
     info.no_network_of = provider_label(state.spec.provider.name);
   } else {
@@ -35,12 +43,12 @@ wire::KeyValues worker_environment(const EngineState& state, const Node& node,
   }
   info.head_port = state.placement.head_port();
   info.job_id = state.options.job_id;
-  if (!apart && state.nodes.size() <= kMaxPeersTold) {
+  if (!apart && tells_peers(state)) {
     for (const Node& peer : state.nodes) {
       info.peers.push_back({static_cast<int>(peer.id.value), peer.instance.private_ip});
     }
   }
-  values["COMPUTE_POOL"] = to_json(info);
+  values[kInstanceInfoVariable] = to_json(info);
   return {values.begin(), values.end()};
 }
 
@@ -75,6 +83,16 @@ wire::Configure configuration(const EngineState& state, Time now, const Node& no
   configure.metrics_ms =
       state.spec.collect_metrics ? static_cast<std::uint32_t>(kMetricsInterval / 1ms) : 0;
   return configure;
+}
+
+void tell_peers(const EngineState& state, EngineEffects& effects, const Node& moved) {
+  if (is_apart(state) || (moved.id.value != 0 && !tells_peers(state))) return;
+  for (const Node& node : state.nodes) {
+    const bool configured =
+        node.state == NodeState::bootstrapping || node.state == NodeState::ready;
+    if (!configured || node.id == moved.id) continue;
+    effects.send(node.id, wire::PeerMoved{moved.id, moved.instance.private_ip});
+  }
 }
 
 }  // namespace skyward::engine

@@ -12,4 +12,7 @@ namespace skyward::engine {
 wire::Configure configuration(const EngineState& state, Time now, const Node& node,
                               NodeSetup setup);
 
+// Tells the other nodes the address of one that has got a new machine.
+void tell_peers(const EngineState& state, EngineEffects& effects, const Node& moved);
+
 }  // namespace skyward::engine

@@ -171,12 +171,12 @@ class CoreTest : public testing::Test {
   void lose(std::uint32_t node, std::string why = "connection reset");
   // What its workers have not begun is asked back.
   void recall(std::uint32_t node);
-  // The lost node gets its new machine, up to `ready`.
+  // The lost node gets its new machine, up to `ready`; the others are told its address.
   void replace(std::uint32_t node, int nth);
+  void take_peer_moved(std::uint32_t node, const Instance& instance);
 
   wire::Call task(std::string argument = "x");
-  // As the task with the next id.
-  TaskId submit(wire::Call call);
+  TaskId submit(wire::Call call);  // as the task with the next id
   TaskId submit() { return submit(task()); }
   // Submits and takes its RunTask, which must go to `node`.
   TaskId submit_to(std::uint32_t node);

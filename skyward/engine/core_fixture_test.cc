@@ -11,10 +11,11 @@ namespace {
 
 std::string message_name(const wire::Message& message) {
   static constexpr std::array<std::string_view, std::variant_size_v<wire::Message>> kNames = {
-      "Hello",      "Configure",  "RunTask",   "CancelTask",    "RecallTasks",   "StreamCredit",
-      "DropBlobs",  "Shutdown",   "Welcome",   "BootstrapStep", "Ready",         "Failed",
-      "TaskResult", "StreamItem", "Output",    "Recalled",      "MetricsSample", "Farewell",
-      "BlobChunk",  "Heartbeat",  "Preempted", "FetchBlob",     "BlobFetched",   "DropFunctions"};
+      "Hello",      "Configure",   "RunTask",   "CancelTask",    "RecallTasks",   "StreamCredit",
+      "DropBlobs",  "Shutdown",    "Welcome",   "BootstrapStep", "Ready",         "Failed",
+      "TaskResult", "StreamItem",  "Output",    "Recalled",      "MetricsSample", "Farewell",
+      "BlobChunk",  "Heartbeat",   "Preempted", "FetchBlob",     "BlobFetched",   "DropFunctions",
+      "RunTasks",   "TaskResults", "PeerMoved"};
   return std::string(kNames[message.index()]);
 }
 
@@ -184,8 +185,19 @@ void CoreTest::replace(std::uint32_t node, int nth) {
   EXPECT_EQ(effects.take<Connect>().instance.id, machine(node, nth).id);
   join(node);
   effects.take_message<wire::Configure>(NodeId{node});
+  take_peer_moved(node, machine(node, nth));
   receive(node, wire::Ready{});
   effects.drop_events();
+}
+
+void CoreTest::take_peer_moved(std::uint32_t node, const Instance& instance) {
+  for (const Node& other : state.nodes) {
+    const bool configured =
+        other.state == NodeState::bootstrapping || other.state == NodeState::ready;
+    if (!configured || other.id.value == node) continue;
+    EXPECT_EQ(effects.take_message<wire::PeerMoved>(other.id),
+              (wire::PeerMoved{NodeId{node}, instance.private_ip}));
+  }
 }
 
 wire::Call CoreTest::task(std::string argument) {

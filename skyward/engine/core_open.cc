@@ -250,6 +250,7 @@ void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId id, 
     return on_node_lost(state, effects, now, id, fits.error());
   }
   effects.send(id, std::move(configure));
+  if (state.phase == Phase::running) tell_peers(state, effects, state.nodes[id]);
 }
 
 void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& node,

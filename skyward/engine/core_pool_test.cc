@@ -698,6 +698,7 @@ TEST_F(CorePoolTest, LostNodeIsReplacedUnderItsRank) {
   join(1);
   const auto configure = effects.take_message<wire::Configure>(kSecond);
   EXPECT_THAT(configure.workers.front().environment.front().second, HasSubstr("10.0.2.1"));
+  take_peer_moved(1, machine(1, 2));
   receive(1, wire::Ready{});
   for (int i = 0; i < 5; ++i) effects.take_event<BootstrapProgress>();
   effects.take_event<BootstrapCompleted>();
@@ -728,6 +729,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
     if (nth == 2) {
       join(0);
       effects.take_message<wire::Configure>(kFirst);
+      take_peer_moved(0, machine(0, 2));
       receive(0, wire::Failed{"deps", "uv", "exit code 1", {}});
       effects.take<Disconnect>();
     } else if (nth == 3) {

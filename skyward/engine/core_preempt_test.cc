@@ -89,6 +89,7 @@ TEST_F(CorePreemptTest, TheNextMachineTakesTheRankWhenTheTaskIsDone) {
   on_terminated(state, effects, now, {});
   join(1);
   effects.take_message<wire::Configure>(NodeId{1});
+  take_peer_moved(1, machine(1, 2));
   receive(1, wire::Ready{});
   for (int steps = 0; steps < 5; ++steps) effects.take_event<BootstrapProgress>();
   effects.take_event<BootstrapCompleted>();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "skyward/base/check.h"
+#include "skyward/engine/outcomes.h"
 #include "skyward/wire/group.h"
 
 namespace skyward::engine {
@@ -19,70 +20,6 @@ constexpr std::size_t kIdleBuckets = 100'000;
 
 void retain_blobs(EngineEffects& effects, const Task& task) {
   for_each_blob(task.call.arguments, [&](const wire::Blob& blob) { effects.retain_blob(blob); });
-}
-
-wire::Outcome failure(Error error) {
-  wire::Outcome outcome;
-  outcome.status = wire::OutcomeStatus::failed;
-  outcome.error = std::move(error);
-  return outcome;
-}
-
-wire::Outcome failure_on(const NodeLoad& node, Error error) {
-  wire::Outcome outcome = failure(std::move(error));
-  outcome.node = static_cast<int>(node.id.value);
-  outcome.instance_id = node.instance;
-  return outcome;
-}
-
-std::string died_text(const Task& task, const NodeLoad& node, const wire::TaskResult& result) {
-  return fmt::format("{}: the worker process died (node {}, worker {}, {}): {}",
-                     task.call.function->name, node.id.value, result.worker, node.instance,
-                     result.detail);
-}
-
-// Of a task that is not tried again: it was often enough, or its reader has seen a part.
-Error lost_with(const NodeLoad& node, const Task& task, const Error& why) {
-  const std::string tries =
-      task.item_seen ? "" : fmt::format(" (attempt {} of {})", task.attempt, kMaxAttempts);
-  return {why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
-          fmt::format("{}: node {} was lost while it ran this task{}: {}", task.call.function->name,
-                      node.id.value, tries, why.message),
-          task.item_seen ? "a stream that has delivered items is not retried" : ""};
-}
-
-// What the agent's verdict means for the caller.
-wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskResult& result) {
-  wire::Outcome outcome;
-  outcome.node = static_cast<int>(node.id.value);
-  outcome.worker = static_cast<int>(result.worker);
-  outcome.instance_id = node.instance;
-  outcome.run_seconds = static_cast<double>(result.run_ns) * 1e-9;
-  outcome.tail = std::move(result.tail);
-  outcome.payload = std::move(result.payload);
-  switch (result.status) {
-    case wire::TaskStatus::ok:
-      outcome.status = wire::OutcomeStatus::ok;
-      break;
-    case wire::TaskStatus::raised:
-      outcome.status = wire::OutcomeStatus::raised;
-      break;
-    case wire::TaskStatus::worker_died:
-      outcome.error = {ErrorKind::task, died_text(task, node, result),
-                       "Skyward replaces the worker; the pool continues"};
-      break;
-    case wire::TaskStatus::cancelled:
-      outcome.error = {
-          ErrorKind::cancelled, fmt::format("{} was cancelled", task.call.function->name), {}};
-      break;
-    case wire::TaskStatus::timed_out:
-      outcome.error = {
-          ErrorKind::timeout,
-          fmt::format("{} on node {}: {}", task.call.function->name, node.id.value, result.detail),
-          "give it more time with .with_timeout(…)"};
-      break;
-  }
-  return outcome;
 }
 
 // Makes room on the node for a function that it gets.
@@ -166,6 +103,7 @@ void Tasks::close(EngineEffects& effects, Time now) {
     finish(effects, id, failure(why));
   }
   queue_.clear();
+  rendezvous_.take();
   loads_.stop_recalls();
   for (const NodeLoad& node : loads_.all()) blobs_.shut_node(node.id);
 }
@@ -256,6 +194,7 @@ void Tasks::fail_waiting(EngineEffects& effects, const Error& why) {
   std::ranges::sort(waiting);
   for (const TaskId id : waiting) finish(effects, id, failure(why));
   queue_.clear();
+  rendezvous_.take();
 }
 
 // -------------------------------------------------------------------------------- from the caller
@@ -285,6 +224,14 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& cal
                           fmt::format("node {} was lost and could not be replaced", node.id.value),
                           {}}));
   }
+  if (task.call.options.together && !rendezvous_.is_complete()) {
+    if (rendezvous_.in_vain()) return finish(effects, id, failure(*rendezvous_.in_vain()));
+    return rendezvous_.add(id);
+  }
+  pin(effects, now, node, id);
+}
+
+void Tasks::pin(EngineEffects& effects, Time now, NodeLoad& node, TaskId id) {
   node.pinned.push_back(id);
   give_pinned(effects, now, node);
   loads_.list(node);
@@ -317,29 +264,54 @@ void Tasks::take_item(EngineEffects& effects, TaskId id, std::uint32_t count) {
 
 // ----------------------------------------------------------------------------------- a node's life
 
+void Tasks::set_intake(NodeLoad& node, Intake intake) {
+  const bool was_open = node.is_open();
+  node.intake = intake;
+  rendezvous_.on_intake(was_open, node.is_open());
+}
+
+// All nodes are there now.
+void Tasks::give_together(EngineEffects& effects, Time now) {
+  for (const TaskId id : rendezvous_.take()) {
+    const auto found = tasks_.find(id);
+    if (found == tasks_.end()) continue;
+    pin(effects, now, loads_.at(*found->second.call.options.node), id);
+  }
+}
+
 void Tasks::open_node(EngineEffects& effects, Time now, NodeId id, std::uint32_t slots,
                       PeerNode peer) {
   NodeLoad& node = loads_.at(id);
-  node.intake = Intake::open;
+  set_intake(node, Intake::open);
   node.instance = peer.instance;
   node.slots = slots;
   blobs_.open_node(id, std::move(peer));
   give_pinned(effects, now, node);
   loads_.list(node);
+  if (rendezvous_.is_complete()) give_together(effects, now);
   dispatch(effects, now);
 }
 
 void Tasks::stop_node(NodeId id) {
   NodeLoad& node = loads_.at(id);
-  if (node.is_open()) node.intake = Intake::finishing;
+  if (node.is_open()) set_intake(node, Intake::finishing);
   blobs_.spreads().stop_giving(id);
 }
 
 void Tasks::recall(EngineEffects& effects, NodeId id) { loads_.recall_all(effects, loads_.at(id)); }
 
+// Those that start together with tasks of other nodes, which may have begun.
+void Tasks::lose_pinned(EngineEffects& effects, NodeLoad& node, const Error& why) {
+  for (const TaskId id : std::deque(node.pinned)) {
+    const auto found = tasks_.find(id);
+    if (found == tasks_.end() || !found->second.call.options.together) continue;
+    finish(effects, id, failure_on(node, lost_error(node, found->second, why)));
+  }
+}
+
 Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& why) {
   NodeLoad& node = loads_.at(id);
-  node.intake = Intake::none;
+  set_intake(node, Intake::none);
   blobs_.shut_node(id);
   std::vector<TaskId> ids;
   for (const Task* task : node.tasks) ids.push_back(task->id);
@@ -358,13 +330,14 @@ Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& 
       finish(effects, task_id,
              failure_on(node,
                         {ErrorKind::cancelled, task.call.function->name + " was cancelled", {}}));
-    } else if (task.attempt >= kMaxAttempts || task.item_seen) {
-      finish(effects, task_id, failure_on(node, lost_with(node, task, why)));
+    } else if (task.attempt >= kMaxAttempts || task.item_seen || task.call.options.together) {
+      finish(effects, task_id, failure_on(node, lost_error(node, task, why)));
     } else {
       ++task.attempt;
       enqueue_first(task);
     }
   }
+  lose_pinned(effects, node, why);
   loads_.clear(node);
   blobs_.lose_node(effects, id);
   dispatch(effects, now);
@@ -376,6 +349,10 @@ void Tasks::give_up_node(EngineEffects& effects, NodeId id, const InstanceId& la
   NodeLoad& node = loads_.at(id);
   node.given_up = true;
   node.instance = last;
+  rendezvous_.give_up(why);
+  for (const TaskId task : rendezvous_.take()) {
+    if (tasks_.contains(task)) finish(effects, task, failure(why));
+  }
   for (const TaskId task : std::exchange(node.pinned, {})) {
     const auto found = tasks_.find(task);
     if (found != tasks_.end() && !found->second.assigned) finish(effects, task, failure(why));
@@ -463,7 +440,11 @@ void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
                       fmt::format("{} was cancelled", task.call.function->name),
                       {}}));
     } else if (task.call.options.node && node.is_open() && !abandoned_) {
-      assign(effects, now, node, task);  // it can run nowhere else
+      assign(effects, now, node, task);       // it can run nowhere else
+    } else if (task.call.options.together) {  // the others may run, and wait for it
+      finish(effects, id,
+             failure_on(node, lost_error(node, task,
+                                         {ErrorKind::lost, "its machine will be gone soon", {}})));
     } else {
       enqueue_first(task);
       movable = true;
@@ -525,12 +506,17 @@ void Tasks::check() const {
       SKYWARD_CHECK(task.place < there.size() && there[task.place] == &task);
     } else if (task.call.options.node) {
       const NodeLoad& node = on(*task.call.options.node);
-      SKYWARD_CHECK(std::ranges::find(node.pinned, id) != node.pinned.end());
+      const bool waits =
+          std::ranges::find(rendezvous_.waiting(), id) != rendezvous_.waiting().end();
+      SKYWARD_CHECK(waits || std::ranges::find(node.pinned, id) != node.pinned.end());
+      SKYWARD_CHECK(!waits || !rendezvous_.is_complete(), "task {} waits for no node", id.value);
     } else {
       SKYWARD_CHECK(std::ranges::find(queue_, id) != queue_.end());
     }
     SKYWARD_CHECK(task.assigned || !task.cancelled);
   }
+  const auto open = std::ranges::count_if(loads_.all(), &NodeLoad::is_open);
+  SKYWARD_CHECK(rendezvous_.missing() + static_cast<std::size_t>(open) == loads_.all().size());
   std::size_t awaited = 0;
   for (const NodeLoad& node : loads_.all()) {
     SKYWARD_CHECK(node.tasks.size() <= node.outstanding, "node {}", node.id.value);

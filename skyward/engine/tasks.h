@@ -2,8 +2,9 @@
 
 // The pool's tasks, from submission to answer. They wait in one queue, or for the node that they
 // are pinned to. A task whose node is lost goes back to the queue, for a limited number of
-// attempts. Tasks knows of a node only whether it takes tasks; the core says so. A part of the
-// core: pure; core_task_test.cc shows its rules.
+// attempts, unless it needs those on the other nodes (CallOptions::together). Tasks knows of a node
+// only whether it takes tasks; the core says so. A part of the core: pure; core_task_test.cc shows
+// its rules.
 
 #include <cstdint>
 #include <deque>
@@ -16,6 +17,7 @@
 #include "skyward/engine/blobs.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/node_loads.h"
+#include "skyward/engine/rendezvous.h"
 #include "skyward/engine/task.h"
 #include "skyward/spec/cost_event.h"
 #include "skyward/spec/id.h"
@@ -34,7 +36,7 @@ class Tasks {
     bool tell_starts = true;                                        // by TaskStarted
   };
 
-  explicit Tasks(std::size_t nodes = 0) : loads_(nodes), blobs_(nodes) {}
+  explicit Tasks(std::size_t nodes = 0) : rendezvous_(nodes), loads_(nodes), blobs_(nodes) {}
   // Its nodes point to its tasks.
   Tasks(Tasks&&) = default;
   Tasks& operator=(Tasks&&) = default;
@@ -102,11 +104,15 @@ class Tasks {
 
  private:
   void dispatch(EngineEffects& effects, Time now);
+  void pin(EngineEffects& effects, Time now, NodeLoad& node, TaskId task);
   void give_pinned(EngineEffects& effects, Time now, NodeLoad& node);
+  void give_together(EngineEffects& effects, Time now);
   void assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task);
   void enqueue_first(const Task& task);
   void finish(EngineEffects& effects, TaskId task, wire::Outcome outcome);
   void fail_waiting(EngineEffects& effects, const Error& why);
+  void lose_pinned(EngineEffects& effects, NodeLoad& node, const Error& why);
+  void set_intake(NodeLoad& node, Intake intake);
   void give_up_cancelled(EngineEffects& effects, TaskId task);
 
   Limits limits_;
@@ -114,6 +120,7 @@ class Tasks {
   std::optional<Error> abandoned_;
   std::unordered_map<TaskId, Task> tasks_;
   std::deque<TaskId> queue_;  // may name tasks that are gone: skipped
+  Rendezvous rendezvous_;     // of tasks that wait for all nodes
   Loads loads_;
   Blobs blobs_;
   std::deque<std::pair<Time, TaskId>>

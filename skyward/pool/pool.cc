@@ -161,7 +161,7 @@ std::shared_ptr<engine::LoopAccess> PoolState::active_loop() const {
   return active;
 }
 
-void PoolState::check_place(const Call& call) const {
+void PoolState::check_options(const Call& call) const {
   if (!call.function) throw ConfigurationError("the call has no function");
   const auto check = [&](std::string_view what, std::optional<std::uint32_t> asked_for, int there) {
     // Signed, as -1 is what people pass by mistake.
@@ -174,12 +174,18 @@ void PoolState::check_place(const Call& call) const {
   const auto node = call.options.node;
   check("node", node ? std::optional(node->value) : std::nullopt, asked.nodes);
   check("worker", call.options.worker, workers_per_node(asked));
+  if (call.options.together && call.options.retries > 0) {
+    throw ConfigurationError(
+        fmt::format("{}: its workers need each other, so that none of them can be retried alone; "
+                    "broadcast the call again instead of with_retries()",
+                    call.function->name));
+  }
 }
 
 std::vector<Handle> PoolState::submit(std::vector<Call> calls) {
   const auto active = active_loop();
   for (const Call& call : calls) {
-    check_place(call);
+    check_options(call);
     if (const Status fits = wire::check_limits(call.arguments); !fits) throw_error(fits.error());
   }
   TaskTable::States states;

@@ -104,7 +104,7 @@ struct PoolState final : engine::Caller {
   void check_owner() const;
   std::shared_ptr<engine::LoopAccess> active_loop() const;
 
-  void check_place(const Call& call) const;
+  void check_options(const Call& call) const;
   std::vector<Handle> submit(std::vector<Call> calls);
   // Sends a failed task again if it has retries left and may succeed; on the engine's thread.
   bool send_again(const std::shared_ptr<TaskState>& state, const Outcome& outcome);

@@ -113,6 +113,9 @@ io::SpawnOptions spawn_options(const RunOrder& order, const std::string& directo
   add_ranks(values);
   add_python(values);
   values["PWD"] = directory;
+  if (const std::string info = instance_info_text(); !info.empty()) {
+    values[kInstanceInfoVariable] = info;
+  }
   options.environment.assign(values.begin(), values.end());
   options.unset = {wire::kWorkerVariable, "SKYWARD_MARK", "SKYWARD_MEMORY", "OLDPWD"};
   options.directory = directory;

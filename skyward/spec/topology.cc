@@ -163,6 +163,22 @@ std::string with_accelerators(std::string compute_pool, const std::vector<std::s
   return compute_pool;
 }
 
+std::string with_peer(std::string compute_pool, const Peer& peer) {
+  // Here, too, no text inside a string can look like a key. Addresses contain nothing that JSON
+  // escapes, so that each ends at the next quote.
+  const auto replace = [&](const std::string& key) {
+    const std::size_t found = compute_pool.find(key + '"');
+    if (found == std::string::npos) return;
+    const std::size_t begin = found + key.size();
+    const std::size_t end = compute_pool.find('"', begin + 1);
+    if (end == std::string::npos) return;
+    compute_pool.replace(begin, end + 1 - begin, json_string(peer.private_ip));
+  };
+  replace(fmt::format(R"({{"node":{},"private_ip":)", peer.node));
+  if (peer.node == 0) replace("\"head_addr\":");
+  return compute_pool;
+}
+
 std::vector<std::size_t> shard_indices(std::size_t count, int index, int total,
                                        const ShardOptions& options) {
   SKYWARD_CHECK(total >= 1 && index >= 0 && index < total, "index {} of {}", index, total);

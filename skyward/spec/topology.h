@@ -38,7 +38,10 @@ struct InstanceInfo {
   bool is_head() const { return global_worker_index() == 0; }
 };
 
-// The value of the environment variable COMPUTE_POOL: one JSON object, keys in the order node,
+// By which a worker learns its InstanceInfo.
+inline constexpr const char* kInstanceInfoVariable = "COMPUTE_POOL";
+
+// The value of that environment variable: one JSON object, keys in the order node,
 // worker, total_nodes, workers_per_node, accelerators, total_accelerators, head_addr, head_port,
 // job_id, peers, accelerator, network.
 std::string to_json(const InstanceInfo& info);
@@ -47,6 +50,10 @@ std::string to_json(const InstanceInfo& info);
 // not know them yet, with `accelerators`, `total_accelerators` (nodes are alike) and `accelerator`
 // filled in.
 std::string with_accelerators(std::string compute_pool, const std::vector<std::string>& names);
+
+// The same text after a node has got another address: in `peers`, if they are listed, and in
+// `head_addr`, if it is node 0.
+std::string with_peer(std::string compute_pool, const Peer& peer);
 
 // The positions (0 … count−1) that rank `index` of `total` gets. Strided over the (optionally
 // shuffled) order, nothing dropped; with `drop_last` contiguous blocks of equal length, the tail

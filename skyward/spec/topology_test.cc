@@ -117,5 +117,28 @@ TEST(InstanceInfo, DevicesAreFilledInOnTheNode) {
   EXPECT_EQ(with_accelerators(before, info.accelerators), to_json(info));
 }
 
+TEST(InstanceInfo, ANodeGetsAnotherAddress) {
+  InstanceInfo info{.node = 1,
+                    .total_nodes = 3,
+                    .head_addr = "10.0.0.1",
+                    .job_id = R"("head_addr":"","peers":[{"node":2,"private_ip":""}])",
+                    .peers = {{0, "10.0.0.1"}, {1, "10.0.0.2"}, {2, ""}}};
+  const std::string before = to_json(info);
+  info.peers[2].private_ip = "10.0.0.33";
+  EXPECT_EQ(with_peer(before, {2, "10.0.0.33"}), to_json(info));
+  EXPECT_EQ(with_peer(to_json(info), {2, ""}), before);
+  info.peers[0].private_ip = info.head_addr = "fd00::1";
+  EXPECT_EQ(with_peer(with_peer(before, {2, "10.0.0.33"}), {0, "fd00::1"}), to_json(info));
+  EXPECT_EQ(with_peer(before, {3, "10.0.0.4"}), before);
+}
+
+TEST(InstanceInfo, InALargePoolOnlyTheHeadIsKnown) {
+  InstanceInfo info{.node = 1, .total_nodes = 2000, .head_addr = "10.0.0.1", .job_id = "1"};
+  const std::string before = to_json(info);
+  EXPECT_EQ(with_peer(before, {7, "10.0.0.9"}), before);
+  info.head_addr = "10.0.0.9";
+  EXPECT_EQ(with_peer(before, {0, "10.0.0.9"}), to_json(info));
+}
+
 }  // namespace
 }  // namespace skyward

@@ -287,6 +287,10 @@ DropFunctions read(ContentReader& reader, const schema::DropFunctions& from) {
   return {reader.functions(from.functions())};
 }
 
+PeerMoved read(ContentReader& reader, const schema::PeerMoved& from) {
+  return {.node = NodeId{from.node()}, .address = reader.text(from.address())};
+}
+
 Shutdown read(ContentReader&, const schema::Shutdown& from) { return {from.grace_ms()}; }
 
 Welcome read(ContentReader& reader, const schema::Welcome& from) {
@@ -450,6 +454,8 @@ Message read_body(ContentReader& reader, const schema::Frame& frame) {
       return read(reader, *frame.body_as_DropBlobs());
     case schema::Body::DropFunctions:
       return read(reader, *frame.body_as_DropFunctions());
+    case schema::Body::PeerMoved:
+      return read(reader, *frame.body_as_PeerMoved());
     case schema::Body::Shutdown:
       return read(reader, *frame.body_as_Shutdown());
     case schema::Body::Welcome:

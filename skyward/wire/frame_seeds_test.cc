@@ -46,8 +46,8 @@ std::map<std::string, std::string> seeds() {
   message.retained = {BlobId{3}};
   message.text = "c++";
   for (const WorkerKind kind :
-       {WorkerKind::run, WorkerKind::credit, WorkerKind::stop, WorkerKind::drop, WorkerKind::hello,
-        WorkerKind::result, WorkerKind::item}) {
+       {WorkerKind::run, WorkerKind::credit, WorkerKind::stop, WorkerKind::drop,
+        WorkerKind::instance_info, WorkerKind::hello, WorkerKind::result, WorkerKind::item}) {
     message.kind = kind;
     result[fmt::format("worker_{}", static_cast<int>(kind) + 10)] = worker_seed(message);
   }

@@ -236,6 +236,11 @@ auto write(Writer& to, const DropFunctions& from) {
   return schema::CreateDropFunctions(to.builder(), to.builder().CreateVectorOfStructs(functions));
 }
 
+auto write(Writer& to, const PeerMoved& from) {
+  const auto address = to.text(from.address);
+  return schema::CreatePeerMoved(to.builder(), from.node.value, address);
+}
+
 auto write(Writer& to, const Shutdown& from) {
   return schema::CreateShutdown(to.builder(), from.grace_ms);
 }

@@ -158,6 +158,7 @@ inline std::vector<Message> every_kind() {
       rich_blob_fetched(),
       DropFunctions{{FunctionId{{1, 2}}, FunctionId{{3}}}},
       DropFunctions{},
+      PeerMoved{NodeId{3}, "10.0.0.4"},
       rich_run_tasks(),
       RunTasks{},
       rich_task_results(),

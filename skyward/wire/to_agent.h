@@ -63,6 +63,14 @@ struct Configure {
   bool operator==(const Configure&) const = default;
 };
 
+// A node has got a new machine: where the others reach it, for what instance_info() tells the tasks
+// that start from now on.
+struct PeerMoved {
+  NodeId node;
+  std::string address;
+  bool operator==(const PeerMoved&) const = default;
+};
+
 struct RunTask {
   TaskId task;
   std::uint32_t attempt = 1;

@@ -205,6 +205,7 @@ WorkerMessage Decoder::decode() {
     case WorkerKind::drop:
       read_function(message);
       break;
+    case WorkerKind::instance_info:
     case WorkerKind::hello:
       message.text = as_text(reader_.take_bytes(reader_.left()));
       break;
@@ -356,6 +357,7 @@ Outgoing encode_worker_message(const WorkerMessage& message) {
         to.put_bytes(message.function.value.data(), message.function.value.size());
       });
       break;
+    case WorkerKind::instance_info:
     case WorkerKind::hello:
       write_head(message, encoded, message.text.size(),
                  [&](ByteWriter& to) { to.put_bytes(message.text.data(), message.text.size()); });

@@ -19,6 +19,8 @@
 //     stop          nothing: exit in order
 //     drop          u8[16] function id: forget it; no run that is under way names it, and its body
 //                   comes again with the next
+//     instance info UTF-8 text: the value of COMPUTE_POOL from now on, as a node has got a new
+//                   machine; tasks that run keep what they know
 //   worker → agent
 //     hello         UTF-8 text, "python 3.11.7 cloudpickle 3.1.2", "c++": once, when ready to run
 //     result        u64 run ns | u32 buffers | u32 retained | rows | retained × u64 blob id |
@@ -100,6 +102,7 @@ enum class WorkerKind : std::uint8_t {
   credit = 2,
   stop = 3,
   drop = 4,
+  instance_info = 5,
   hello = 16,
   result = 17,
   item = 18,

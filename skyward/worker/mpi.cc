@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "skyward/call/instance_info.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file.h"
@@ -116,8 +117,7 @@ class WorldProgram {
 
 // The program knows no names of hosts.
 json own_place() {
-  const char* const text = std::getenv("COMPUTE_POOL");
-  json place = json::parse(text == nullptr ? "" : text, nullptr, false);
+  json place = json::parse(instance_info_text(), nullptr, false);
   if (!place.is_object()) throw ConfigurationError("a world of MPI needs a pool");
   const std::string head = place.value("head_addr", "");
   if (const auto address = io::address_of_name(head)) place["head_addr"] = *address;
@@ -133,6 +133,7 @@ std::string rank_order(const MpiOrder& order) {
     const std::size_t name = std::strcspn(*one, "=");
     if ((*one)[name] == '=') told.environment[std::string(*one, name)] = *one + name + 1;
   }
+  told.environment[kInstanceInfoVariable] = instance_info_text();
   ArchiveWriter writer(memory_store());
   writer(told);
   return packed(writer.finish());

@@ -88,7 +88,8 @@ class MpiFunctionOf<F, R(P...)> {
     (writer(arguments), ...);
     auto order = std::make_shared<const MpiOrder>(
         mpi_order(options_, ComputeFunction<F>::registered(), writer.finish()));
-    return Pending<Result>(registered_, [order](ArchiveWriter& archive) { archive(*order); });
+    return Pending<Result>(registered_, [order](ArchiveWriter& archive) { archive(*order); },
+                           {.together = true});
   }
 
   // The plain call, here and now.

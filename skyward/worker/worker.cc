@@ -31,6 +31,7 @@
 #include "skyward/base/bytes.h"
 #include "skyward/call/archive.h"
 #include "skyward/call/error.h"
+#include "skyward/call/instance_info.h"
 #include "skyward/call/map_blob.h"
 #include "skyward/call/registry.h"
 #include "skyward/call/remote_error.h"
@@ -201,6 +202,9 @@ class Worker final : private ItemChannel {
           leave(EXIT_SUCCESS);
         case wire::WorkerKind::drop:
           symbols_.erase(message->function);
+          break;
+        case wire::WorkerKind::instance_info:
+          set_instance_info(std::move(message->text));
           break;
         case wire::WorkerKind::credit:  // of a stream that has ended
         case wire::WorkerKind::hello:

@@ -108,6 +108,7 @@ int only_registers() {
   return 1;
 }
 int closes(int descriptor) { return close(descriptor); }
+std::string head_address() { return instance_info().head_addr; }
 bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
 
 class WorkerTest : public ::testing::Test {
@@ -546,6 +547,17 @@ TEST_F(WorkerTest, BodiesOfCancelledTasksAreKept) {
 TEST_F(WorkerTest, ProgramsStartedByTasksAreNoWorkers) {
   send(1, compute<has_worker_variable>());
   EXPECT_FALSE(value<bool>(receive(1)));
+}
+
+TEST_F(WorkerTest, KnowsWhereANodeIsNow) {
+  send(1, compute<head_address>());
+  EXPECT_NE(value<std::string>(receive(1)), "10.0.0.9");
+  wire::WorkerMessage moved;
+  moved.kind = WorkerKind::instance_info;
+  moved.text = to_json({.total_nodes = 2, .head_addr = "10.0.0.9"});
+  socket_->send(moved);
+  send(2, compute<head_address>(), {.with_body = false});
+  EXPECT_EQ(value<std::string>(receive(2)), "10.0.0.9");
 }
 
 TEST_F(WorkerTest, StopEndsItInOrder) {

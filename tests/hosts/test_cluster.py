@@ -4,6 +4,7 @@ that share nothing but a network."""
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from bed import Bed, Host
@@ -12,45 +13,49 @@ from driving import drive, nothing_is_left_on
 NODES = 3
 
 
+MEET = """
+def meet():
+    # What a framework's rendezvous does: the head listens, the others dial it and say their rank.
+    import contextlib, socket
+    info = sky.instance_info()
+
+    def dial(address, port):
+        deadline = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(OSError):
+                return socket.create_connection((address, port), timeout=5)
+            assert time.monotonic() < deadline, (address, port)
+
+    if not info.is_head:
+        with dial(info.head_addr, info.head_port) as line:
+            line.sendall(bytes([info.node]))
+            return list(line.recv(16)), line.getsockname()[0]
+    with socket.create_server((info.head_addr, info.head_port)) as server:
+        server.settimeout(30)
+        lines, ranks, places = [], [info.node], [info.head_addr]
+        while len(lines) < info.total_nodes - 1:
+            line, place = server.accept()
+            lines.append(line)
+            ranks += line.recv(1)
+            places.append(place[0])
+        for line in lines:
+            line.sendall(bytes(sorted(ranks)))
+            line.close()
+        return sorted(ranks), info.head_addr
+"""
+
+
 @pytest.fixture(scope="module")
 def hosts(bed: Bed) -> list[Host]:
     return bed.add(*(f"c{i}" for i in range(NODES)))
 
 
 def test_all_meet_at_the_head(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
-    """What a framework's rendezvous does: the head listens, the others dial it and say their rank;
-    then everybody dials everybody."""
     told = drive(
         bed,
-        f"""
-        @sky.compute
-        def meet():
-            import contextlib, socket
-            info = sky.instance_info()
-
-            def dial(address, port):
-                deadline = time.monotonic() + 30
-                while True:
-                    with contextlib.suppress(OSError):
-                        return socket.create_connection((address, port), timeout=5)
-                    assert time.monotonic() < deadline, (address, port)
-
-            if not info.is_head:
-                with dial(info.head_addr, info.head_port) as line:
-                    line.sendall(bytes([info.node]))
-                    return list(line.recv(16)), line.getsockname()[0]
-            with socket.create_server((info.head_addr, info.head_port)) as server:
-                server.settimeout(30)
-                lines, ranks, places = [], [info.node], [info.head_addr]
-                while len(lines) < info.total_nodes - 1:
-                    line, place = server.accept()
-                    lines.append(line)
-                    ranks += line.recv(1)
-                    places.append(place[0])
-                for line in lines:
-                    line.sendall(bytes(sorted(ranks)))
-                    line.close()
-                return sorted(ranks), info.head_addr
+        MEET
+        + dedent(f"""
+        meet = sky.compute(meet)
 
         @sky.compute
         def peers():
@@ -59,7 +64,7 @@ def test_all_meet_at_the_head(bed: Bed, hosts: list[Host], tmp_path: Path) -> No
 
         with pool({NODES}) as p:
             tell(peers=peers() @ p, first=meet() @ p, again=meet() @ p)
-        """,
+        """),
         hosts,
         tmp_path,
     )
@@ -68,6 +73,54 @@ def test_all_meet_at_the_head(bed: Bed, hosts: list[Host], tmp_path: Path) -> No
     for meeting in ("first", "again"):
         assert [ranks for ranks, _ in told.facts[meeting]] == [[0, 1, 2]] * NODES
         assert [place for _, place in told.facts[meeting]] == addresses
+    nothing_is_left_on(hosts)
+
+
+def test_they_meet_where_the_replacement_of_the_head_is(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    """A distributed call that loses a node ends at once; the next one starts when all are there."""
+    told = drive(
+        bed,
+        MEET
+        + dedent("""
+        def wait(victim):
+            import signal, threading
+            if sky.instance_info().node == victim:
+                os.kill(os.getppid(), signal.SIGKILL)
+            threading.Event().wait(600)
+
+        for function in (meet, wait):
+            function.__skyward_distributed__ = "test"
+        meet, wait = sky.compute(meet), sky.compute(wait)
+        facts = {}
+        with pool(2) as p:
+            facts["before"] = meet() @ p
+            for victim in (0, 1):
+                begin = time.monotonic()
+                try:
+                    wait(victim) @ p
+                except sky.ExecutionError as error:
+                    facts[f"error {victim}"] = [type(error).__name__, str(error)]
+                facts[f"seconds {victim}"] = time.monotonic() - begin
+                facts[f"after {victim}"] = meet() @ p
+        tell(**facts)
+        """),
+        hosts,
+        tmp_path,
+    )
+    heads = []
+    for meeting in ("before", "after 0", "after 1"):
+        (ranks, head), (same, other) = told.facts[meeting]
+        assert ranks == same == [0, 1]
+        assert {head, other} <= {host.address for host in hosts} and head != other
+        heads.append(head)
+    assert heads[1] != heads[0], "the test needs a replacement at another address"
+    for victim in (0, 1):
+        kind, text = told.facts[f"error {victim}"]
+        assert kind == "InstanceTerminatedError"
+        assert f"node {victim} was lost, and the others need it" in text
+        assert told.facts[f"seconds {victim}"] < 30, told.facts
     nothing_is_left_on(hosts)
 
 

@@ -1,19 +1,19 @@
 """What a distributed call that can start again needs on its nodes besides its function."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 STARTS_ATTRIBUTE = "__skyward_starts__"
 """Of a function: its Starts."""
 START_ARGUMENT = "_skyward_start"
-"""By which the function is told where the nodes are, and which start of the call this is."""
+"""By which the function is told which start of the call this is: its "id", "restart", and "of" how
+many."""
 
 
 class Starts(NamedTuple):
-    """Functions that run on the nodes before and after each start, for skyward.pool.restarts."""
+    """For skyward.pool.restarts: functions that run on the nodes between the starts and after the
+    last one."""
 
-    place: Callable[[], dict[str, Any]]
-    """What a node says about itself, its address above all: a replacement has another one."""
     renew: Callable[[], None]
     """Ends the worker's process; another one takes its place."""
     discard: Callable[[str], None]

@@ -15,9 +15,7 @@ from skyward.call.function import ComputeFunction, is_generator
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
 from skyward.call.text import name_of
 from skyward.distributed.elastic import (
-    as_started,
     discard,
-    place,
     renew,
     share_checkpoints,
     started,
@@ -163,7 +161,7 @@ def _surrounded(
 
     call.__skyward_distributed__ = framework  # type: ignore[attr-defined]
     if max_restarts:
-        setattr(call, STARTS_ATTRIBUTE, Starts(place, renew, discard, max_restarts))
+        setattr(call, STARTS_ATTRIBUTE, Starts(renew, discard, max_restarts))
     return call
 
 
@@ -187,8 +185,7 @@ def session(
         with module.session(info, backend, timeout, name), failure_timed():
             yield
         return
-    info = as_started(info, start)
-    with started(info, start), module.session(info, backend, timeout, name):
+    with started(start), module.session(info, backend, timeout, name):
         if start["restart"]:
             share_checkpoints(info)
         with failure_timed():

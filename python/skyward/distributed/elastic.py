@@ -1,30 +1,22 @@
-"""What a start of an elastic call is, on its workers: where the nodes are now, and the checkpoints
-of the starts before it."""
+"""What a start of an elastic call is, on its workers: which one it is, and the checkpoints of the
+starts before it."""
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from skyward.distributed.environment import own_address, variables
+from skyward.distributed.environment import variables
 from skyward.task import checkpoint
-from skyward.task.instance_info import InstanceInfo, instance_info
+from skyward.task.instance_info import InstanceInfo
 
 _PIECE_BYTES = 16 << 20
 """Of a file, at a time."""
 _FOLDER = "checkpoints"
-
-
-def place() -> dict[str, Any]:
-    """What a node says about itself before each start."""
-    info = instance_info()
-    return {"node": info.node, "address": own_address(info), "port": info.head_port}
 
 
 def renew() -> None:
@@ -40,23 +32,13 @@ def discard(identity: str) -> None:
     shutil.rmtree(folder_of(identity), ignore_errors=True)
 
 
-def as_started(info: InstanceInfo, start: Mapping[str, Any]) -> InstanceInfo:
-    """The worker's place with the addresses that the nodes have now."""
-    places = start["places"]
-    peers = [{"node": at["node"], "private_ip": at["address"]} for at in places]
-    head = places[0]
-    address = head["address"] if info.head_addr else ""
-    return replace(info, head_addr=address, head_port=head["port"], peers=peers)
-
-
 @contextlib.contextmanager
-def started(info: InstanceInfo, start: Mapping[str, Any]) -> Iterator[None]:
-    """Sets what the function can ask about the start: its variables, as torchrun names them, its
-    place, and the folder of its checkpoints."""
+def started(start: Mapping[str, Any]) -> Iterator[None]:
+    """Sets what the function can ask about the start: its variables, as torchrun names them, and
+    the folder of its checkpoints."""
     folder = folder_of(start["id"])
     folder.mkdir(parents=True, exist_ok=True)
     told = {
-        "COMPUTE_POOL": json.dumps(asdict(info)),
         "TORCHELASTIC_RESTART_COUNT": str(start["restart"]),
         "TORCHELASTIC_MAX_RESTARTS": str(start["of"]),
         "TORCHELASTIC_RUN_ID": start["id"],

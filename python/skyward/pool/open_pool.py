@@ -53,7 +53,6 @@ class OpenPool:
         workers = self.core.total_slots // max(1, spec.concurrency)
         self.packing = Packing(self.core, self.tell, workers, timeout)
         self.mapped = Mapped()
-        self.losses = 0
         """Machines that left the pool since it opened: lost, preempted or terminated."""
         self._closed = threading.Event()
         self._events = threading.Thread(
@@ -240,10 +239,14 @@ class OpenPool:
             raise first
         return tuple(answers)
 
-    def send_everywhere(self, pending: PendingCompute[Any]) -> tuple[Any, list[Any]]:
-        """The call as sent, and its handles in rank order."""
+    def send_everywhere(
+        self, pending: PendingCompute[Any], together: bool = False
+    ) -> tuple[Any, list[Any]]:
+        """The call as sent, and its handles in rank order. `together`: its workers need each other.
+        None starts before every node is there, and each knows where the others are; the loss of a
+        node fails its task at once."""
         call = self.packing.calls([pending], everywhere=True)[0]
-        return call, self.core.broadcast(call)
+        return call, self.core.broadcast(call.together() if together else call)
 
     def send_to(self, pending: PendingCompute[Any], node: int, worker: int | None = None) -> Any:
         """Sends the call to a node, to any slot of it or to the first one of a worker; its handle.
@@ -429,7 +432,6 @@ class OpenPool:
                 continue
             pool = self.core.job_id
             for name, fields in batch:
-                self.losses += name == "InstanceStopping"
                 self._deliver(event_from_fields(name, fields, pool))
 
 

@@ -1,9 +1,6 @@
 """A distributed call, which is tried again on all workers together: `retries` when it failed, and
-restarts, as torchrun's elastic runs have them, also when a node was lost.
-
-The nodes are asked before each start where they are, since a replacement has another address. From
-the second one on, all worker processes are new, as torchrun's are: a device or a framework may be
-unusable in those that there were."""
+restarts, as torchrun's elastic runs have them. From the second start on, all worker processes are
+new, as torchrun's are: a device or a framework may be unusable in those that there were."""
 
 import contextlib
 from collections.abc import Callable
@@ -13,8 +10,7 @@ from uuid import uuid4
 
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
-from skyward.exceptions import CancelledError, ExecutionError, InstanceTerminatedError
-from skyward.pool.outcome import answer_of
+from skyward.exceptions import ConnectionLostError, ExecutionError, InstanceTerminatedError
 from skyward.pool.together import run_once
 
 
@@ -47,12 +43,15 @@ class _Elastic:
     def _run(self) -> tuple[Any, ...]:
         name, restarts = self._pending.name, self._starts.restarts
         for number in range(restarts + 1):
-            kwargs = {**self._pending.kwargs, START_ARGUMENT: self._meet(number)}
+            start = {"id": self._id, "restart": number, "of": restarts}
+            kwargs = {**self._pending.kwargs, START_ARGUMENT: start}
             try:
-                return run_once(self._engine, replace(self._pending, kwargs=kwargs), self._is_lost)
-            except (ExecutionError, CancelledError) as error:
-                lost = isinstance(error, CancelledError) and self._is_lost()
-                if not self._engine.core.is_active or (number == restarts and not lost):
+                return run_once(self._engine, replace(self._pending, kwargs=kwargs))
+            except ExecutionError as error:
+                lost = isinstance(error, (InstanceTerminatedError, ConnectionLostError))
+                if not self._engine.core.is_active or (lost and not error.instance_id):
+                    raise  # there is nothing to start on
+                if number == restarts and not lost:
                     raise
                 if number == restarts:
                     raise InstanceTerminatedError(
@@ -69,34 +68,11 @@ class _Elastic:
             self._engine.send_everywhere(self._beside(self._starts.renew))
         raise AssertionError("the last start returns or raises")
 
-    def _meet(self, number: int) -> dict[str, Any]:
-        """What the workers are told about a start. Waits until all nodes are there."""
-        while True:
-            self._losses = self._engine.losses
-            places = self._ask_nodes()
-            if not self._is_lost():
-                break
-        return {"id": self._id, "restart": number, "of": self._starts.restarts, "places": places}
-
-    def _is_lost(self) -> bool:
-        """Whether a node was lost since the start."""
-        return bool(self._engine.losses != self._losses)
-
-    def _ask_nodes(self) -> list[Any]:
-        handles = self._send_to_nodes(self._starts.place)
-        try:
-            for handle in handles:
-                handle.wait()
-        except BaseException:  # Ctrl-C
-            for handle in handles:
-                handle.cancel()
-            raise
-        return [answer_of(self._pending.name, handle.task, handle.take()) for handle in handles]
-
-    def _send_to_nodes(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """To the first worker of each node, by node."""
-        call, nodes = self._beside(function, *args), range(self._engine.core.instance_count)
-        return [self._engine.send_to(call, node, 0) for node in nodes]
+    def _send_to_nodes(self, function: Callable[..., Any], *args: Any) -> None:
+        """To the first worker of each node."""
+        call = self._beside(function, *args)
+        for node in range(self._engine.core.instance_count):
+            self._engine.send_to(call, node, 0)
 
     def _beside(self, function: Callable[..., Any], *args: Any) -> PendingCompute[Any]:
         return PendingCompute(function, args, name=f"{self._pending.name}: {function.__name__}")

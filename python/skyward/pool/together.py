@@ -1,12 +1,13 @@
 """One run of a call on all workers, none of which can finish without the others.
 
 When one of them fails, the others wait for it in some exchange of their framework, perhaps for a
-very long time: they get a moment to notice, and then are stopped. What is raised is the failure
+very long time: they get a moment to notice, and then are stopped. After the loss of a node, they
+are stopped at once. What is raised is the failure
 that tells the most, not that of the lowest rank or of whoever answers first: a framework lets the
 others know that a worker failed before that worker has answered."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skyward.call.pending import PendingCompute
@@ -20,20 +21,19 @@ GRACE_SECONDS = 15.0
 OTHERS_SHOWN = 4
 """Errors of other workers in the notes of the error that is raised."""
 _STEP_SECONDS = 0.2
-_DEATHS = ("task", "lost", "unreachable")
-"""Kinds of errors: the worker process or its node is gone."""
+_LOSSES = ("lost", "unreachable")
+"""Kinds of errors: the node is gone."""
+_DEATHS = ("task", *_LOSSES)
+"""... or the worker process."""
 
 
-def run_once(
-    engine: Any, pending: PendingCompute[Any], is_lost: Callable[[], bool] = lambda: False
-) -> tuple[Any, ...]:
-    """The answers by rank. `engine`: the OpenPool. `is_lost`: whether a node was lost, which ends
-    the call at once."""
-    call, handles = engine.send_everywhere(pending)
+def run_once(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
+    """The answers by rank. `engine`: the OpenPool."""
+    call, handles = engine.send_everywhere(pending, together=True)
     if call.is_stream:
         return tuple(Stream(handle, pending.name) for handle in handles)
     try:
-        outcomes = _wait(handles, is_lost)
+        outcomes = _wait(handles)
     except BaseException:  # Ctrl-C: nobody will read the answers
         for handle in handles:
             handle.cancel()
@@ -93,7 +93,7 @@ def with_the_others(error: BaseException, others: Mapping[int, BaseException]) -
     return error
 
 
-def _wait(handles: Sequence[Any], is_lost: Callable[[], bool]) -> dict[int, Any]:
+def _wait(handles: Sequence[Any]) -> dict[int, Any]:
     """The outcomes by rank, in the order in which they arrived."""
     outcomes: dict[int, Any] = {}
     deadline: float | None = None
@@ -103,11 +103,12 @@ def _wait(handles: Sequence[Any], is_lost: Callable[[], bool]) -> dict[int, Any]
         handles[waiting[0]].wait(_STEP_SECONDS)
         for rank in waiting:
             if handles[rank].done():
-                outcomes[rank] = handles[rank].take()
-                if outcomes[rank].status != "ok" and deadline is None:
+                outcome = outcomes[rank] = handles[rank].take()
+                if outcome.status == "failed" and outcome.error_kind in _LOSSES:
+                    deadline = time.monotonic()
+                elif outcome.status != "ok" and deadline is None:
                     deadline = time.monotonic() + GRACE_SECONDS
-        late = deadline is not None and time.monotonic() >= deadline
-        if not stopped and (late or is_lost()):
+        if not stopped and deadline is not None and time.monotonic() >= deadline:
             stopped = True
             for rank in waiting:
                 handles[rank].cancel()

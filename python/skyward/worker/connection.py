@@ -19,6 +19,7 @@ from .protocol import (
     ENTRY,
     GROUP_BIT,
     HEAD,
+    INSTANCE_INFO,
     ONE_RUN,
     RECEIVE_BYTES,
     RING_BIT,
@@ -133,6 +134,8 @@ class Connection(Quick):
                 function = data[position + 16 : after]
                 self.functions.pop(function, None)
                 self.bodies.pop(function, None)
+            elif kind == INSTANCE_INFO:
+                os.environ["COMPUTE_POOL"] = data[position + 16 : after].decode()
             position = after
         self.data, self.at = data, position
         return end - position >= 16

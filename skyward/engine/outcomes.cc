@@ -1,0 +1,84 @@
+#include "skyward/engine/outcomes.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward::engine {
+namespace {
+
+std::string died_text(const Task& task, const NodeLoad& node, const wire::TaskResult& result) {
+  return fmt::format("{}: the worker process died (node {}, worker {}, {}): {}",
+                     task.call.function->name, node.id.value, result.worker, node.instance,
+                     result.detail);
+}
+
+}  // namespace
+
+wire::Outcome failure(Error error) {
+  wire::Outcome outcome;
+  outcome.status = wire::OutcomeStatus::failed;
+  outcome.error = std::move(error);
+  return outcome;
+}
+
+wire::Outcome failure_on(const NodeLoad& node, Error error) {
+  wire::Outcome outcome = failure(std::move(error));
+  outcome.node = static_cast<int>(node.id.value);
+  outcome.instance_id = node.instance;
+  return outcome;
+}
+
+Error lost_error(const NodeLoad& node, const Task& task, const Error& why) {
+  const auto kind = why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost;
+  if (task.call.options.together) {
+    return {kind,
+            fmt::format("{}: node {} was lost, and the others need it: {}",
+                        task.call.function->name, node.id.value, why.message),
+            "call it again: it starts when the node has been replaced"};
+  }
+  const std::string tries =
+      task.item_seen ? "" : fmt::format(" (attempt {} of {})", task.attempt, kMaxAttempts);
+  return {kind,
+          fmt::format("{}: node {} was lost while it ran this task{}: {}", task.call.function->name,
+                      node.id.value, tries, why.message),
+          task.item_seen ? "a stream that has delivered items is not retried" : ""};
+}
+
+wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskResult& result) {
+  wire::Outcome outcome;
+  outcome.node = static_cast<int>(node.id.value);
+  outcome.worker = static_cast<int>(result.worker);
+  outcome.instance_id = node.instance;
+  outcome.run_seconds = static_cast<double>(result.run_ns) * 1e-9;
+  outcome.tail = std::move(result.tail);
+  outcome.payload = std::move(result.payload);
+  switch (result.status) {
+    case wire::TaskStatus::ok:
+      outcome.status = wire::OutcomeStatus::ok;
+      break;
+    case wire::TaskStatus::raised:
+      outcome.status = wire::OutcomeStatus::raised;
+      break;
+    case wire::TaskStatus::worker_died:
+      outcome.error = {ErrorKind::task, died_text(task, node, result),
+                       "Skyward replaces the worker; the pool continues"};
+      break;
+    case wire::TaskStatus::cancelled:
+      outcome.error = {
+          ErrorKind::cancelled, fmt::format("{} was cancelled", task.call.function->name), {}};
+      break;
+    case wire::TaskStatus::timed_out:
+      outcome.error = {
+          ErrorKind::timeout,
+          fmt::format("{} on node {}: {}", task.call.function->name, node.id.value, result.detail),
+          "give it more time with .with_timeout(…)"};
+      break;
+  }
+  return outcome;
+}
+
+}  // namespace skyward::engine
