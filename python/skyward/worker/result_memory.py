@@ -17,6 +17,9 @@ STEP_BYTES = 16 << 20
 """Copied at a time, holding the interpreter's lock."""
 
 
+MADV_POPULATE_WRITE = 23  # the mmap module does not name it
+
+
 class ResultMemory:
     def __init__(self, limit):
         self.limit = limit
@@ -105,7 +108,8 @@ class Kept:
         return True
 
     def write(self, pieces):
-        if self.map is None:
+        populates = self.map is None
+        if populates:
             try:
                 self.map = mmap.mmap(self.descriptor, self.size)
             except OSError:  # no more address space
@@ -113,6 +117,7 @@ class Kept:
         for offset, view in pieces:
             for begin in range(0, len(view), STEP_BYTES):
                 some = view[begin : begin + STEP_BYTES]
+                populates = populates and populate(self.map, offset + begin, len(some))
                 self.map[offset + begin : offset + begin + len(some)] = some
 
     def open_again(self):
@@ -138,6 +143,17 @@ def write(descriptor, pieces):
             # Linux writes at most 2 GiB a call.
             some = view[written : written + (1 << 30)]
             written += os.pwrite(descriptor, some, offset + written)
+
+
+def populate(mapped, offset, size):
+    """Maps the pages all at once, which takes half the time of as many faults. False if the kernel
+    cannot: before Linux 5.14."""
+    begin = offset & ~(mmap.PAGESIZE - 1)
+    try:
+        mapped.madvise(MADV_POPULATE_WRITE, begin, offset + size - begin)
+    except OSError:
+        return False
+    return True
 
 
 def open_again(descriptor):
