@@ -80,10 +80,13 @@ void say_closed(EngineState& state, EngineEffects& effects, Time now, Status lef
   }
   for (const Node& node : state.nodes) {
     if (node.instance.id.empty()) continue;
-    NodeReceipt& receipt = stopped.nodes.emplace_back(state.tasks.on(node.id).receipt);
-    receipt.node = static_cast<int>(node.id.value);
-    receipt.instance_id = node.instance.id;
-    receipt.up_seconds = node.up_seconds;
+    const Done& done = state.tasks.on(node.id).done;
+    stopped.nodes.push_back({.node = static_cast<int>(node.id.value),
+                             .instance_id = node.instance.id,
+                             .tasks = done.tasks,
+                             .failed = done.failed,
+                             .busy_seconds = done.busy_seconds,
+                             .up_seconds = node.up_seconds});
   }
   state.costs.tell_final(effects, now, stopped);
   effects.emit(std::move(stopped));

@@ -923,9 +923,9 @@ TEST_F(CorePoolTest, ReceiptsCountTasksAndTime) {
   on_terminated(state, effects, now, {});
   on_torn_down(state, effects, now, {});
   effects.drop_all();
-  EXPECT_EQ(state.tasks.on(kFirst).receipt.tasks, 2U);
-  EXPECT_EQ(state.tasks.on(kFirst).receipt.failed, 1U);
-  EXPECT_DOUBLE_EQ(state.tasks.on(kFirst).receipt.busy_seconds, 2);
+  EXPECT_EQ(state.tasks.on(kFirst).done.tasks, 2U);
+  EXPECT_EQ(state.tasks.on(kFirst).done.failed, 1U);
+  EXPECT_DOUBLE_EQ(state.tasks.on(kFirst).done.busy_seconds, 2);
 }
 
 }  // namespace

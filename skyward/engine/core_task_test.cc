@@ -634,7 +634,7 @@ TEST_F(CoreTaskTest, AGroupWaitsForNoReaderAndCountsItsCalls) {
   effects.take<DeliverItem>();
   answer(0, id);
   take_outcome(id);
-  EXPECT_EQ(state.tasks.on(kFirst).receipt.tasks, 3U);  // the fourth was withdrawn
+  EXPECT_EQ(state.tasks.on(kFirst).done.tasks, 3U);  // the fourth was withdrawn
 }
 
 TEST_F(CoreTaskTest, AnAgentWithTooManyResultsOfAGroupLosesItsNode) {

@@ -48,10 +48,10 @@ class FunctionCache {
   using Entries = std::unordered_map<FunctionId, Entry>;
   Entries::value_type& entry_of(FunctionId function);
 
-  Entries entries_;
   // The entry that was looked up last: most tasks in a row are of one function, and a table takes
   // several cache lines more of each node.
   Entries::value_type* last_ = nullptr;
+  Entries entries_;
   std::map<std::uint64_t, FunctionId> idle_;
   std::uint64_t idle_count_ = 0;  // counts up
   std::uint64_t bytes_ = 0;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <vector>
 
 #include "skyward/base/check.h"
@@ -30,8 +31,16 @@ enum class Intake : std::uint8_t {
   open,
 };
 
-// What each task reads and writes stands together: a large pool's nodes do not fit into a cache.
-struct NodeLoad {
+// What ran on a node, for its receipt.
+struct Done {
+  std::uint64_t tasks = 0;
+  std::uint64_t failed = 0;
+  double busy_seconds = 0;  // time inside the user's functions, over all slots
+};
+
+// In the order of use: a large pool's nodes do not fit into a cache, and a task that is sent or
+// answered needs the first three lines.
+struct alignas(64) NodeLoad {
   NodeId id;
   Intake intake = Intake::none;
   bool given_up = false;           // it will not get another machine
@@ -45,14 +54,14 @@ struct NodeLoad {
   std::uint32_t outstanding = 0;  // tasks sent and not answered
   Time busy_since{};              // when the first of the outstanding tasks was sent
   Time answered_at{};             // when the last answer arrived
-  Work work;                      // of the present machine, until busy_since
-
   // Outstanding tasks whose callers still wait, each at its Task::place. Tasks has them.
   std::vector<Task*> tasks;
+
+  Done done;
+  std::list<TaskId> pinned;  // waiting for this node only; may name tasks that are gone
+  Work work;                 // of the present machine, until busy_since
+  InstanceId instance;       // where the tasks are
   FunctionCache functions;
-  InstanceId instance;        // where the tasks are
-  std::deque<TaskId> pinned;  // waiting for this node only; may name tasks that are gone
-  NodeReceipt receipt;
 
   bool is_open() const { return intake == Intake::open; }
 };

@@ -65,9 +65,9 @@ void unassign(NodeLoad& node, Time now, Task& task) {
 void count_cut_tasks(NodeLoad& node, Time now) {
   const auto running = std::min<std::size_t>(node.tasks.size(), node.slots);
   if (running == 0) return;
-  node.receipt.tasks += running;
-  node.receipt.failed += running;
-  node.receipt.busy_seconds +=
+  node.done.tasks += running;
+  node.done.failed += running;
+  node.done.busy_seconds +=
       static_cast<double>(running) * seconds(now - std::max(node.busy_since, node.answered_at));
 }
 
@@ -302,7 +302,7 @@ void Tasks::recall(EngineEffects& effects, NodeId id) { loads_.recall_all(effect
 
 // Those that start together with tasks of other nodes, which may have begun.
 void Tasks::lose_pinned(EngineEffects& effects, NodeLoad& node, const Error& why) {
-  for (const TaskId id : std::deque(node.pinned)) {
+  for (const TaskId id : std::list(node.pinned)) {
     const auto found = tasks_.find(id);
     if (found == tasks_.end() || !found->second.call.options.together) continue;
     finish(effects, id, failure_on(node, lost_error(node, found->second, why)));
@@ -370,13 +370,13 @@ Work Tasks::work(Time now, NodeId id) {
 void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskResult&& result) {
   NodeLoad& node = loads_.at(id);
   SKYWARD_CHECK(node.outstanding > 0, "node {} answers task {}", id.value, result.task.value);
-  ++node.receipt.tasks;
+  ++node.done.tasks;
   if (first_call_.answered == Time{}) {
     first_call_.answered = now;
     first_call_.run_ns = result.run_ns;
   }
-  node.receipt.busy_seconds += static_cast<double>(result.run_ns) * 1e-9;
-  if (result.status != wire::TaskStatus::ok) ++node.receipt.failed;
+  node.done.busy_seconds += static_cast<double>(result.run_ns) * 1e-9;
+  if (result.status != wire::TaskStatus::ok) ++node.done.failed;
   node.answered_at = now;
   const auto found = tasks_.find(result.task);
   if (found == tasks_.end()) {  // answered already by give_up_cancelled
@@ -415,7 +415,7 @@ void Tasks::on_item(EngineEffects& effects, NodeId id, wire::StreamItem item) {
     const auto group = wire::group_item_head(item.payload);
     if (!group) return;
     task.group_calls -= group->results + group->withdrawn;
-    loads_.at(id).receipt.tasks += group->results;
+    loads_.at(id).done.tasks += group->results;
   }
   effects.deliver_item(item.task, std::move(item.payload));
 }
