@@ -80,7 +80,8 @@ void User::submit_one() {
 }
 
 void User::broadcast() {
-  const bool together = simulator_.together.chance(parameters_.user.together);
+  const bool together =
+      simulator_.together.chance(parameters_.user.together) && parameters_.nodes > 1;
   for (int node = 0; node < parameters_.nodes; ++node) {
     for (int worker = 0; worker < parameters_.workers_per_node; ++worker) {
       submit(together ? draw_together() : draw_plan(), NodeId{static_cast<std::uint32_t>(node)},

@@ -95,11 +95,12 @@ class Engine:
         self.runs = list(runs)
         self.core = SimpleNamespace(instance_count=2, is_active=True)
         self.log, self.starts, self.said = [], [], []
+        self.together = run
 
     def send_everywhere(self, pending, together=False):
         self.log.append(pending.name)
-        assert together == (pending.fn is run)
-        if pending.fn is not run:
+        assert together == (pending.fn is self.together)
+        if pending.fn is not self.together:
             return SimpleNamespace(is_stream=False), [Handle(died()) for _ in range(2)]
         self.starts.append(pending.kwargs.get(START_ARGUMENT))
         return SimpleNamespace(is_stream=False), self.runs.pop(0)
@@ -249,6 +250,23 @@ def test_without_a_machine_for_each_node_there_is_nothing_to_start_on():
     with pytest.raises(sky.InstanceTerminatedError, match="node 1 was lost"):
         call(engine, restarts=3)
     assert engine.log == ["run", "run: discard 0", "run: discard 1"]
+
+
+def test_what_the_function_says_of_another_pool_is_no_loss():
+    error = sky.InstanceTerminatedError("i-9", "of a pool that it has opened")
+    engine = Engine([[Handle(fails(error, 1.0)), Handle(ok(2))] for _ in range(2)])
+    with pytest.raises(sky.InstanceTerminatedError, match="i-9"):
+        call(engine, restarts=1)
+    assert "a node was lost" not in engine.said[0]
+
+
+def test_a_retry_waits_until_every_node_answers():
+    bad = [Handle(fails(LookupError("no row"), 1.0)), Handle(ok(2))]
+    engine = Engine([bad, [Handle(ok(1)), Handle(ok(2))]])
+    pending = PendingCompute(lambda: None, name="run", retries=1)
+    engine.together = pending.fn
+    assert run_together(engine, pending) == (1, 2)
+    assert engine.log == ["run", "run: retry", "run"]
 
 
 def test_each_file_comes_from_whoever_has_changed_it_last():

@@ -123,6 +123,31 @@ TEST_F(CoreTogetherTest, TheLossOfANodeFailsItsTaskAtOnce) {
   EXPECT_EQ(take_outcome(first).status, wire::OutcomeStatus::ok);
 }
 
+TEST_F(CoreTogetherTest, OnOneNodeTheyGoToTheNextMachineTogether) {
+  open_to_running({.nodes = 1, .workers_per_node = 2});
+  const TaskId first = submit_to(0, together(0));
+  const TaskId second = submit_to(0, together(0));
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  replace(0, 2);
+  for (const TaskId task : {first, second}) {
+    const auto run = effects.take_message<wire::RunTask>(kFirst);
+    EXPECT_EQ(run.task, task);
+    EXPECT_EQ(run.attempt, 2U);
+  }
+}
+
+TEST_F(CoreTogetherTest, ATaskForAnyNodeNeedsNoOther) {
+  open_to_running({.nodes = 2});
+  wire::Call call = task();
+  call.options.together = true;
+  const TaskId id = submit_to(0, std::move(call));
+  lose(0);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
+  effects.drop_all();
+}
+
 TEST_F(CoreTogetherTest, WhatWaitsOnABusyNodeIsLostWithIt) {
   open_to_running({.nodes = 2});
   state.tasks.open({.max_tasks_given = 1, .tell_starts = false});
@@ -178,10 +203,13 @@ TEST_F(CoreTogetherTest, AllFailWhenANodeIsGoneForGood) {
   on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::exhausted, "sold out"));
   effects.drop_events();
   EXPECT_THAT(take_outcome(waiting).error.message, HasSubstr("could not be replaced"));
-  const TaskId late = submit(together(0));
-  const wire::Outcome outcome = take_outcome(late);
-  EXPECT_EQ(outcome.error.kind, ErrorKind::lost);
-  EXPECT_THAT(outcome.error.message, HasSubstr("node 1"));
+  for (const std::uint32_t node : {0U, 1U}) {  // alike: none of them has run
+    const TaskId late = submit(together(node));
+    const wire::Outcome outcome = take_outcome(late);
+    EXPECT_EQ(outcome.error.kind, ErrorKind::lost);
+    EXPECT_THAT(outcome.error.message, HasSubstr("node 1"));
+    EXPECT_EQ(outcome.instance_id, "");
+  }
 }
 
 TEST_F(CoreTogetherTest, ThoseThatWaitEndWithThePool) {

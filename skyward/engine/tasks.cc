@@ -211,10 +211,16 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& cal
   task.id = id;
   task.call = std::move(call);
   if (task.call.options.group) task.group_calls = task.call.options.stream_window;
+  // The others are on the same node, and go with it to the next machine.
+  if (loads_.all().size() == 1 || !task.call.options.node) task.call.options.together = false;
   blobs_.hold(task.call.arguments);
   if (!task.call.options.node) {
     queue_.push_back(id);
     return dispatch(effects, now);
+  }
+  if (task.call.options.together && !rendezvous_.is_complete()) {
+    if (rendezvous_.in_vain()) return finish(effects, id, failure(*rendezvous_.in_vain()));
+    return rendezvous_.add(id);
   }
   NodeLoad& node = loads_.at(*task.call.options.node);
   if (node.given_up) {
@@ -223,10 +229,6 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& cal
         failure_on(node, {ErrorKind::lost,
                           fmt::format("node {} was lost and could not be replaced", node.id.value),
                           {}}));
-  }
-  if (task.call.options.together && !rendezvous_.is_complete()) {
-    if (rendezvous_.in_vain()) return finish(effects, id, failure(*rendezvous_.in_vain()));
-    return rendezvous_.add(id);
   }
   pin(effects, now, node, id);
 }
@@ -440,8 +442,8 @@ void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
                       fmt::format("{} was cancelled", task.call.function->name),
                       {}}));
     } else if (task.call.options.node && node.is_open() && !abandoned_) {
-      assign(effects, now, node, task);       // it can run nowhere else
-    } else if (task.call.options.together) {  // the others may run, and wait for it
+      assign(effects, now, node, task);                      // it can run nowhere else
+    } else if (task.call.options.together && !abandoned_) {  // the others may wait for it
       finish(effects, id,
              failure_on(node, lost_error(node, task,
                                          {ErrorKind::lost, "its machine will be gone soon", {}})));

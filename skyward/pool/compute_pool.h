@@ -36,6 +36,7 @@
 #include "skyward/pool/pool_options.h"
 #include "skyward/pool/program_end.h"
 #include "skyward/pool/stream.h"
+#include "skyward/pool/together.h"
 #include "skyward/spec/event.h"
 
 namespace skyward {
@@ -177,10 +178,19 @@ std::vector<Attempt<R>> ComputePool::run(const Attempts<R>& calls) {
 
 template <typename R>
 std::vector<Value<R>> ComputePool::broadcast(const Pending<R>& call) {
-  std::vector<Future<R>> futures;
-  for (Handle& handle : pool_.broadcast(call.to_call(store()))) {
-    futures.emplace_back(std::move(handle), call.name());
+  const Call sent = call.to_call(store());
+  std::vector<Handle> handles = pool_.broadcast(sent);
+  if (sent.options.together) {
+    const std::vector<Outcome> outcomes = await_together(handles);
+    const std::vector<std::size_t> order = in_order(outcomes);  // by rank if none has failed
+    return values_of<R>(order.size(), [&](std::size_t at) {
+      const std::size_t rank = order[at];
+      throw_unless_ok(outcomes[rank], call.name(), handles[rank].task(), &map_buffer);
+      return read_value<R>(outcomes[rank].payload);
+    });
   }
+  std::vector<Future<R>> futures;
+  for (Handle& handle : handles) futures.emplace_back(std::move(handle), call.name());
   return collect(std::move(futures));
 }
 

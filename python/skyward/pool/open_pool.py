@@ -53,7 +53,6 @@ class OpenPool:
         workers = self.core.total_slots // max(1, spec.concurrency)
         self.packing = Packing(self.core, self.tell, workers, timeout)
         self.mapped = Mapped()
-        """Machines that left the pool since it opened: lost, preempted or terminated."""
         self._closed = threading.Event()
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True

@@ -11,7 +11,7 @@ from uuid import uuid4
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
 from skyward.exceptions import ConnectionLostError, ExecutionError, InstanceTerminatedError
-from skyward.pool.together import run_once
+from skyward.pool.together import await_nodes, run_once
 
 
 def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
@@ -23,6 +23,8 @@ def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
     for _ in range(pending.retries):
         with contextlib.suppress(ExecutionError):
             return run_once(engine, once)
+        # The failure may be the first sign of a loss, which would end the next run, too.
+        await_nodes(engine, PendingCompute(int, name=f"{pending.name}: retry"))
     return run_once(engine, once)
 
 
@@ -48,7 +50,9 @@ class _Elastic:
             try:
                 return run_once(self._engine, replace(self._pending, kwargs=kwargs))
             except ExecutionError as error:
+                # With a traceback, the function has raised it, about something of its own.
                 lost = isinstance(error, (InstanceTerminatedError, ConnectionLostError))
+                lost = lost and not error.remote_traceback
                 if not self._engine.core.is_active or (lost and not error.instance_id):
                     raise  # there is nothing to start on
                 if number == restarts and not lost:
@@ -64,8 +68,7 @@ class _Elastic:
                 f"{name}() stopped: {why.partition(chr(10))[0]}; it starts again on all workers"
                 f" (restart {number + 1} of {restarts})"
             )
-            # On each worker, what is sent from now on waits behind it.
-            self._engine.send_everywhere(self._beside(self._starts.renew))
+            await_nodes(self._engine, self._beside(self._starts.renew))
         raise AssertionError("the last start returns or raises")
 
     def _send_to_nodes(self, function: Callable[..., Any], *args: Any) -> None:

@@ -52,6 +52,19 @@ def run_once(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
     return tuple(answers)
 
 
+def await_nodes(engine: Any, pending: PendingCompute[Any]) -> None:
+    """Runs `pending` on all workers, and waits until each has answered, in whatever way. A node
+    that has died, and is not known to be lost, answers when it has been replaced."""
+    handles = engine.send_everywhere(pending)[1]
+    try:
+        for handle in handles:
+            handle.wait()
+    except BaseException:  # Ctrl-C
+        for handle in handles:
+            handle.cancel()
+        raise
+
+
 def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -> list[int]:
     """The ranks that failed, causes before consequences. `outcomes`: in the order of arrival.
 

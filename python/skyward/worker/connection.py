@@ -52,6 +52,7 @@ class Connection(Quick):
         self.ready = collections.deque()  # Incoming, in order
         self.stopped = False
         self.bodies = {}  # id -> pickled body, until it is loaded
+        self.told = None  # the value of COMPUTE_POOL for the calls that begin from now on
         self.stream = 0
         self.credits = 0
 
@@ -135,7 +136,7 @@ class Connection(Quick):
                 self.functions.pop(function, None)
                 self.bodies.pop(function, None)
             elif kind == INSTANCE_INFO:
-                os.environ["COMPUTE_POOL"] = data[position + 16 : after].decode()
+                self.told = data[position + 16 : after].decode()
             position = after
         self.data, self.at = data, position
         return end - position >= 16

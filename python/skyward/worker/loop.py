@@ -143,12 +143,14 @@ class Worker(Connection):
         ready = self.ready
         while True:
             while not ready:
+                self.take_told()
                 self.run_calls()
                 if self.parse(self.AT_A_TIME) or ready:
                     continue
                 if self.stopped:
                     return
                 self.receive()
+            self.take_told()
             run = ready.popleft()
             if self.skipped and run.task in self.skipped:
                 self.answer_cancelled(run)
@@ -158,6 +160,12 @@ class Worker(Connection):
             self.run(run)
             if run.ring:
                 self.ring()
+
+    def take_told(self):
+        """Not while a call runs: it may put back the environment that it has found."""
+        if self.told is not None:
+            os.environ["COMPUTE_POOL"] = self.told
+            self.told = None
 
     def run(self, run):
         task = run.task

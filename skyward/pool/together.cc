@@ -1,0 +1,73 @@
+#include "skyward/pool/together.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "skyward/base/error.h"
+#include "skyward/engine/loop.h"
+
+namespace skyward {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How late a failure of a higher rank may be noticed.
+constexpr Duration kLook = 100ms;
+
+bool is_lost(const Outcome& outcome) {
+  return outcome.status == OutcomeStatus::failed &&
+         (outcome.error.kind == ErrorKind::lost || outcome.error.kind == ErrorKind::unreachable);
+}
+
+bool is_cancelled(const Outcome& outcome) {
+  return outcome.status == OutcomeStatus::failed && outcome.error.kind == ErrorKind::cancelled;
+}
+
+bool has_failed(const Outcome& outcome) { return outcome.status != OutcomeStatus::ok; }
+
+}  // namespace
+
+std::vector<Outcome> await_together(std::vector<Handle>& handles, Duration grace) {
+  std::vector<std::optional<Outcome>> ended(handles.size());
+  std::optional<Time> deadline;
+  std::size_t left = handles.size();
+  while (left > 0) {
+    bool waited = false;
+    for (std::size_t rank = 0; rank < handles.size(); ++rank) {
+      if (ended[rank]) continue;
+      if (!std::exchange(waited, true)) handles[rank].wait(kLook);
+      if (!handles[rank].done()) continue;
+      ended[rank] = handles[rank].take();
+      --left;
+      if (is_lost(*ended[rank])) {
+        deadline = engine::EngineLoop::now();
+      } else if (has_failed(*ended[rank]) && !deadline) {
+        deadline = engine::EngineLoop::now() + grace;
+      }
+    }
+    if (!deadline || engine::EngineLoop::now() < *deadline) continue;
+    for (std::size_t rank = 0; rank < handles.size(); ++rank) {
+      if (!ended[rank]) handles[rank].cancel();
+    }
+    deadline = kNever;
+  }
+  std::vector<Outcome> outcomes;
+  for (std::optional<Outcome>& outcome : ended) outcomes.push_back(*std::move(outcome));
+  return outcomes;
+}
+
+std::vector<std::size_t> in_order(const std::vector<Outcome>& outcomes) {
+  std::vector<std::size_t> ranks(outcomes.size());
+  std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+  const auto weight = [&](std::size_t rank) {
+    if (is_lost(outcomes[rank])) return 0;
+    return is_cancelled(outcomes[rank]) ? 2 : 1;
+  };
+  std::ranges::stable_sort(ranks, {}, weight);
+  return ranks;
+}
+
+}  // namespace skyward
