@@ -1,5 +1,6 @@
 """Distributed functions in a pool, as far as that needs no framework."""
 
+import os
 import time
 
 import pytest
@@ -84,6 +85,16 @@ def test_a_restart_waits_for_the_failure_and_begins_in_new_processes(pool, tmp_p
     pids = {(tmp_path / f"{node}-{restart}").read_text() for node in (0, 1) for restart in (0, 1)}
     assert len(pids) == 4
     assert together(lambda: 1)() @ pool == (1, 1)
+
+
+def test_ending_worker_processes_between_two_starts_is_no_failure():
+    receipts = []
+    with sky.ComputePool(nodes=2, display="quiet", on_event=receipts.append) as pool:
+        pids = sky.compute(os.getpid)() @ pool
+        assert sky.compute(elastic.renew)() @ pool == (None, None)
+        assert not set(sky.compute(os.getpid)() @ pool) & set(pids)
+    (stopped,) = [event for event in receipts if isinstance(event, sky.PoolStopped)]
+    assert [(node.tasks, node.failed) for node in stopped.nodes] == [(3, 0)] * 2
 
 
 def test_checkpoints_are_found_again_by_new_processes(pool):

@@ -15,7 +15,7 @@ class Starts(NamedTuple):
     last one."""
 
     renew: Callable[[], None]
-    """Ends the worker's process; another one takes its place."""
+    """Ends the worker's process after the call; another one takes its place."""
     discard: Callable[[str], None]
     """Removes the files of the call with this id."""
     restarts: int

@@ -40,11 +40,11 @@ def run_once(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
         raise
     engine.tell_lines()
     answers: list[Any] = []
-    errors: dict[int, BaseException] = {}
+    errors: dict[int, Exception] = {}
     for rank, handle in enumerate(handles):
         try:
             answers.append(answer_of(pending.name, handle.task, outcomes[rank]))
-        except BaseException as error:
+        except Exception as error:
             errors[rank] = error
     if errors:
         order = in_order(errors, outcomes)

@@ -56,6 +56,7 @@ class Worker(Connection):
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
         self.maps = []  # (mmap, blob id) of the running task's arguments
         self.gone_at = None  # when that is, by the clock of protocol.py
+        self.ends = False  # when the running call has been answered
         self.mark = mark
         os.register_at_fork(after_in_child=self.on_fork)
 
@@ -145,6 +146,7 @@ class Worker(Connection):
             while not ready:
                 self.take_told()
                 self.run_calls()
+                self.end_if_asked()
                 if self.parse(self.AT_A_TIME) or ready:
                     continue
                 if self.stopped:
@@ -160,6 +162,14 @@ class Worker(Connection):
             self.run(run)
             if run.ring:
                 self.ring()
+            self.end_if_asked()
+
+    def end_if_asked(self):
+        """By a function, for a process as new as the next one. Nothing of the user's may hold it
+        up."""
+        if self.ends:
+            flush_output()
+            os._exit(0)
 
     def take_told(self):
         """Not while a call runs: it may put back the environment that it has found."""
