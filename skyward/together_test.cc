@@ -66,8 +66,10 @@ TEST(Together, CausesComeBeforeConsequences) {
   const Outcome lost = outcome_of(ErrorKind::lost);
   const Outcome unreachable = outcome_of(ErrorKind::unreachable);
   const Outcome stopped = outcome_of(ErrorKind::cancelled);
+  const Outcome late = outcome_of(ErrorKind::timeout);
   EXPECT_THAT(in_order({ok, ok, ok}), ElementsAre(0, 1, 2));
-  EXPECT_THAT(in_order({stopped, raised, lost, ok, unreachable}), ElementsAre(2, 4, 1, 3, 0));
+  EXPECT_THAT(in_order({stopped, late, raised, lost, ok, unreachable}),
+              ElementsAre(3, 5, 2, 4, 1, 0));
 }
 
 TEST(Together, ALossEndsTheCallAndTheNextOneRunsOnTheReplacement) {
@@ -76,7 +78,8 @@ TEST(Together, ALossEndsTheCallAndTheNextOneRunsOnTheReplacement) {
   const std::vector<Outcome> outcomes = await_together(handles, 1h);
   EXPECT_EQ(outcomes[0].error.kind, ErrorKind::cancelled);
   EXPECT_EQ(outcomes[1].error.kind, ErrorKind::lost);
-  EXPECT_THAT(outcomes[1].error.message, HasSubstr("node 1 was lost, and the others need it"));
+  EXPECT_THAT(outcomes[1].error.message,
+              HasSubstr("node 1 was lost, and the call needs all nodes"));
   EXPECT_THAT(in_order(outcomes), ElementsAre(1, 0));
   handles = pool.untyped().broadcast(together(compute<node_there>()));
   for (const Outcome& outcome : await_together(handles)) {

@@ -181,15 +181,15 @@ class _InstanceError(ExecutionError):
 
 
 class InstanceTerminatedError(_InstanceError):
-    """The task's machine was lost, and so was the machine of every retry. A call whose workers need
-    each other has no retries unless it asks for them."""
+    """The task's machine was lost, and so were the machines of all further attempts. A distributed
+    call on several nodes has one attempt."""
 
     _what = "instance {} is gone"
 
 
 class ConnectionLostError(_InstanceError, ConnectionError):
-    """The connection to the task's machine broke for good, and so did that of every retry. The
-    machine may still be running."""
+    """The connection to the task's machine broke for good, and so did those of all further
+    attempts. The machine may still be running."""
 
     _what = "lost the connection to {}"
 

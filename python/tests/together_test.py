@@ -269,6 +269,25 @@ def test_a_retry_waits_until_every_node_answers():
     assert engine.log == ["run", "run: retry", "run"]
 
 
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_pool_that_ends_meanwhile_does_not_hide_why(restarts):
+    engine = Engine([[Handle(gone("lost")), Handle(ok(2))]])
+
+    def close(pending, together=False):
+        if not together:
+            engine.core.is_active = False
+        return Engine.send_everywhere(engine, pending, together)
+
+    engine.send_everywhere = close
+    with pytest.raises(sky.InstanceTerminatedError, match="node 1 was lost"):
+        if restarts:
+            call(engine, restarts)
+        else:
+            engine.together = lambda: None
+            run_together(engine, PendingCompute(engine.together, name="run", retries=1))
+    assert engine.log.count("run") == 1
+
+
 def test_each_file_comes_from_whoever_has_changed_it_last():
     lists = [
         {"last.pt": (5, "a"), "part-0": (4, "b")},

@@ -161,15 +161,14 @@ TEST_F(CoreTogetherTest, WhatWaitsOnABusyNodeIsLostWithIt) {
   effects.drop_all();
 }
 
-TEST_F(CoreTogetherTest, WhatAPreemptedNodeHasNotBegunFails) {
+TEST_F(CoreTogetherTest, TheLossIsToldAlsoToACallerThatHasCancelled) {
   open_to_running({.nodes = 2});
-  const TaskId first = submit_to(0, together(0));
+  submit_to(0, together(0));
   const TaskId second = submit_to(1, together(1));
-  receive(1, wire::Preempted{.left_ms = 120'000, .reason = "terminate"});
-  effects.drop_all();
-  receive(1, wire::Recalled{{second}});
+  on_cancel(state, effects, now, second);
+  effects.take_message<wire::CancelTask>(kSecond);
+  lose(1);
   EXPECT_EQ(take_outcome(second).error.kind, ErrorKind::lost);
-  EXPECT_NE(state.tasks.find(first), nullptr);
   effects.drop_all();
 }
 

@@ -36,9 +36,9 @@ Error lost_error(const NodeLoad& node, const Task& task, const Error& why) {
   const auto kind = why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost;
   if (task.call.options.together) {
     return {kind,
-            fmt::format("{}: node {} was lost, and the others need it: {}",
+            fmt::format("{}: node {} was lost, and the call needs all nodes: {}",
                         task.call.function->name, node.id.value, why.message),
-            "call it again: it starts when the node has been replaced"};
+            "the next call starts when all nodes are ready"};
   }
   const std::string tries =
       task.item_seen ? "" : fmt::format(" (attempt {} of {})", task.attempt, kMaxAttempts);

@@ -328,7 +328,8 @@ Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& 
     Task& task = tasks_.at(task_id);
     retain_blobs(effects, task);
     unassign(node, now, task);
-    if (task.cancelled) {
+    // By a caller that has seen others fail, mostly; the loss tells more.
+    if (task.cancelled && !task.call.options.together) {
       finish(effects, task_id,
              failure_on(node,
                         {ErrorKind::cancelled, task.call.function->name + " was cancelled", {}}));
@@ -442,11 +443,7 @@ void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
                       fmt::format("{} was cancelled", task.call.function->name),
                       {}}));
     } else if (task.call.options.node && node.is_open() && !abandoned_) {
-      assign(effects, now, node, task);                      // it can run nowhere else
-    } else if (task.call.options.together && !abandoned_) {  // the others may wait for it
-      finish(effects, id,
-             failure_on(node, lost_error(node, task,
-                                         {ErrorKind::lost, "its machine will be gone soon", {}})));
+      assign(effects, now, node, task);  // it can run nowhere else
     } else {
       enqueue_first(task);
       movable = true;

@@ -85,7 +85,9 @@ class ComputePool {
   // The same, but each failure takes the place of its result.
   template <typename R>
   std::vector<Attempt<R>> run(const Attempts<R>& calls);
-  // Runs the call once on every worker; results in rank order. Failures as with a batch.
+  // Runs the call once on every worker; results in rank order. Failures as with a batch; but when
+  // the workers need each other (MPI), the others are cancelled 15 s after the first failure, or at
+  // once if a node is lost, whose error is then thrown.
   template <typename R>
   std::vector<Value<R>> broadcast(const Pending<R>& call);
 

@@ -17,13 +17,13 @@ using namespace std::chrono_literals;
 // How late a failure of a higher rank may be noticed.
 constexpr Duration kLook = 100ms;
 
-bool is_lost(const Outcome& outcome) {
-  return outcome.status == OutcomeStatus::failed &&
-         (outcome.error.kind == ErrorKind::lost || outcome.error.kind == ErrorKind::unreachable);
+bool is_failed_with(const Outcome& outcome, ErrorKind kind) {
+  return outcome.status == OutcomeStatus::failed && outcome.error.kind == kind;
 }
 
-bool is_cancelled(const Outcome& outcome) {
-  return outcome.status == OutcomeStatus::failed && outcome.error.kind == ErrorKind::cancelled;
+bool is_lost(const Outcome& outcome) {
+  return is_failed_with(outcome, ErrorKind::lost) ||
+         is_failed_with(outcome, ErrorKind::unreachable);
 }
 
 bool has_failed(const Outcome& outcome) { return outcome.status != OutcomeStatus::ok; }
@@ -63,8 +63,11 @@ std::vector<std::size_t> in_order(const std::vector<Outcome>& outcomes) {
   std::vector<std::size_t> ranks(outcomes.size());
   std::iota(ranks.begin(), ranks.end(), std::size_t{0});
   const auto weight = [&](std::size_t rank) {
-    if (is_lost(outcomes[rank])) return 0;
-    return is_cancelled(outcomes[rank]) ? 2 : 1;
+    const Outcome& outcome = outcomes[rank];
+    if (is_lost(outcome)) return 0;
+    // Who ran out of time, or was stopped, had waited for the others.
+    if (is_failed_with(outcome, ErrorKind::timeout)) return 2;
+    return is_failed_with(outcome, ErrorKind::cancelled) ? 3 : 1;
   };
   std::ranges::stable_sort(ranks, {}, weight);
   return ranks;

@@ -29,8 +29,9 @@ struct CallOptions {
   std::optional<std::uint32_t> worker;  // ... and this worker of it
   std::uint32_t stream_window = 0;      // > 0: the function is a generator; items arrive one by one
   bool group = false;                   // several calls of the function: group.h
-  // One of a call's tasks on all workers, which need each other: none starts before every node is
-  // there, and none runs again when its node is lost. `node` is set, too.
+  // One of a call's tasks on all workers, which need each other: none starts before all nodes are
+  // ready, and one whose node is lost fails. Means nothing unless `node` is set and the pool has
+  // several nodes.
   bool together = false;
   std::uint32_t retries = 0;  // how often the pool sends a task again that has failed
 

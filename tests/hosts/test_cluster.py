@@ -119,7 +119,7 @@ def test_they_meet_where_the_replacement_of_the_head_is(
     for victim in (0, 1):
         kind, text = told.facts[f"error {victim}"]
         assert kind == "InstanceTerminatedError"
-        assert f"node {victim} was lost, and the others need it" in text
+        assert f"node {victim} was lost, and the call needs all nodes" in text
         assert told.facts[f"seconds {victim}"] < 30, told.facts
     nothing_is_left_on(hosts)
 

@@ -21,10 +21,13 @@ def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
     if starts is not None:
         return _Elastic(engine, once, starts).run()
     for _ in range(pending.retries):
-        with contextlib.suppress(ExecutionError):
+        try:
             return run_once(engine, once)
-        # The failure may be the first sign of a loss, which would end the next run, too.
-        await_nodes(engine, PendingCompute(int, name=f"{pending.name}: retry"))
+        except ExecutionError:
+            # The failure may be the first sign of a loss, which would end the next run, too.
+            await_nodes(engine, PendingCompute(int, name=f"{pending.name}: retry"))
+            if not engine.core.is_active:
+                raise
     return run_once(engine, once)
 
 
@@ -64,11 +67,13 @@ class _Elastic:
                         f" {restarts} restarts are used up. Give it more with max_restarts=",
                     ) from error
                 why = "a node was lost" if lost else f"{type(error).__name__}: {error}"
-            self._engine.tell(
-                f"{name}() stopped: {why.partition(chr(10))[0]}; it starts again on all workers"
-                f" (restart {number + 1} of {restarts})"
-            )
-            await_nodes(self._engine, self._beside(self._starts.renew))
+                self._engine.tell(
+                    f"{name}() stopped: {why.partition(chr(10))[0]}; it starts again on all workers"
+                    f" (restart {number + 1} of {restarts})"
+                )
+                await_nodes(self._engine, self._beside(self._starts.renew))
+                if not self._engine.core.is_active:
+                    raise
         raise AssertionError("the last start returns or raises")
 
     def _send_to_nodes(self, function: Callable[..., Any], *args: Any) -> None:

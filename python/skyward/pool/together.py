@@ -2,9 +2,9 @@
 
 When one of them fails, the others wait for it in some exchange of their framework, perhaps for a
 very long time: they get a moment to notice, and then are stopped. After the loss of a node, they
-are stopped at once. What is raised is the failure
-that tells the most, not that of the lowest rank or of whoever answers first: a framework lets the
-others know that a worker failed before that worker has answered."""
+are stopped at once. What is raised is the failure that tells the most, not that of the lowest rank
+or of whoever answers first: a framework lets the others know that a worker failed before that
+worker has answered."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -172,7 +172,7 @@ class Worker(Connection):
             os._exit(0)
 
     def take_told(self):
-        """Not while a call runs: it may put back the environment that it has found."""
+        """Between calls only: a call may restore the environment that it found."""
         if self.told is not None:
             os.environ["COMPUTE_POOL"] = self.told
             self.told = None

@@ -15,8 +15,6 @@ MOST_FILES = 8
 """Each takes two descriptors."""
 STEP_BYTES = 16 << 20
 """Copied at a time, holding the interpreter's lock."""
-
-
 MADV_POPULATE_WRITE = 23  # the mmap module does not name it
 
 
