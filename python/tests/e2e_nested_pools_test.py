@@ -1,6 +1,7 @@
 """Several pools open at a time: each tells its own events, to its own listeners."""
 
 import contextvars
+import sys
 import threading
 
 import pytest
@@ -115,5 +116,28 @@ def test_pools_may_be_left_in_any_order():
         assert len(first) == heard and lines(second) == ["b"]
         sky.emit(sky.Error("nobody's"))
         assert second[-1] != sky.Error("nobody's")
+
+    contextvars.Context().run(scene)
+
+
+@pytest.mark.parametrize("interactive", [True, False])
+def test_a_cell_that_runs_again_hears_of_the_pool_that_it_has_opened_before(
+    monkeypatch, interactive
+):
+    if interactive:
+        monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+
+    def scene():
+        heard = []
+        first = pool = sky.ComputePool(nodes=2, display="quiet").open()
+        pool = sky.ComputePool(display="quiet", on_event=heard.append).open()
+        texts = [event.message for event in heard if isinstance(event, sky.Error)]
+        pool.close()
+        first.close()
+        if interactive:
+            (text,) = texts
+            assert "another pool that you have opened with open() still has 2 machines" in text
+        else:
+            assert texts == []
 
     contextvars.Context().run(scene)

@@ -1,6 +1,8 @@
 """ComputePool: machines for the length of a ``with`` block."""
 
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
@@ -197,7 +199,12 @@ class ComputePool(PoolRequest, StaysHere):
         """Provisions the machines, as entering a ``with`` block does, and returns the pool. What
         one cell of a notebook opens another one closes; a program that ends closes its open
         pools."""
-        return self.__enter__()
+        others = [pool for pool in _opened if pool is not self and pool.is_active]
+        self.__enter__()
+        _opened.add(self)
+        if others and hasattr(sys, "ps1"):  # a notebook or a prompt, where names are easily lost
+            self._engine().tell(_still_open_text(others))
+        return self
 
     def close(self) -> None:
         """Releases the machines, as leaving the block does. Does nothing on a closed pool."""
@@ -443,6 +450,20 @@ class ComputePool(PoolRequest, StaysHere):
                 f" concurrency={len(self._engines) + 1} or more, or send calls after the block."
             )
         return self._live
+
+
+_opened: "weakref.WeakSet[ComputePool]" = weakref.WeakSet()
+"""By open()."""
+
+
+def _still_open_text(pools: Sequence[ComputePool]) -> str:
+    machines = sum(pool.instance_count for pool in pools)
+    return (
+        f"{'another pool' if len(pools) == 1 else f'{len(pools)} other pools'} that you have opened"
+        f" with open() still {'has' if len(pools) == 1 else 'have'} {machines}"
+        f" machine{'s' if machines > 1 else ''}. close() releases them; if no name refers to a pool"
+        " any more, it ends with its timeout, or with this program"
+    )
 
 
 def _cost_of(core: Any) -> PoolCost:
