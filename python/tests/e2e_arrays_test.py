@@ -196,3 +196,16 @@ def test_a_hundred_megabytes(pool):
     array = numpy.random.default_rng(2).integers(0, 255, 100 << 20, dtype="u1")
     assert digest(array) >> pool == hashlib.sha256(array).hexdigest()
     assert (echo(array) >> pool == array).all()
+
+
+def test_a_callable_may_be_false(pool):
+    class Empty:
+        def __len__(self):
+            return 0
+
+        def __call__(self, array):
+            return float(array.sum())
+
+    empty = sky.compute(Empty())
+    for _ in range(4):  # on each node, not only for the first time
+        assert empty(numpy.ones(100_000)) >> pool == 100_000

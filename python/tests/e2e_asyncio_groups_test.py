@@ -265,3 +265,52 @@ def test_the_counts_are_those_of_calls(pool):
     done = pool._engine().counts()[0]
     burst([double(x) for x in range(3000)], pool)
     wait_until(lambda: pool._engine().counts() == (done + 3000, 0, 0))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no more threads"), KeyboardInterrupt()])
+def test_no_call_gets_the_answer_of_one_that_could_not_be_sent(pool, monkeypatch, error):
+    """Calls and arguments are known by their places."""
+
+    def refuse(*_):
+        raise error
+
+    negate = sky.compute(lambda x: -x)
+
+    async def main():
+        await asyncio.gather(*[negate(x).on(pool) for x in range(200)])
+        with monkeypatch.context() as patched:
+            patched.setattr(type(pool._engine().answers), "send_draft", refuse)
+            lost = negate(1).on(pool) if isinstance(error, RuntimeError) else None
+            if lost is None:
+                with pytest.raises(KeyboardInterrupt):
+                    negate(1).on(pool)
+        answers = await asyncio.gather(negate(2).on(pool), negate(3).on(pool), double(4).on(pool))
+        if lost is not None:
+            with pytest.raises(RuntimeError, match="no more threads"):
+                await lost
+        return answers
+
+    assert asyncio.run(main()) == [-2, -3, 8]
+
+
+def test_an_interrupt_between_arguments_and_future_fails_that_turn_alone(pool, monkeypatch):
+    from skyward.pool import awaited_calls
+
+    negate = sky.compute(lambda x: -x)
+
+    async def main():
+        await asyncio.gather(*[negate(x).on(pool) for x in range(200)])
+        first = negate(1).on(pool)
+        second = negate(2).on(pool)  # waits for the end of the turn
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(awaited_calls, "_Awaited", interrupted)
+            negate(3).on(pool)
+        third = negate(4).on(pool)
+        return await asyncio.gather(first, second, third, return_exceptions=True)
+
+    def interrupted(loop):
+        raise KeyboardInterrupt
+
+    first, second, third = asyncio.run(main())
+    assert (first, third) == (-1, -4)
+    assert isinstance(second, sky.CancelledError) or second == -2

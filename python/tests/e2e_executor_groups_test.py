@@ -6,6 +6,7 @@ from concurrent import futures
 
 import pytest
 from quick_calls import Strange, double, lose_node_at, note, runs, stay_at, wait_at
+from skyward.pool.answer import AnswerFuture
 from waiting import wait_until
 
 import skyward as sky
@@ -157,6 +158,9 @@ def test_a_pool_that_closes_fails_the_calls_of_groups(tmp_path):
     executor.shutdown()
 
 
+STARTS = "set_running_or_notify_cancel"
+
+
 class Interrupting:
     def __reduce__(self):
         raise KeyboardInterrupt
@@ -172,6 +176,31 @@ def test_an_interrupt_while_a_call_is_sent_leaves_none_behind(pool, quick):
             executor.submit(function, Interrupting())
         assert executor.submit(function, 0).result(60) == 2 - quick
     assert not executor._alone and not executor._flying
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_interrupt_while_calls_leave_the_queue_loses_none(pool, monkeypatch, late):
+    def function(_):
+        return 1
+
+    with sky.Executor(pool=pool) as executor:
+        target = (executor, "_note_flying") if late else (AnswerFuture, STARTS)
+        real, left = getattr(*target), [KeyboardInterrupt]
+
+        def interrupt(*args):
+            if left and threading.current_thread() is threading.main_thread():
+                raise left.pop()
+            return real(*args)
+
+        before = [executor.submit(function, x) for x in range(20)]
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(*target, interrupt)
+            while True:  # until some leave
+                before.append(executor.submit(function, 0))
+        assert executor.submit(function, 0).result(60) == 1
+        for call in before:
+            call.exception(60) if not call.cancelled() else None
+    assert not executor._alone and not executor._flying and not executor._waiting
 
 
 def test_the_counts_are_those_of_calls(pool, executor):

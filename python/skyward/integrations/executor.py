@@ -271,14 +271,16 @@ class Executor(futures.Executor):
         """Keeps every slot busy, and calls ready behind each."""
         engine, slots = self._pool._live, self._pool.total_slots
         while True:
-            with self._lock:
-                pace, batch = self._next(engine, slots)
-                entries = [] if pace else [(_Sent(self, future), call) for future, call in batch]
-                self._alone.update(sent for sent, _ in entries)
-                self._note_flying()
-            if not batch:
-                return
+            batch: list[_Waiting] = []
             try:
+                with self._lock:
+                    pace = self._next(engine, slots, batch)
+                    alone = [] if pace else batch
+                    entries = [(_Sent(self, future), call) for future, call in alone]
+                    self._alone.update(sent for sent, _ in entries)
+                    self._note_flying()
+                if not batch:
+                    return
                 if pace is not None:
                     self._submit_group(pace, batch)
                 else:
@@ -288,15 +290,20 @@ class Executor(futures.Executor):
                 raise
 
     def _drop(self, batch: "list[_Waiting]") -> None:
+        with self._lock:  # one may be there, too
+            gone = {future for future, _ in batch}
+            self._waiting = deque(entry for entry in self._waiting if entry[0] not in gone)
         for future, _ in batch:
             self.fail(future, CancelledError("interrupted while it was being sent"))
         with self._lock:
             self._alone = {sent for sent in self._alone if not sent.done()}
 
-    def _next(self, engine: Any, slots: int) -> "tuple[Pace | None, list[_Waiting]]":
-        """The calls to be sent together, and the pace of their function, if they go as a group."""
+    def _next(self, engine: Any, slots: int, batch: "list[_Waiting]") -> "Pace | None":
+        """Moves the calls that are to be sent together to the batch. Returns the pace of their
+        function, if they go as a group. Each call is in one place at least, whenever it is
+        interrupted."""
         while self._waiting:
-            batch: list[_Waiting] = []
+            batch.clear()
             first = self._waiting[0][1]
             pace = its = None if engine is None else self._paces.of(engine, first)
             room = self._ahead.room(pace, len(self._flying), slots)
@@ -306,12 +313,15 @@ class Executor(futures.Executor):
                     its = None if engine is None else self._paces.of(engine, call)
                 if its is not pace or (pace and call.fn is not first.fn):  # it may be equal
                     break
-                batch.append(self._waiting.popleft())
-            begun = [entry for entry in batch if entry[0].set_running_or_notify_cancel()]
-            if begun or not batch:
-                self._flying.update(future for future, _ in begun)
-                return pace, begun
-        return None, []
+                batch.append(self._waiting[0])
+                self._waiting.popleft()
+            taken = len(batch)
+            batch[:] = [entry for entry in batch if entry[0].set_running_or_notify_cancel()]
+            if batch or not taken:
+                self._flying.update(future for future, _ in batch)
+                return pace
+        batch.clear()
+        return None
 
     def _submit_group(self, pace: Pace, batch: "list[_Waiting]") -> None:
         """Those that are not for a group go alone."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from skyward.call.awaited import Awaited, awaited
 from skyward.call.pending import PendingCompute
+from skyward.exceptions import CancelledError
 from skyward.pool.grouped_calls import FIRST_SECONDS, Pace, Paces, new_draft
 
 TOGETHER = 128
@@ -70,17 +71,33 @@ class AwaitedCalls:
         """Sends what waits for the end of the turn."""
         with self._lock:
             pool = self._pool()
+            self._check_draft()
             if not self._calls or pool is None:
                 return
-            calls, self._calls = self._calls, []
-            places = [at for at, call in enumerate(calls) if not call.done()]
+            calls = self._calls
             try:
+                self._calls = []
+                places = [at for at, call in enumerate(calls) if not call.done()]
                 pool.answers.send_draft(
                     self._draft, self._function, self._name, calls, self._pace, self, places
                 )
-            except Exception as error:
-                for call in calls:
-                    self.fail(call, error)
+            except BaseException as error:  # Ctrl-C, too
+                self._start_over(calls, error)
+                if not isinstance(error, Exception):
+                    raise
+
+    def _check_draft(self) -> None:
+        """Arguments and futures are known by their places. After an interrupt they may not match,
+        and no call may get the answer of another one."""
+        if self._draft.calls != len(self._calls):
+            self._start_over(self._calls, None)
+
+    def _start_over(self, calls: list[_Awaited], error: BaseException | None) -> None:
+        self._draft, self._calls = new_draft(), []
+        if not isinstance(error, Exception):
+            error = CancelledError("interrupted while it was being sent")
+        for call in calls:
+            self.fail(call, error)
 
     def waiting(self) -> int:
         """Calls that have not been sent."""
@@ -99,6 +116,8 @@ class AwaitedCalls:
         function = pool.packing.function(item)
         if self._function is not function or self._pace is not pace:
             self.flush()
+        else:
+            self._check_draft()
         if not self._draft.add(item.args):
             self.flush()  # it may have been full
             if not self._draft.add(item.args):

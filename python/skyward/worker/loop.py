@@ -37,6 +37,7 @@ from .protocol import (
 )
 from .results import dump, pack
 
+WRITABLE = mmap.PROT_READ | mmap.PROT_WRITE
 IMPORT_STEP_SECONDS = 0.02
 """How often a call that is to be cancelled is looked at again while it imports."""
 
@@ -125,10 +126,13 @@ class Worker(Connection):
         while self.callbacks:
             _thread.start_new_thread(warn, (self.callbacks.pop(0), left))
 
+    def close_descriptors(self, run):
+        while run.descriptors:  # one by one: an interrupt must not make it close one twice
+            os.close(run.descriptors.pop())
+
     def answer_cancelled(self, run):
         self.skipped.discard(run.task)
-        for descriptor in run.descriptors:
-            os.close(descriptor)
+        self.close_descriptors(run)
         answer = ANSWER_HEAD.pack(28, RESULT, CANCELLED, 0, run.task, 0, 0, 0)
         if not self.put(answer):
             self.sock.sendall(answer)
@@ -190,6 +194,7 @@ class Worker(Connection):
             self.running = 0
         except BaseException as error:
             self.running = 0
+            self.close_descriptors(run)
             return self.fail(task, started, error)
         # Copied first: a result that refers to an argument must not make it seem kept.
         packed = pack(pieces)
@@ -199,7 +204,7 @@ class Worker(Connection):
     def run_call(self, run):
         """Runs a single call; returns its pickled result."""
         arguments = self.load_arguments(run)
-        function = self.functions.get(run.function) or self.load_function(run.function)
+        function = self.function_of(run)
         result = function(*arguments[0], **arguments[1])
         arguments = None
         if run.window:
@@ -212,7 +217,7 @@ class Worker(Connection):
         task, group, at = run.task, run.buffers[0], 0
         self.claimed = 0
         self.begin_group(task)
-        function = self.functions.get(run.function) or self.load_function(run.function)
+        function = self.function_of(run)
         while True:
             (size,) = U32.unpack_from(group, at)
             at += U32.size + size
@@ -264,6 +269,11 @@ class Worker(Connection):
         """Wakes the agent, whose bell the user has closed."""
         self.sock.sendall(ELSEWHERE)
 
+    def function_of(self, run):
+        if run.function in self.functions:  # which may be false, as an empty container is
+            return self.functions[run.function]
+        return self.load_function(run.function)
+
     def load_function(self, identity):
         body = self.bodies[identity]
         try:
@@ -278,14 +288,11 @@ class Worker(Connection):
     def load_arguments(self, run):
         buffers = run.buffers
         if run.descriptors:
-            maps, views = [], []
-            for descriptor in run.descriptors:
-                mapped = mmap.mmap(
-                    descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
-                )
-                os.close(descriptor)
-                maps.append(mapped)
-            blobs = {}
+            views, blobs = [], {}
+            try:
+                maps = [mmap.mmap(one, 0, mmap.MAP_PRIVATE, WRITABLE) for one in run.descriptors]
+            finally:
+                self.close_descriptors(run)
             for buffer in buffers:
                 if type(buffer) is tuple:
                     index, blob, offset, size = buffer
@@ -294,7 +301,6 @@ class Worker(Connection):
                 else:
                     views.append(buffer)
             self.maps = [(mapped, blobs.get(index, 0)) for index, mapped in enumerate(maps)]
-            run.descriptors = ()
             buffers = views
         try:
             if len(buffers) == 1:
@@ -392,6 +398,7 @@ class Worker(Connection):
                     self.cancel(task)
         finally:
             self.waiting = False
+        self.take_notes()  # that came with the credit: the handler has left them here
 
     def cancel(self, task):
         self.running = 0
