@@ -270,8 +270,10 @@ class Answers(GroupedCalls):
     def _place(self, group: Group, _: Group | None) -> None:
         assert isinstance(group, AnsweredGroup)
         self._watch_group(group, 0)
-        group.cancelled = sum(not group.origin.is_wanted(call) for call in group.calls)
-        if group.cancelled:  # just now
+        # Another thread may count some of them just now, too. Too many only make it look once more.
+        unwanted = sum(not group.origin.is_wanted(call) for call in group.calls)
+        group.cancelled += unwanted
+        if unwanted:
             group.stop_if_unwanted()
 
     def _watch_group(self, group: AnsweredGroup, new: int) -> None:
