@@ -115,7 +115,8 @@ struct AgentState {
   Time shutdown_deadline = kNever;
   Time lease_ends = kNever;     // extended by every message of the engine
   Time lifetime_ends = kNever;  // in any case
-  Time warn_at = kNever;        // that the lifetime ends
+  Time pool_ends = kNever;      // when the engine ends the pool, a little earlier
+  Time warn_at = kNever;        // of that, until it was done
   Time gone_at = kNever;        // when the cloud preempts the machine, as announced
   std::string end_reason;       // once ended
   std::string step;             // the running step of the bootstrap

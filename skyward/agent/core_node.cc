@@ -66,7 +66,8 @@ void start_lease(AgentState& state, Time now) {
   if (state.configure.lifetime_ms == 0) return;
   const Duration lifetime = length(state.configure.lifetime_ms);
   state.lifetime_ends = now + lifetime;
-  state.warn_at = state.lifetime_ends - std::min(kEndWarning, lifetime / 2);
+  state.pool_ends = state.lifetime_ends - std::min(kLifetimeGrace, lifetime / 2);
+  state.warn_at = state.pool_ends - std::min(kEndWarning, (state.pool_ends - now) / 2);
 }
 
 void finish(AgentState& state, AgentEffects& effects, int code, std::string reason) {
@@ -224,10 +225,12 @@ bool check_lease(AgentState& state, AgentEffects& effects, Time now) {
     state.warn_at = kNever;
     wire::OutputLine line;
     line.stream = wire::OutputStream::err;
-    line.text =
-        fmt::format("skyward: the pool's lifetime expires in {:g} s; this node shuts down then",
-                    seconds(state.lifetime_ends - now));
+    const Duration left = std::max(state.pool_ends - now, Duration{});
+    line.text = fmt::format(
+        "skyward: the pool's lifetime expires in {:g} s; this node shuts down then", seconds(left));
     effects.send(wire::Output{{std::move(line)}});
+    for (const Slot& slot : state.slots)
+      if (slot.phase == SlotPhase::ready) effects.warn(slot.id, left);
   }
   return false;
 }

@@ -118,7 +118,7 @@ inline constexpr std::uint32_t kMaxNodeReplacements = 3;
 inline constexpr Duration kReplacementPause = 5s;
 // After the end of the pool's lifetime, before agents end by themselves.
 inline constexpr Duration kLifetimeGrace = 30s;
-// Tasks are warned this long before that.
+// Tasks are warned this long before the end of the lifetime.
 inline constexpr Duration kEndWarning = 60s;
 // One run of the command that terminates a machine from inside.
 inline constexpr Duration kEndCommandTimeout = 60s;
