@@ -169,8 +169,8 @@ class Worker(Connection):
             self.end_if_asked()
 
     def end_if_asked(self):
-        """By a function, for a process as new as the next one. Nothing of the user's may hold it
-        up."""
+        """The function that ran last wants a new process for the next one. No exit handler of the
+        user's may hold that up."""
         if self.ends:
             flush_output()
             os._exit(0)
