@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "skyward/call/error.h"
 
@@ -16,8 +18,9 @@ namespace {
 // Never destroyed: the program's own threads may ask until the process ends.
 struct Told {
   std::mutex mutex;
-  std::optional<std::string> text;                 // as the agent has told it since
-  std::atomic<const InstanceInfo*> info{nullptr};  // once it was asked for; the last one
+  std::optional<std::string> text;                       // as the agent has told it since
+  std::vector<std::unique_ptr<const InstanceInfo>> all;  // that were returned: they stay valid
+  std::atomic<const InstanceInfo*> info{nullptr};        // the last of them, if it still holds
 
   std::string value() const {
     if (text) return *text;
@@ -65,13 +68,14 @@ const InstanceInfo& instance_info() {
   if (const InstanceInfo* info = told.info.load()) return *info;
   const std::lock_guard lock(told.mutex);
   const std::string text = told.value();
-  if (text.empty()) {
-    told.info = new const InstanceInfo;
-  } else {
+  InstanceInfo info;
+  if (!text.empty()) {
     auto parsed = parse_instance_info(text);
     if (!parsed) throw_error(parsed.error());
-    told.info = new const InstanceInfo(*std::move(parsed));
+    info = *std::move(parsed);
   }
+  told.all.push_back(std::make_unique<const InstanceInfo>(std::move(info)));
+  told.info = told.all.back().get();
   return *told.info;
 }
 
