@@ -38,8 +38,8 @@ struct Done {
   double busy_seconds = 0;  // time inside the user's functions, over all slots
 };
 
-// In the order of use: a large pool's nodes do not fit into a cache, and a task that is sent or
-// answered needs the first three lines.
+// Hot fields come first. The nodes of a large pool do not fit in the cache; sending or answering a
+// task touches only the first three cache lines of its node.
 struct alignas(64) NodeLoad {
   NodeId id;
   Intake intake = Intake::none;

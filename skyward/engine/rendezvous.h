@@ -23,7 +23,7 @@ class Rendezvous {
     if (did) ++missing_;
     if (does) --missing_;
   }
-  // A node is gone for good, so that the others wait in vain. Only the first reason counts.
+  // A node will not come back, so no task can start any more. Keeps the first reason.
   void give_up(Error why) {
     if (!in_vain_) in_vain_ = std::move(why);
   }

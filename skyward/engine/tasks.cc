@@ -304,7 +304,7 @@ void Tasks::recall(EngineEffects& effects, NodeId id) { loads_.recall_all(effect
 
 // Those that start together with tasks of other nodes, which may have begun.
 void Tasks::lose_pinned(EngineEffects& effects, NodeLoad& node, const Error& why) {
-  for (const TaskId id : std::list(node.pinned)) {
+  for (const TaskId id : node.pinned) {
     const auto found = tasks_.find(id);
     if (found == tasks_.end() || !found->second.call.options.together) continue;
     finish(effects, id, failure_on(node, lost_error(node, found->second, why)));
