@@ -120,7 +120,7 @@ SimulatedLink::SimulatedLink(Simulator& simulator, const NetworkParameters& para
       engine_effects_(std::make_unique<EngineEffects>(*this)),
       engine_(
           engine_options(simulator, parameters),
-          {.read = zeros_for, .make = no_room, .hold = [](wire::Payload&) -> Status { return {}; }},
+          {.read = zeros_for, .make = no_room, .hold = [this](wire::Payload&) { return hold(); }},
           *engine_effects_, simulator.now()) {
   engine_turn([this] { engine_.start(simulator_.now()); });
 }
@@ -180,6 +180,12 @@ void SimulatedLink::agent_rings() {
   agent_->on_timer(simulator_.now());
   if (agent_runs_) exchange_->on_timer(simulator_.now());
   arm_agent_timer();
+}
+
+// The program has no room for a result, now and then.
+Status SimulatedLink::hold() {
+  if (!simulator_.memory.chance(parameters_.unstored)) return {};
+  return fail(ErrorKind::exhausted, "no room for it");
 }
 
 void SimulatedLink::engine_sends(wire::Message message) {

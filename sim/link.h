@@ -107,6 +107,7 @@ class SimulatedLink {
   struct PeerEffects;
 
   void connect();
+  Status hold();
   void schedule_break(StreamId id);
   void break_stream(StreamId id);
   void end_for_engine(StreamId id, Duration delay, const char* why,

@@ -180,6 +180,10 @@ void draw_groups(Random& groups, StormParameters& parameters) {
   parameters.user.groups = rarely(groups, 0.4, 0.8);
 }
 
+void draw_memory(Random& memory, StormParameters& parameters) {
+  parameters.network.unstored = rarely(memory, 0.3, 0.1);
+}
+
 void draw_defects(Random& defects, StormParameters& parameters) {
   if (parameters.calm) return;
   parameters.node.defective = defects.chance(0.1) ? 1 : rarely(defects, 0.3, 0.5);

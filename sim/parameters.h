@@ -19,7 +19,8 @@ using namespace std::chrono_literals;
 struct NetworkParameters {
   Duration delay_min = 20us;
   Duration delay_max = 1ms;
-  bool codec = false;  // frames travel as bytes
+  bool codec = false;   // frames travel as bytes
+  double unstored = 0;  // of results and items: the program has no room for them
   // As over a network: blobs travel in parts, agents outlive connections, silence is noticed late.
   // Only then does any of the following happen.
   bool far = false;
@@ -162,6 +163,8 @@ void draw_crowds(Random& crowds, StormParameters& parameters, int tasks);
 void draw_groups(Random& groups, StormParameters& parameters);
 // Drawn from Simulator::together.
 void draw_together(Random& together, StormParameters& parameters);
+// Drawn from Simulator::memory.
+void draw_memory(Random& memory, StormParameters& parameters);
 // Drawn from Simulator::defects.
 void draw_defects(Random& defects, StormParameters& parameters);
 // Over them, for a part of the storms or, with `always`, for this one.

@@ -43,6 +43,7 @@ class Simulator {
         starts(seed ^ 0x8ebc6af09c88c6e3U),
         defects(seed ^ 0xe7037ed1a0b428dbU),
         together(seed ^ 0x589965cc75374cc3U),
+        memory(seed ^ 0x94d049bb133111ebU),
         verbose_(verbose) {}
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -78,6 +79,7 @@ class Simulator {
   Random starts;    // for processes that greet and end
   Random defects;   // for machines where all of them do
   Random together;  // for broadcasts whose tasks need each other
+  Random memory;    // for what the program cannot store
 
  private:
   // Not zero, which cores read as "never".

@@ -32,6 +32,7 @@ StormParameters draw_all(Simulator& simulator, const StormOptions& options) {
   draw_crowds(simulator.crowds, parameters, options.tasks);
   draw_groups(simulator.groups, parameters);
   draw_together(simulator.together, parameters);
+  draw_memory(simulator.memory, parameters);
   draw_defects(simulator.defects, parameters);
   draw_jobs(simulator.jobs, parameters, options.jobs);
   return parameters;

@@ -16,18 +16,16 @@ constexpr std::size_t kMaxFramesKept = kMaxUnacknowledgedFrames / 4;
 // Kept while nobody is connected, before output has to wait: so many messages, and so much.
 constexpr std::size_t kMaxFramesWithoutLine = 1024;
 
-// What stands for an answer that cannot be sent.
-void replace_answer(wire::Message& message, const Error& error) {
-  std::string why = fmt::format("the result cannot be sent: {}. {}", error.message, error.hint);
+// Of a result or an item that cannot be sent, the reason is sent instead.
+void drop_payload(wire::Message& message, const Error& error) {
+  std::string why = fmt::format("it cannot be sent: {}. {}", error.message, error.hint);
   if (auto* result = std::get_if<wire::TaskResult>(&message)) {
     result->payload = {};
-    result->status = wire::TaskStatus::worker_died;
+    result->status = wire::TaskStatus::undelivered;
     result->detail = std::move(why);
   } else if (auto* item = std::get_if<wire::StreamItem>(&message)) {
-    message = wire::TaskResult{.task = item->task,
-                               .attempt = item->attempt,
-                               .status = wire::TaskStatus::worker_died,
-                               .detail = std::move(why)};
+    item->payload = {};
+    item->undelivered = std::move(why);
   }
 }
 
@@ -55,7 +53,7 @@ void AgentEnd::send(wire::Message message) {
   Status taken = wire::check_limits(message);
   if (taken) taken = conversation_.send(message);
   if (taken) return;
-  replace_answer(message, taken.error());
+  drop_payload(message, taken.error());
   (void)conversation_.send(message);  // it has no blobs left that could fail
 }
 

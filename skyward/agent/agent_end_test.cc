@@ -196,8 +196,18 @@ TEST_F(AgentEndTest, AResultThatCannotBeSentIsAnAnswerAllTheSame) {
   call(hello());
   end->send(result(1, kBlobChunkBytes, -1));
   const auto& sent = std::get<wire::TaskResult>(written.back().message);
-  EXPECT_EQ(sent.status, wire::TaskStatus::worker_died);
-  EXPECT_EQ(sent.detail, "the result cannot be sent: no memory. Wait");
+  EXPECT_EQ(sent.status, wire::TaskStatus::undelivered);
+  EXPECT_EQ(sent.detail, "it cannot be sent: no memory. Wait");
+}
+
+TEST_F(AgentEndTest, AnItemThatCannotBeSentSaysWhy) {
+  call(hello());
+  end->send(wire::StreamItem{
+      .task = TaskId{1}, .attempt = 2, .payload = result(1, kBlobChunkBytes, -1).payload});
+  const auto& sent = std::get<wire::StreamItem>(written.back().message);
+  EXPECT_EQ(sent.attempt, 2U);
+  EXPECT_THAT(sent.payload.buffers, IsEmpty());
+  EXPECT_EQ(sent.undelivered, "it cannot be sent: no memory. Wait");
 }
 
 TEST_F(AgentEndTest, BlobsAreForThoseWhoPassThemOn) {

@@ -51,7 +51,7 @@ void on_run_task(AgentState& state, AgentEffects& effects, const wire::RunTask& 
   if (!run.body.empty()) state.bodies[run.function] = run.body.bytes;
   const std::uint32_t worker = run.worker.value_or(0);
   const auto refuse = [&](std::string why) {
-    answer_status(state, effects, run.task, TaskStatus::worker_died, worker, std::move(why));
+    answer_status(state, effects, run.task, TaskStatus::not_begun, worker, std::move(why));
   };
   if (!resolve_blobs(state, task.run.arguments))
     return refuse("the node could not store a large argument; its agent's log says why");

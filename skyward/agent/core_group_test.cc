@@ -166,7 +166,7 @@ TEST_F(CoreGroupTest, AGroupDoesNotTellHowLongACallTakes) {
 TEST_F(CoreGroupTest, AMalformedGroupIsRefused) {
   submit(1, 8, 9);
   const auto& result = std::get<wire::TaskResult>(messages.back());
-  EXPECT_EQ(result.status, TaskStatus::worker_died);
+  EXPECT_EQ(result.status, TaskStatus::not_begun);
   EXPECT_EQ(result.detail, "the group counts its calls wrongly");
   wire::RunTask run;
   run.task = TaskId{2};

@@ -11,7 +11,7 @@ namespace skyward::agent {
 
 // When all slots have failed so often, and no process has ever begun a task, the node fails.
 inline constexpr std::uint32_t kMaxBarrenRounds = 3;
-// A function of this size may be what a process has no memory for: then it is not the node.
+// A function of this size may be too large for a process's memory: then the node is not to blame.
 inline constexpr std::uint64_t kHeavyFunctionBytes = std::uint64_t{16} << 20;
 
 // Starts the slot's process in its turn: only AgentState::start_lanes start at a time, so that all

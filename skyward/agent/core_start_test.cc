@@ -134,7 +134,7 @@ TEST_F(CoreStartTest, ATaskThatNoWorkerBeginsFailsWithTheirLastWords) {
     greet(0);
   }
   ASSERT_THAT(effects.results, testing::SizeIs(1));
-  EXPECT_EQ(effects.results[0].status, wire::TaskStatus::worker_died);
+  EXPECT_EQ(effects.results[0].status, wire::TaskStatus::not_begun);
   EXPECT_EQ(effects.results[0].detail,
             "the worker process ended 3 times in a row before it began a task: exit code 3");
   EXPECT_THAT(effects.results[0].tail, ElementsAre("3"));

@@ -271,7 +271,7 @@ TEST_F(CoreTest, ReportsAFailedBootstrap) {
                                                         .reason = "exit code 1",
                                                         .lines = {"no such"}}));
   submit(1);
-  EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail, "the node has failed");
+  EXPECT_EQ(take_result(1, TaskStatus::not_begun).detail, "the node has failed");
 }
 
 TEST_F(CoreTest, NamesTheFailedStepOfAScriptThatTellsOnlyFinishedOnes) {
@@ -450,7 +450,7 @@ TEST_F(CoreTest, RunsPinnedTasksAtPlaceZeroOfTheirWorkerInTurn) {
   wire::RunTask wrong = run_task(5);
   wrong.worker = 2;
   submit(wrong);
-  EXPECT_EQ(take_result(5, TaskStatus::worker_died).detail,
+  EXPECT_EQ(take_result(5, TaskStatus::not_begun).detail,
             "the call asks for worker 2, but the node has 2");
 }
 
@@ -578,7 +578,7 @@ TEST_F(CoreTest, RunsATaskAgainThatItsDeadWorkerHadNotRead) {
     take("run 0: 1 with body");
   }
   worker_ends(0, unread);
-  EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail,
+  EXPECT_EQ(take_result(1, TaskStatus::not_begun).detail,
             "the worker process ended 6 times in a row before it began a task: killed by signal 9 "
             "(SIGKILL)");
   take("start 0");
@@ -625,7 +625,7 @@ TEST_F(CoreTest, FailsTheWaitingTasksWhenAWorkerDoesNotStartAgain) {
     take_message<wire::Output>();
     worker_ends(0, exited);
   }
-  const auto result = take_result(2, TaskStatus::worker_died);
+  const auto result = take_result(2, TaskStatus::not_begun);
   EXPECT_EQ(result.detail,
             "the worker process ended 3 times in a row before it began a task: exit code 3");
   EXPECT_EQ(result.tail, std::vector<std::string>{"no space left"});
@@ -752,7 +752,7 @@ TEST_F(CoreTest, KeepsBlobsUntilTheyAreDropped) {
   EXPECT_TRUE(watch.expired());
   second.task = TaskId{3};
   submit(second);
-  take_result(3, TaskStatus::worker_died);
+  take_result(3, TaskStatus::not_begun);
 }
 
 TEST_F(CoreTest, DropsFunctionsEverywhere) {

@@ -126,7 +126,7 @@ void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const 
       answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
                     death_detail(end, slot.killed));
     } else if (front && ++task.unread > kMaxUnreadTries) {
-      answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
+      answer_status(state, effects, id, TaskStatus::not_begun, slot.worker,
                     early_death_detail(task.unread, how));
     } else {
       // What was written since the task was sent is the process's own.
@@ -156,7 +156,7 @@ void fail_waiting(AgentState& state, AgentEffects& effects, const Slot& broken,
     queue.erase(behind.begin(), behind.end());
     for (const TaskId id : hit) {
       state.tasks.at(id).tail = broken.tail;
-      answer_status(state, effects, id, TaskStatus::worker_died, broken.worker, reason);
+      answer_status(state, effects, id, TaskStatus::not_begun, broken.worker, reason);
     }
   };
   if (broken.place == 0) {

@@ -56,6 +56,7 @@ struct Checker {
       return broken(fmt::format("an item of task {}, attempt {}, which is no stream of this node",
                                 item.task.value, item.attempt));
     }
+    if (!item.undelivered.empty()) return {};
     if (task->call.options.group) return check_group_item(*task, item);
     if (task->items_ahead < task->call.options.stream_window) return {};
     return broken(fmt::format("more items of task {} than the {} that were asked for",

@@ -90,6 +90,13 @@ TEST_F(CoreTaskTest, EachVerdictHasItsError) {
   EXPECT_EQ(died.error.kind, ErrorKind::task);
   EXPECT_THAT(died.error.message, HasSubstr("the detail"));
   EXPECT_THAT(died.error.message, HasSubstr("train"));
+  EXPECT_TRUE(died.begun);
+  const wire::Outcome unbegun = verdict(wire::TaskStatus::not_begun);
+  EXPECT_EQ(unbegun.error.kind, ErrorKind::task);
+  EXPECT_THAT(unbegun.error.message, HasSubstr("the call did not begin"));
+  EXPECT_FALSE(unbegun.begun);
+  EXPECT_THAT(verdict(wire::TaskStatus::undelivered).error.message,
+              HasSubstr("the result is lost"));
   EXPECT_EQ(verdict(wire::TaskStatus::cancelled).error.kind, ErrorKind::cancelled);
   EXPECT_EQ(verdict(wire::TaskStatus::timed_out).error.kind, ErrorKind::timeout);
 }
@@ -592,6 +599,22 @@ TEST_F(CoreTaskTest, StreamDeliversAndTakesCredits) {
   answer(0, id);
   take_outcome(id);
   on_item_taken(state, effects, id, 1);  // after the end: nobody to tell
+}
+
+TEST_F(CoreTaskTest, AStreamEndsWithTheItemThatIsLost) {
+  open_to_running();
+  wire::Call call = task();
+  call.options.stream_window = 4;
+  const TaskId id = submit_to(0, call);
+  receive(0, wire::StreamItem{id, 1, {}, "it cannot be sent: too large"});
+  EXPECT_EQ(effects.take_message<wire::CancelTask>(kFirst), wire::CancelTask{id});
+  EXPECT_THAT(take_outcome(id).error.message,
+              AllOf(HasSubstr("an item of its stream is lost"), HasSubstr("too large")));
+  receive(0, wire::StreamItem{id, 1, call.arguments});  // on its way when the function was stopped
+  const TaskId next = submit();
+  effects.expect_nothing_else();  // the slot is not free yet
+  answer_with(0, id, wire::TaskStatus::cancelled);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
 }
 
 TEST_F(CoreTaskTest, StreamThatHasDeliveredIsNotStartedAgain) {

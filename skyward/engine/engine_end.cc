@@ -190,7 +190,7 @@ void EngineEnd::refuse_task(const wire::Message& message, const Error& why) {
   if (run == nullptr) return;
   answers_.emplace_back(wire::TaskResult{.task = run->task,
                                          .attempt = run->attempt,
-                                         .status = wire::TaskStatus::worker_died,
+                                         .status = wire::TaskStatus::not_begun,
                                          .worker = run->worker.value_or(0),
                                          .detail = "the call could not be sent: " + why.message});
 }
@@ -270,14 +270,14 @@ bool EngineEnd::hold_payload(wire::Message& message) {
     lose(ErrorKind::lost, "its agent sent an unreadable message: " + filled.error().message);
     return false;
   }
-  const auto* item = std::get_if<wire::StreamItem>(&message);
-  wire::TaskResult result;
-  if (auto* whole = std::get_if<wire::TaskResult>(&message)) result = std::move(*whole);
-  if (item != nullptr) result = {.task = item->task, .attempt = item->attempt};
-  result.payload = {};
-  result.status = wire::TaskStatus::worker_died;
-  result.detail = "its result cannot be stored here: " + filled.error().message;
-  message = std::move(result);
+  *payload = {};
+  std::string why = "it cannot be stored here: " + filled.error().message;
+  if (auto* result = std::get_if<wire::TaskResult>(&message)) {
+    result->status = wire::TaskStatus::undelivered;
+    result->detail = std::move(why);
+  } else if (auto* item = std::get_if<wire::StreamItem>(&message)) {
+    item->undelivered = std::move(why);
+  }
   return true;
 }
 

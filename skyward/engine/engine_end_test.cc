@@ -257,11 +257,16 @@ TEST_F(EngineEndTest, ATaskWhoseArgumentsCannotBeReadEnds) {
 TEST_F(EngineEndTest, AResultThatCannotBeStoredIsAnAnswerAllTheSame) {
   begin_joined(true);
   held = skyward::fail(ErrorKind::exhausted, "no descriptors");
-  say(wire::StreamItem{.task = TaskId{1}, .attempt = 2});
+  say(wire::TaskResult{.task = TaskId{1}, .attempt = 2});
   ASSERT_EQ(heard.size(), 1U);
   const auto& result = std::get<wire::TaskResult>(heard[0]);
   EXPECT_EQ(result.attempt, 2U);
-  EXPECT_EQ(result.detail, "its result cannot be stored here: no descriptors");
+  EXPECT_EQ(result.status, wire::TaskStatus::undelivered);
+  EXPECT_EQ(result.detail, "it cannot be stored here: no descriptors");
+  say(wire::StreamItem{.task = TaskId{1}, .attempt = 2});
+  ASSERT_EQ(heard.size(), 2U);
+  EXPECT_EQ(std::get<wire::StreamItem>(heard[1]).undelivered,
+            "it cannot be stored here: no descriptors");
   held = skyward::fail(ErrorKind::invalid, "too short");
   say(wire::TaskResult{.task = TaskId{2}});
   ASSERT_EQ(lost.size(), 1U);

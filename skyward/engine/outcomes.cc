@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "skyward/spec/limits.h"
@@ -10,10 +11,10 @@
 namespace skyward::engine {
 namespace {
 
-std::string died_text(const Task& task, const NodeLoad& node, const wire::TaskResult& result) {
-  return fmt::format("{}: the worker process died (node {}, worker {}, {}): {}",
-                     task.call.function->name, node.id.value, result.worker, node.instance,
-                     result.detail);
+std::string failed_text(const Task& task, const NodeLoad& node, const wire::TaskResult& result,
+                        std::string_view what) {
+  return fmt::format("{}: {} (node {}, worker {}, {}): {}", task.call.function->name, what,
+                     node.id.value, result.worker, node.instance, result.detail);
 }
 
 }  // namespace
@@ -27,6 +28,7 @@ wire::Outcome failure(Error error) {
 
 wire::Outcome failure_on(const NodeLoad& node, Error error) {
   wire::Outcome outcome = failure(std::move(error));
+  outcome.begun = true;
   outcome.node = static_cast<int>(node.id.value);
   outcome.instance_id = node.instance;
   return outcome;
@@ -48,8 +50,16 @@ Error lost_error(const NodeLoad& node, const Task& task, const Error& why) {
           task.item_seen ? "a stream that has delivered items is not retried" : ""};
 }
 
+Error undelivered_error(const NodeLoad& node, const Task& task, const std::string& why) {
+  return {ErrorKind::task,
+          fmt::format("{}: an item of its stream is lost (node {}, {}): {}",
+                      task.call.function->name, node.id.value, node.instance, why),
+          {}};
+}
+
 wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskResult& result) {
   wire::Outcome outcome;
+  outcome.begun = true;
   outcome.node = static_cast<int>(node.id.value);
   outcome.worker = static_cast<int>(result.worker);
   outcome.instance_id = node.instance;
@@ -64,8 +74,17 @@ wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskRes
       outcome.status = wire::OutcomeStatus::raised;
       break;
     case wire::TaskStatus::worker_died:
-      outcome.error = {ErrorKind::task, died_text(task, node, result),
+      outcome.error = {ErrorKind::task,
+                       failed_text(task, node, result, "the worker process died"),
                        "Skyward replaces the worker; the pool continues"};
+      break;
+    case wire::TaskStatus::not_begun:
+      outcome.begun = false;
+      outcome.error = {ErrorKind::task, failed_text(task, node, result, "the call did not begin"),
+                       {}};
+      break;
+    case wire::TaskStatus::undelivered:
+      outcome.error = {ErrorKind::task, failed_text(task, node, result, "the result is lost"), {}};
       break;
     case wire::TaskStatus::cancelled:
       outcome.error = {

@@ -22,6 +22,11 @@ void retain_blobs(EngineEffects& effects, const Task& task) {
   for_each_blob(task.call.arguments, [&](const wire::Blob& blob) { effects.retain_blob(blob); });
 }
 
+// Its process has died, or none starts.
+bool is_worker_lost(wire::TaskStatus status) {
+  return status == wire::TaskStatus::worker_died || status == wire::TaskStatus::not_begun;
+}
+
 // Makes room on the node for a function that it gets.
 void drop_old_functions(EngineEffects& effects, NodeLoad& node, std::uint64_t max_bytes) {
   wire::DropFunctions functions;
@@ -184,6 +189,15 @@ void Tasks::finish(EngineEffects& effects, TaskId id, wire::Outcome outcome) {
   tasks_.erase(found);
   if (tasks_.empty() && tasks_.bucket_count() > kIdleBuckets) tasks_.rehash(0);
   effects.complete(id, std::move(outcome));
+}
+
+// The same while the node is still at work on it: the slot stays taken until the node says
+// otherwise.
+void Tasks::answer_early(EngineEffects& effects, const Task& task, Error why) {
+  NodeLoad& node = loads_.at(task.node);
+  retain_blobs(effects, task);
+  forget_task(node, task);
+  finish(effects, task.id, failure_on(node, std::move(why)));
 }
 
 void Tasks::fail_waiting(EngineEffects& effects, const Error& why) {
@@ -391,7 +405,7 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
     if (result.status == wire::TaskStatus::ok || result.status == wire::TaskStatus::raised) {
       blobs_.note_whole(id, task.call.arguments);
     }
-    if (result.status == wire::TaskStatus::worker_died) {
+    if (is_worker_lost(result.status)) {
       retain_blobs(effects, task);  // children of the worker may live on
     } else if (!result.retained.empty()) {
       for_each_blob(task.call.arguments, [&](const wire::Blob& blob) {
@@ -404,7 +418,7 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
   }
   give_pinned(effects, now, node);
   // A node whose workers die is the last to get the next call.
-  loads_.list(node, /*warm=*/result.status != wire::TaskStatus::worker_died);
+  loads_.list(node, /*warm=*/!is_worker_lost(result.status));
   dispatch(effects, now);
 }
 
@@ -412,6 +426,10 @@ void Tasks::on_item(EngineEffects& effects, NodeId id, wire::StreamItem item) {
   const auto found = tasks_.find(item.task);
   if (found == tasks_.end() || found->second.node != id || !found->second.assigned) return;
   Task& task = found->second;
+  if (!item.undelivered.empty()) {
+    effects.send(id, wire::CancelTask{item.task});
+    return answer_early(effects, task, undelivered_error(loads_.at(id), task, item.undelivered));
+  }
   task.item_seen = true;
   ++task.items_ahead;
   if (task.call.options.group) {
@@ -462,18 +480,13 @@ void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
 void Tasks::give_up_cancelled(EngineEffects& effects, TaskId id) {
   const auto found = tasks_.find(id);
   if (found == tasks_.end() || !found->second.cancelled || !found->second.assigned) return;
-  // The agent had its chance. The caller is answered; the slot stays taken until the node says
-  // otherwise.
   Task& task = found->second;
-  NodeLoad& node = loads_.at(task.node);
-  retain_blobs(effects, task);
-  forget_task(node, task);
-  finish(effects, id,
-         failure_on(node,
-                    {ErrorKind::cancelled,
-                     fmt::format("{} was cancelled; node {} did not confirm within {:.0f} s",
-                                 task.call.function->name, node.id.value, seconds(kCancelBackstop)),
-                     {}}));
+  answer_early(
+      effects, task,
+      {ErrorKind::cancelled,
+       fmt::format("{} was cancelled; node {} did not confirm within {:.0f} s",
+                   task.call.function->name, task.node.value, seconds(kCancelBackstop)),
+       {}});
 }
 
 void Tasks::on_timer(EngineEffects& effects, Time now) {

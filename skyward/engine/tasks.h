@@ -110,6 +110,7 @@ class Tasks {
   void assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task);
   void enqueue_first(const Task& task);
   void finish(EngineEffects& effects, TaskId task, wire::Outcome outcome);
+  void answer_early(EngineEffects& effects, const Task& task, Error why);
   void fail_waiting(EngineEffects& effects, const Error& why);
   void lose_pinned(EngineEffects& effects, NodeLoad& node, const Error& why);
   void set_intake(NodeLoad& node, Intake intake);

@@ -193,7 +193,7 @@ class Gathering {
     const bool lost = failed && (outcome.error.kind == ErrorKind::lost ||
                                  outcome.error.kind == ErrorKind::unreachable);
     if (lost && group.begun) return send_alone(group.at, group.end);
-    if (failed && outcome.node < 0) {  // nothing of it ran, and nothing will
+    if (failed && !outcome.begun) {
       for (; group.at < group.end; ++group.at) end_with(group.at, outcome, task);
       return;
     }

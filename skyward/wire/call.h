@@ -55,7 +55,8 @@ struct Outcome {
   OutcomeStatus status = OutcomeStatus::failed;
   Payload payload;
   Error error;
-  int node = -1;  // -1: never ran
+  bool begun = false;  // false: nothing of it has run, and nothing will
+  int node = -1;       // -1: it was on none
   int worker = -1;
   std::string instance_id;
   double run_seconds = 0;

@@ -301,7 +301,7 @@ TEST(Codec, RefusesPartsThatDoNotFitEachOther) {
   EXPECT_THAT(refusal(carry(encode(outside, {}))), HasSubstr("outside its blob"));
 
   TaskResult result;
-  result.status = static_cast<TaskStatus>(5);
+  result.status = static_cast<TaskStatus>(7);
   EXPECT_THAT(refusal(carry(encode(result, {}))), HasSubstr("unknown status"));
   Output output;
   output.lines.resize(1);

@@ -349,7 +349,8 @@ TaskResults read(ContentReader& reader, const schema::TaskResults& from) {
 }
 
 StreamItem read(ContentReader& reader, const schema::StreamItem& from) {
-  return {TaskId{from.task()}, from.attempt(), reader.payload(from.payload())};
+  return {TaskId{from.task()}, from.attempt(), reader.payload(from.payload()),
+          reader.text(from.undelivered())};
 }
 
 Output read(ContentReader& reader, const schema::Output& from) {

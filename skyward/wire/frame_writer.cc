@@ -24,7 +24,10 @@ static_assert(
         static_cast<int>(TaskStatus::worker_died) &&
     static_cast<int>(schema::TaskStatus::cancelled) == static_cast<int>(TaskStatus::cancelled) &&
     static_cast<int>(schema::TaskStatus::timed_out) == static_cast<int>(TaskStatus::timed_out) &&
-    schema::TaskStatus::MAX == schema::TaskStatus::timed_out);
+    static_cast<int>(schema::TaskStatus::not_begun) == static_cast<int>(TaskStatus::not_begun) &&
+    static_cast<int>(schema::TaskStatus::undelivered) ==
+        static_cast<int>(TaskStatus::undelivered) &&
+    schema::TaskStatus::MAX == schema::TaskStatus::undelivered);
 static_assert(static_cast<int>(schema::OutputStream::out) == static_cast<int>(OutputStream::out) &&
               static_cast<int>(schema::OutputStream::err) == static_cast<int>(OutputStream::err));
 

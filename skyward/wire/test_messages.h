@@ -138,6 +138,7 @@ inline std::vector<Message> every_kind() {
       rich_task_result(),
       TaskResult{},
       StreamItem{TaskId{8}, 1, rich_payload()},
+      StreamItem{TaskId{9}, 2, {}, "it cannot be sent: no memory"},
       Output{{{TaskId{8}, 1, OutputStream::out, 1'700'000'000'000'000, "epoch 1"},
               {TaskId{0}, 0, OutputStream::err, -5, ""}}},
       Recalled{{TaskId{3}, TaskId{2}}},

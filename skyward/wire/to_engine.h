@@ -57,6 +57,8 @@ enum class TaskStatus : std::uint8_t {
   worker_died,  // `detail` says how: signal, exit code, memory
   cancelled,    // by CancelTask
   timed_out,    // ran longer than RunTask.timeout_ms
+  not_begun,    // `detail` says why: no process starts, an argument is missing
+  undelivered,  // it has ended; `detail` says why its result cannot be sent, or stored here
 };
 
 struct TaskResult {
@@ -66,7 +68,7 @@ struct TaskResult {
   std::uint32_t worker = 0;
   Payload payload;
   std::uint64_t run_ns = 0;       // time inside the worker
-  std::string detail;             // for worker_died and timed_out
+  std::string detail;             // unless status is ok, raised or cancelled
   std::vector<std::string> tail;  // last lines of output, unless status is ok
   std::vector<BlobId> retained;  // argument blobs the worker still has mapped: never to be recycled
   bool operator==(const TaskResult&) const = default;
@@ -76,6 +78,7 @@ struct StreamItem {
   TaskId task;
   std::uint32_t attempt = 1;
   Payload payload;
+  std::string undelivered;  // why the payload could not be sent, or stored here; empty: it is here
   bool operator==(const StreamItem&) const = default;
 };
 

@@ -199,7 +199,7 @@ class GroupedCalls:
         if failed and begun and group.attempt < ATTEMPTS:
             self._send_again(group, at, None, group.attempt + 1)
             return []
-        if outcome.status != "ok" and outcome.node < 0:  # nothing of it ran, and nothing will
+        if not outcome.begun:
             return [
                 ([call], Ended(outcome, group.core, place)) for place, call in enumerate(rest, at)
             ]
