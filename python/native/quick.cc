@@ -165,11 +165,9 @@ class Quick {
       }
       at += call->end;
       const ByteView arguments = rest.subspan(call->end - run.row.size, run.row.size);
-      if (call->is_group()) {
-        run_group(self, *call, function, arguments);
-      } else {
-        run_one(self, *call, function, arguments);
-      }
+      const bool ran = call->is_group() ? run_group(self, *call, function, arguments)
+                                        : run_one(self, *call, function, arguments);
+      if (!ran) return;  // the process may have to end
     }
   }
 
@@ -218,17 +216,19 @@ class Quick {
     return nb::len(skipped) != 0 && skipped.contains(nb::int_(task));
   }
 
-  void run_one(nb::handle self, const PlainCall& call, const nb::object& function,
+  // False if the call failed, here and below.
+  bool run_one(nb::handle self, const PlainCall& call, const nb::object& function,
                ByteView arguments) {
     const std::uint64_t task = call.run.head.task;
     if (call.is_behind() && mark_.size() == kMarkBytes) write_mark(task);
     const std::uint64_t started = clock_ns();
     const nb::object pieces = pieces_of(self, call, function, arguments, started);
     if (pieces.is_valid()) finish(self, call, started, pieces);
+    return pieces.is_valid();
   }
 
   // The calls of a group, one after another. `arguments`: as wire/group.h has them.
-  void run_group(nb::handle self, const PlainCall& call, const nb::object& function,
+  bool run_group(nb::handle self, const PlainCall& call, const nb::object& function,
                  ByteView arguments) {
     const std::uint64_t task = call.run.head.task;
     const std::uint32_t calls = call.run.window;
@@ -242,9 +242,11 @@ class Quick {
       const ByteView next = arguments.subspan(sizeof size, size);
       arguments = arguments.subspan(sizeof size + size);
       const nb::object pieces = pieces_of(self, call, function, next, started);
-      if (!pieces.is_valid()) return;
-      const bool is_last = !is_outcome(pieces) || !answers_.claim(calls);
-      if (is_last) return finish(self, call, started, pieces);
+      if (!pieces.is_valid()) return false;
+      if (!is_outcome(pieces) || !answers_.claim(calls)) {
+        finish(self, call, started, pieces);
+        return true;
+      }
       if (nb::len(callbacks) != 0) callbacks.attr("clear")();
       settle_output();
       const ByteView value = view_of(nb::borrow<nb::bytes>(pieces));
@@ -273,7 +275,6 @@ class Quick {
       running = 0;
     } catch (nb::python_error& error) {
       running = 0;
-      if (forked) _exit(1);
       self.attr("fail")(task, started, error.value());
       if (call.rings()) ring_bell(self);
       return {};

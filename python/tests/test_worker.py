@@ -558,6 +558,19 @@ def test_output_is_there_before_the_result(agent):
     assert agent.output(2) == b"error\n"
 
 
+def test_lines_that_c_prints_outlive_the_process(agent):
+    def crash():
+        import ctypes
+        import os
+
+        ctypes.CDLL(None).printf(b"from C\n")
+        os._exit(1)
+
+    agent.run(1, crash)
+    assert agent.process.wait(20) == 1
+    assert agent.output(1) == b"from C\n"
+
+
 def test_a_task_behind_others_begins_with_a_mark(agent):
     def speak(text):
         print(text, end="")
@@ -863,6 +876,26 @@ def test_a_stream_ends_with_a_result_or_an_exception(agent):
     assert "a generator was expected" in agent.answer().value()["message"]
 
 
+def test_a_process_that_may_have_lost_its_device_ends(agent):
+    def fail(text):
+        try:
+            raise RuntimeError(text)
+        except RuntimeError as error:
+            raise ValueError("step 3") from error
+
+    def work(text):
+        return text
+
+    assert call(agent, fail, "CUDA out of memory").status == RAISED
+    assert call(agent, work, "on").value() == "on"
+    broken = agent.encode(7, fail, "CUDA error: device-side assert triggered")
+    agent.sock.sendall(broken + agent.encode(8, work, "behind", behind=True))
+    answer = agent.answer()
+    assert (answer.task, answer.status) == (7, RAISED)
+    assert "replaces the worker process" in str(answer.value()["notes"])
+    assert agent.process.wait(20) == 0  # and leaves the other call to the next one
+
+
 def test_a_forked_child_does_not_answer(agent):
     def fork():
         import os
@@ -874,6 +907,31 @@ def test_a_forked_child_does_not_answer(agent):
 
     assert call(agent, fork).value() > 0
     assert call(agent, lambda: 2).value() == 2
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("sys.exit(0)", 0),
+        ("sys.exit()", 0),
+        ("sys.exit(3)", 3),
+        ("sys.exit('why')", 1),
+        ("1 / 0", 1),
+    ],
+)
+def test_a_forked_child_ends_as_a_program_does(agent, end, code):
+    def fork(end):
+        import os
+        import sys  # noqa: F401
+
+        if child := os.fork():
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        exec(end)
+
+    assert call(agent, fork, end).value() == code
+    said = agent.output(2)
+    assert ("ZeroDivisionError" in said.decode()) == ("/" in end)
+    assert (said == b"why\n") == ("why" in end)
 
 
 def test_worker_processes_of_the_user_work(agent):

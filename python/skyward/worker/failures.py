@@ -7,6 +7,23 @@ from .results import SerializationError
 
 FOLDER = __file__.rpartition("/")[0] + "/"
 
+DEVICE_ERRORS = ("CUDA error", "CUDA_ERROR_", "cudaError", "HIP error", "hipError")
+"""In the texts of PyTorch, CuPy, JAX, TensorFlow and Numba when the runtime of a GPU reports an
+error."""
+
+
+def is_device_error(error):
+    """Whether the process may be unable to use its GPU from now on: after a kernel has failed, so
+    does everything else that the process asks of the device."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        text = text_of(error)
+        if any(mark in text for mark in DEVICE_ERRORS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
 
 def explain_missing_module(error, what):
     name = (error.name or "").partition(".")[0]

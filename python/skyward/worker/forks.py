@@ -1,6 +1,9 @@
-"""Whether processes may share this one's memory."""
+"""Child processes of the user's functions: whether one may share this one's memory, and its end."""
 
 import os
+import sys
+
+from .output import flush_output
 
 forks = 0
 
@@ -28,3 +31,20 @@ def has_children():
     except ChildProcessError:
         return False
     return True
+
+
+def end_child(error):
+    """Ends a child that has left the function by an exception, as Python ends a program."""
+    code = 1
+    try:
+        if not isinstance(error, SystemExit):
+            sys.excepthook(type(error), error, error.__traceback__)
+        elif error.code is None:
+            code = 0
+        elif isinstance(error.code, int):
+            code = error.code & 0xFF
+        else:
+            print(error.code, file=sys.stderr)
+        flush_output()
+    finally:
+        os._exit(code)

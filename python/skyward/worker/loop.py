@@ -14,8 +14,14 @@ import socket
 import time
 
 from .connection import Connection
-from .failures import add_note, clear_frames, describe, explain_missing_module
-from .forks import has_children, has_forked
+from .failures import (
+    add_note,
+    clear_frames,
+    describe,
+    explain_missing_module,
+    is_device_error,
+)
+from .forks import end_child, has_children, has_forked
 from .output import flush_output, settle_output, write_mark
 from .protocol import (
     ANSWER_HEAD,
@@ -169,8 +175,7 @@ class Worker(Connection):
             self.end_if_asked()
 
     def end_if_asked(self):
-        """The function that ran last wants a new process for the next one. No exit handler of the
-        user's may hold that up."""
+        """The next call needs a new process. No exit handler of the user's may hold that up."""
         if self.ends:
             flush_output()
             os._exit(0)
@@ -242,7 +247,10 @@ class Worker(Connection):
     def fail(self, task, started, error):
         """Answers for a call that raised."""
         if self.forked:
-            os._exit(1)
+            end_child(error)
+        if is_device_error(error):
+            add_note(error, "Skyward replaces the worker process: the device may be unusable in it")
+            self.ends = True
         status, pieces = self.describe_failure(error)
         # The traceback's frames hold the arguments; without it they go now.
         clear_frames(error)

@@ -5,7 +5,14 @@ import os
 import select
 import sys
 
-libc_flush = ctypes.CDLL(None).fflush
+libc = ctypes.CDLL(None)
+libc_flush = libc.fflush
+LINES = 1  # _IOLBF of stdio.h
+
+
+def send_lines_of_c():
+    """What C libraries print reaches the pipe line by line, as what Python prints."""
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
 
 
 def flush_output():

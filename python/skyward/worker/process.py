@@ -12,7 +12,7 @@ import types
 
 from . import results
 from .loop import Worker
-from .output import TEXT, flush_output
+from .output import TEXT, flush_output, send_lines_of_c
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
 from .result_memory import MOST_BYTES
 
@@ -77,6 +77,7 @@ def main():
     faulthandler.enable(os.dup(2))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, **TEXT)
+    send_lines_of_c()
     os.set_inheritable(SOCKET, False)
     os.set_inheritable(CANCEL_PIPE, False)
     os.set_blocking(CANCEL_PIPE, False)
