@@ -177,6 +177,23 @@ def test_wrong_use_is_named():
         distributed.torch()(3)
 
 
+def test_only_a_broadcast_starts_again():
+    @sky.distributed.torch(max_restarts=1)
+    def train():
+        return 1
+
+    with sky.ComputePool(provider=sky.Local(), display="quiet") as pool:
+        for send in (
+            lambda: sky.compute(train)() >> pool,
+            lambda: sky.compute(train)() > pool,
+            lambda: sky.gather(sky.compute(train)()) >> pool,
+        ):
+            with pytest.raises(sky.ConfigurationError, match=r"write train\(…\) @ pool"):
+                send()
+        with pytest.raises(sky.ConfigurationError, match="retries"):
+            sky.compute(retries=1)(train)() @ pool
+
+
 def test_the_body_is_pickled_once():
     function = sky.compute(distributed.torch(backend="gloo")(add)).local
     assert dumps_function(function, "add") is dumps_function(function, "add")

@@ -189,6 +189,29 @@ def test_a_pool_of_its_own():
         sky.Executor(sky.Local(), pool=executor._pool)
 
 
+@pytest.mark.parametrize("chunksize", [1, 2])
+def test_functions_keep_their_limits(executor, chunksize, tmp_path):
+    @sky.compute(retries=1)
+    def fail_once(x, folder):
+        import pathlib
+
+        if x == 3 and not (tried := pathlib.Path(folder, "tried")).exists():
+            tried.touch()
+            raise LookupError("no row")
+        return x
+
+    @sky.compute(timeout=0.2)
+    def hang(x):
+        import time
+
+        time.sleep(60 if x == 1 else 0)
+
+    folders = [str(tmp_path)] * 5
+    assert list(executor.map(fail_once, range(5), folders, chunksize=chunksize)) == list(range(5))
+    with pytest.raises(sky.TimeoutError):
+        list(executor.map(hang, range(2), chunksize=chunksize))
+
+
 @pytest.mark.parametrize("chunksize", [1, 3])
 def test_results_are_not_kept(executor, chunksize):
     for thing in executor.map(Thing, range(10), chunksize=chunksize):

@@ -184,3 +184,33 @@ def test_an_interrupted_gather_ends_its_calls(pool, tmp_path):
     thread.join()
     wait_until(lambda: engine.core.task_counts()[1] == 0)
     assert double(1) >> pool == 2
+
+
+def test_a_retry_does_not_wait_for_the_other_calls(pool, tmp_path):
+    def work(name, folder):
+        import pathlib
+        import time
+
+        tried, done = pathlib.Path(folder, "tried"), pathlib.Path(folder, "done")
+        if name == "fails once":
+            if not tried.exists():
+                tried.touch()
+                raise LookupError("no row")
+            done.touch()
+        end = time.monotonic() + 20
+        while not done.exists():
+            assert time.monotonic() < end, "the retry has not run"
+            time.sleep(0.01)
+        return name
+
+    waits = sky.compute(work)("waits", str(tmp_path))
+    fails = sky.compute(retries=1)(work)("fails once", str(tmp_path))
+    assert sky.gather(waits, fails) >> pool == ("waits", "fails once")
+
+
+def test_calls_with_retries_end_in_place(pool):
+    calls = [sky.compute(retries=1)(fail_at.local)(x, [1, 3]) for x in range(5)]
+    with pytest.raises(LookupError, match="no row 1"):
+        sky.gather(*calls) >> pool
+    answers = sky.gather(*calls, return_exceptions=True) >> pool
+    assert [str(answer) for answer in answers] == ["0", "no row 1", "2", "no row 3", "4"]

@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 import warnings
+from importlib import metadata
+from importlib.util import find_spec
 
 import numpy
 import pytest
@@ -423,12 +425,13 @@ def test_filters_of_foreign_warnings_stay_here(pool, digits):
 
 
 def test_pools_add_their_package():
-    assert JoblibPool().image.pip == ["joblib"]
+    assert JoblibPool().image.pip == [f"joblib=={joblib.__version__}"]
     assert JoblibPool(image=sky.Image(pip=["joblib"])).image.pip == ["joblib"]
     assert JoblibPool(joblib_version="1.5.1").image.pip == ["joblib==1.5.1"]
     both = JoblibPool(image=sky.Image(pip=["numpy", "joblib"]), joblib_version="1.5.1")
     assert both.image.pip == ["numpy", "joblib==1.5.1"]
-    assert ScikitLearnPool(sky.Local(), nodes=3).image.pip == ["scikit-learn"]
+    here = metadata.version("scikit-learn") if find_spec("sklearn") else ""
+    assert ScikitLearnPool(nodes=3).image.pip == [f"scikit-learn=={here}".rstrip("=")]
     assert ScikitLearnPool(sklearn_version="1.7.0").image.pip == ["scikit-learn==1.7.0"]
     with pytest.raises(sky.ConfigurationError, match="joblib==1.4"):
         JoblibPool(image=sky.Image(pip=["joblib==1.4"]), joblib_version="1.5")

@@ -57,6 +57,23 @@ def fail_at(x, at):
     return x
 
 
+def test_results_do_not_wait_for_slow_inputs(pool):
+    read = threading.Event()
+    drawn = []
+
+    def inputs():
+        for at in range(40):
+            read.wait(0.2)
+            drawn.append(at)
+            yield at
+
+    results = pool.map(double, inputs())
+    assert list(itertools.islice(results, 3)) == [0, 2, 4]
+    assert len(drawn) < 12
+    read.set()
+    assert list(results) == list(range(6, 80, 2))
+
+
 def test_an_error_of_the_inputs_comes_after_the_answers_before_it(pool):
     def inputs():
         yield from range(5000)

@@ -68,9 +68,11 @@ class ComputeFunction(Generic[P, R]):
         """The function itself: calling it runs it here, now."""
         return self._fn
 
-    def with_function(self, fn: Callable[P, S]) -> "ComputeFunction[P, S]":
-        """The same limits around another function; for decorators that stand above ``@compute``."""
-        return ComputeFunction(fn, self._timeout, self._retries)
+    def with_function(self, fn: Callable[Q, S], calls: int = 1) -> "ComputeFunction[Q, S]":
+        """The same limits around another function; for decorators that stand above ``@compute``.
+        `calls`: how often `fn` calls this function; it gets so many times as long."""
+        timeout = None if self._timeout is None else self._timeout * calls
+        return ComputeFunction(fn, timeout, self._retries)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> PendingCompute[R]:
         check = self._check

@@ -39,8 +39,8 @@ class Executor(futures.Executor):
 
     Takes the parameters of ComputePool and opens a pool of its own, on entering or at the first
     submit, whichever comes first; ``shutdown()`` closes it, and so does dropping the executor.
-    At the end of the program its calls are waited for, and so they are at the end of a ``with``
-    block; an error or Ctrl-C that leaves the block cancels them, those that run included. With
+    The end of a ``with`` block and the end of the program wait for all calls. If an error or
+    Ctrl-C leaves the block, all calls are cancelled instead, including running ones. With
     `pool`, an open ComputePool, it uses that one and leaves it open. Functions need no decorator;
     one of ``@compute`` keeps its time limit and retries.
 
@@ -49,8 +49,8 @@ class Executor(futures.Executor):
     Worker processes are not restarted after some calls, so `max_tasks_per_child` is refused, and so
     is `mp_context`.
 
-    As with any executor, ``cancel()`` of a future does nothing once its call has been handed to
-    the pool: that holds for the next call of each slot, and for as many as take about two
+    As with any executor, ``cancel()`` does nothing once the call has been handed to the pool. Each
+    slot is handed its next call in advance, and as many quick calls as take about two
     milliseconds."""
 
     def __init__(
@@ -157,20 +157,24 @@ class Executor(futures.Executor):
         chunksize: int = 1,
     ) -> Iterator[Any]:
         """``fn(x, y)`` for each x, y of the iterables, in order. All calls are sent at once,
-        `chunksize` of them together; `timeout` bounds the whole, in seconds."""
+        `chunksize` of them together; `timeout` bounds the whole, in seconds. The calls of a chunk
+        share their time limit, and are retried together."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if chunksize == 1:
             return super().map(fn, *iterables, timeout=timeout)
-        plain = fn.local if isinstance(fn, ComputeFunction) else fn
         chunks = _chunks(zip(*iterables, strict=False), chunksize)
-        answers = super().map(partial(_run_chunk, plain), chunks, timeout=timeout)
+        run: Any = partial(_run_chunk, fn)
+        if isinstance(fn, ComputeFunction):
+            run = fn.with_function(partial(_run_chunk, fn.local), calls=chunksize)
+        answers = super().map(run, chunks, timeout=timeout)
         return _one_by_one(answers)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accepts no more calls, and closes a pool of its own when the accepted ones are done.
 
-        `wait`: returns only then, but at once in a done callback, for which all answers wait.
+        `wait`: returns only after that. In a done callback it returns at once, because no result
+        arrives while the callback runs.
         `cancel_futures`: calls that have not been sent never will be."""
         with self._lock:
             first, self._shut = not self._shut, True
@@ -501,8 +505,8 @@ def _concurrency(max_workers: int, options: dict[str, Any]) -> int:
     for name in ("concurrency", "worker", "nodes"):
         if name in options:
             raise ConfigurationError(
-                f"Executor(max_workers={max_workers}, {name}=…): max_workers counts the processes"
-                " of one node; with more say nodes= and concurrency="
+                f"Executor(max_workers={max_workers}, {name}=…): max_workers is for a pool of"
+                " one node; for more nodes, give nodes= and concurrency="
             )
     return max_workers
 

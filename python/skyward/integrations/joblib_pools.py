@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import metadata
 from types import TracebackType
 from typing import Any
 
@@ -42,7 +43,8 @@ sklearn_backend = joblib_backend
 
 class JoblibPool(ComputePool):
     """A ComputePool whose block is a ``joblib_backend``; takes the same parameters, and
-    `joblib_version`: the version of joblib on the nodes (None: any). joblib is added to the image.
+    `joblib_version`: the version of joblib on the nodes; None: that of this machine. joblib is
+    added to the image, unless the image names it.
 
     with JoblibPool(nodes=4, concurrency=4):
         results = Parallel(n_jobs=-1)(delayed(f)(x) for x in data)
@@ -74,8 +76,8 @@ class JoblibPool(ComputePool):
 
 class ScikitLearnPool(JoblibPool):
     """The same for scikit-learn: estimators and searches with ``n_jobs=-1`` run on the pool.
-    `sklearn_version` is the version of scikit-learn on the nodes (None: any); scikit-learn, which
-    brings joblib, is added to the image."""
+    `sklearn_version` is the version of scikit-learn on the nodes (None: that of this machine);
+    scikit-learn, which brings joblib, is added to the image, unless the image names it."""
 
     def __init__(self, *args: Any, sklearn_version: str | None = None, **options: Any) -> None:
         ComputePool.__init__(self, *args, **options)
@@ -84,11 +86,11 @@ class ScikitLearnPool(JoblibPool):
 
 
 def _with_package(image: Image, package: str, version: str | None) -> Image:
-    """The image and the package; one that it names already stays as it is, unless a version is
-    asked for."""
+    """The image and the package, which has the version of this machine unless one is asked for; one
+    that the image names already stays as it is then."""
     named = [item for item in image.pip if _name(item) == package]
     if version is None:
-        return image if named else image.with_pip([package])
+        return image if named else image.with_pip([f"{package}{_version_here(package)}"])
     wanted = f"{package}=={version}"
     clash = [item for item in named if item not in (package, wanted)]
     if clash:
@@ -99,6 +101,15 @@ def _with_package(image: Image, package: str, version: str | None) -> Image:
     from dataclasses import replace
 
     return replace(image, pip=kept).with_pip([wanted])
+
+
+def _version_here(package: str) -> str:
+    """Empty if it is not installed here, or is no release."""
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+    return f"=={version}" if re.fullmatch(r"\d+(\.\d+)*", version) else ""
 
 
 def _name(package: str) -> str:

@@ -49,6 +49,8 @@ LONGEST_TRIP_SECONDS = 0.5
 MOST_TRIPS = 16
 """That quick calls may take in all: the engine sends a node as many as it has room for."""
 STEP_SECONDS = 0.01
+DRAWN_TOGETHER = 256
+"""Inputs between two looks at the clock, where drawing them is quick."""
 
 
 class _Single:
@@ -147,7 +149,8 @@ class MappedCalls(GroupedCalls):
         self._tokens = 0
         self._pace = Pace()
         self._body: Any = None  # the core's function, with `all_end`
-        self._is_dry = False  # all inputs have been sent
+        self._is_dry = False  # all inputs have been drawn
+        self._step = 1  # inputs to draw before it looks at the clock
         self._failure: Exception | None = None  # of the call behind the window
         self._total = total
         self._sent = 0
@@ -207,19 +210,34 @@ class MappedCalls(GroupedCalls):
     # ------------------------------------------------------------------ sending
 
     def _fill(self) -> None:
-        while self._failure is None and (room := self._room()):
+        while self._failure is None and not self._is_dry and (room := self._room()):
             inputs: list[tuple[Any, ...]] = []
             failure: Exception | None = None
             try:
-                inputs.extend(islice(self._inputs, room))
+                self._draw(inputs, room)
             except Exception as error:  # of the caller's iterables
-                failure = error
+                failure, self._is_dry = error, True
             self._send(inputs)
             if self._failure is None:
                 self._failure = failure
-            if len(inputs) < room:
+            # Where drawing takes long, answers do not wait for it.
+            if len(inputs) < room and self._window and self._wait(self._window[0], 0):
+                return
+
+    def _draw(self, inputs: list[tuple[Any, ...]], room: int) -> None:
+        """So many inputs; fewer if that takes long."""
+        end = time.monotonic() + STEP_SECONDS
+        while room > len(inputs):
+            wanted = min(self._step, room - len(inputs))
+            before = len(inputs)
+            inputs.extend(islice(self._inputs, wanted))
+            if len(inputs) < before + wanted:
                 self._is_dry = True
                 return
+            if time.monotonic() >= end:
+                self._step = 1
+                return
+            self._step = min(2 * self._step, DRAWN_TOGETHER)
 
     def _room(self) -> int:
         """How many more calls may be sent."""

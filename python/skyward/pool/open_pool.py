@@ -141,6 +141,8 @@ class OpenPool:
             if not self.core.is_active:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
+        if len(items) > 1 and any(item.retries for item in items) and not self.answers.is_here():
+            return self._run_retried(items, return_exceptions)
         sent = _core.Sent()
         tried = max(TRIED_CALLS, int(self.core.total_slots))  # they keep all slots busy
         if len(items) > tried and (make := maker_of(self, items)):
@@ -162,6 +164,25 @@ class OpenPool:
             answers, errors = self._collect(items, calls, handles, taken=taken)
         except BaseException:  # Ctrl-C
             sent.cancel()
+            raise
+        return _in_places(items, answers, errors, return_exceptions)
+
+    def _run_retried(
+        self, items: Sequence[PendingCompute[Any]], return_exceptions: bool
+    ) -> tuple[Any, ...]:
+        """run_all() of calls that are retried as they fail, not when all of them have ended."""
+        futures = self.submit_all(items)
+        answers: list[Any] = [None] * len(items)
+        errors: dict[int, Exception] = {}
+        try:
+            for position, future in enumerate(futures):
+                try:
+                    answers[position] = future.result()
+                except Exception as error:
+                    errors[position] = error
+        except BaseException:  # Ctrl-C
+            for future in futures:
+                future.cancel()
             raise
         return _in_places(items, answers, errors, return_exceptions)
 

@@ -10,6 +10,7 @@ from skyward import _core
 from skyward.call.by_value import registered_by_value
 from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute
+from skyward.call.starts import STARTS_ATTRIBUTE
 from skyward.call.text import note_position
 from skyward.callback import Delivery
 from skyward.events import Error
@@ -150,12 +151,20 @@ class Packing:
             yield calls if sent is None else []
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
-        """Refuses a distributed function on one of several workers, which would wait in vain."""
+        """Refuses a distributed function on one of several workers, which would wait in vain, and
+        one that is to be started again, which only a broadcast does."""
         framework = getattr(item.fn, "__skyward_distributed__", None)
-        if framework is not None and self._workers > 1:
+        if framework is None:
+            return
+        if self._workers > 1:
             raise ConfigurationError(
                 f"{item.name} is distributed ({framework}): it runs on all {self._workers} workers"
                 f" at the same time, and waits until they meet; write {item.name}(…) @ pool"
+            )
+        if getattr(item.fn, STARTS_ATTRIBUTE, None) is not None:
+            raise ConfigurationError(
+                f"{item.name} has max_restarts=: only a broadcast starts again, on one worker, too;"
+                f" write {item.name}(…) @ pool"
             )
 
     def limit_of(self, item: PendingCompute[Any]) -> float | None:

@@ -1,6 +1,6 @@
 """A distributed call, which is tried again on all workers together: `retries` when it failed, and
-restarts, as torchrun's elastic runs have them. From the second start on, all worker processes are
-new, as torchrun's are: a device or a framework may be unusable in those that there were."""
+restarts, as torchrun's elastic runs have them. Each restart begins in new worker processes, as
+torchrun's do: a device or a framework may be unusable in the old ones. A retry does not."""
 
 import contextlib
 from collections.abc import Callable
@@ -10,7 +10,12 @@ from uuid import uuid4
 
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
-from skyward.exceptions import ConnectionLostError, ExecutionError, InstanceTerminatedError
+from skyward.exceptions import (
+    ConfigurationError,
+    ConnectionLostError,
+    ExecutionError,
+    InstanceTerminatedError,
+)
 from skyward.pool.together import await_nodes, run_once
 
 
@@ -19,6 +24,11 @@ def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
     starts = getattr(pending.fn, STARTS_ATTRIBUTE, None)
     once = replace(pending, retries=0)
     if starts is not None:
+        if pending.retries:
+            raise ConfigurationError(
+                f"{pending.name}() has max_restarts={starts.restarts} and"
+                f" retries={pending.retries}: both start it again on all workers; give one of them"
+            )
         return _Elastic(engine, once, starts).run()
     for _ in range(pending.retries):
         try:
