@@ -111,14 +111,24 @@ find_role() {
   s3_keys=,iam_role=$role
 }
 
+# Options of newer versions of s3fs. From 1.92 on, it shows no folder that has no object of its own,
+# as those of other programs, and remembers for minutes that a file was not there.
+s3_newer_options() {
+  local known option
+  known=$(s3fs --help 2>&1 || true)
+  for option in compat_dir disable_noobj_cache; do
+    if grep -qw -- "$option" <<<"$known"; then printf ,%s "$option"; fi
+  done
+}
+
 # What the log of s3fs means.
 why_not_mounted() {
-  if grep -qE 'NoSuchBucket|bucket or key not found' "$1"; then
+  if grep -qE 'NoSuchBucket|NoSuchKey|[Bb]ucket or (key|directory).* not found' "$1"; then
     echo "there is no such bucket, or nothing at that prefix."
   elif grep -qE 'invalid credentials|AccessDenied|SignatureDoesNotMatch|code=40[13]' "$1"; then
     echo "the store refuses $s3_who."
   else
-    echo "is the store there, does it have the bucket, and may $s3_who read it?"
+    echo "check that the store exists, has the bucket, and lets $s3_who read it."
   fi
 }
 
@@ -128,7 +138,7 @@ mount_bucket() {
   make_place "$1"
   log=$(mktemp)
   setsid "${as_root[@]}" "${s3_start[@]}" s3fs "$2" "$path" -f \
-    -o "$3$s3_keys,uid=$(id -u),gid=$(id -g)" >"$log" 2>&1 </dev/null 3>&- 8>&- 9>&- &
+    -o "$3$s3_keys$(s3_newer_options),uid=$(id -u),gid=$(id -g)" >"$log" 2>&1 </dev/null 3>&- 8>&- 9>&- &
   process=$!
   for ((tries = 0; tries < 300; tries++)); do
     if is_mounted "$path" && stat -- "$path/." >/dev/null 2>&1; then
@@ -199,6 +209,10 @@ std::string quoted_list(const std::vector<std::string>& words) {
   return list;
 }
 
+// What a node has seen of a file may be so old, in seconds, where other nodes write files; s3fs keeps
+// it for 15 minutes otherwise.
+constexpr const char* kSharedByNodes = ",stat_cache_expire=10";
+
 // "bucket:/prefix", as s3fs names a part of a bucket.
 std::string source_of(const Volume& volume) {
   std::string_view prefix = volume.prefix;
@@ -237,7 +251,7 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
     const bool has_role = spec.provider.settings.contains("instance_profile_arn");
     if (!has_role) options += ",public_bucket=1";
     prepare = has_role ? "find_role" : "";
-    who = has_role ? "the role of the machine" : "somebody without AWS_ACCESS_KEY_ID";
+    who = has_role ? "the role of the machine" : "anonymous users (AWS_ACCESS_KEY_ID is not set)";
   }
   std::string mounts = fmt::format("s3_endpoint={}\ns3_who={}\n{}\n", shell_quote(endpoint),
                                    shell_quote(who), prepare);
@@ -245,7 +259,7 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
     const std::string path = shell_quote(volume.mount_path);
     if (is_bucket(volume)) {
       mounts += fmt::format("mount_bucket {} {} {}\n", path, shell_quote(source_of(volume)),
-                            shell_quote(options + (volume.read_only ? ",ro" : "")));
+                            shell_quote(options + (volume.read_only ? ",ro" : kSharedByNodes)));
     } else {
       mounts += fmt::format("mount_own {}{}{}\n", path, quoted_list(volume.install_commands),
                             quoted_list(volume.mount_commands));

@@ -49,7 +49,8 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
   EXPECT_THAT(scripts.mount,
               AllOf(HasSubstr("mount_bucket '/my data' models:/a/b "
                               "url=https://s3.eu-west-1.amazonaws.com,endpoint=eu-west-1,"),
-                    HasSubstr("connect_timeout=5,ro\n"), HasSubstr("connect_timeout=5\n"),
+                    HasSubstr("connect_timeout=5,ro\n"),
+                    HasSubstr("connect_timeout=5,stat_cache_expire=10\n"),
                     Not(HasSubstr("CANARY")), Not(HasSubstr("public_bucket")),
                     HasSubstr("keep_keys\nmount_bucket"), HasSubstr("ro\nmount_bucket")));
   EXPECT_TRUE(scripts.mount.ends_with("\nforget_keys\nstep volumes\n"))
@@ -59,6 +60,26 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
   EXPECT_THAT(scripts.packages, ElementsAre("s3fs"));
   EXPECT_THAT(scripts.environment, ElementsAre(Pair("AWS_ACCESS_KEY_ID", "CANARY-1"),
                                                Pair("AWS_SECRET_ACCESS_KEY", "CANARY-2")));
+}
+
+// What the script gives a version of s3fs besides, by what its help says.
+std::string newer_options(const std::string& help) {
+  const std::string mount = scripts_of(with({{.mount_path = "/data", .bucket = "models"}})).mount;
+  const std::size_t begin = mount.find("s3_newer_options() {");
+  const std::string function = mount.substr(begin, mount.find("\n}\n", begin) + 3 - begin);
+  const std::string script =
+      "s3fs() { echo " + shell_quote(help) + "; }\n" + function + "s3_newer_options";
+  FILE* const shell = popen(("bash -euc " + shell_quote(script)).c_str(), "r");
+  std::string options(100, '\0');
+  options.resize(std::fread(options.data(), 1, options.size(), shell));
+  EXPECT_EQ(pclose(shell), 0);
+  return options;
+}
+
+TEST(VolumeScripts, EachVersionOfS3fsGetsTheOptionsThatItKnows) {
+  EXPECT_EQ(newer_options("   notsup_compat_dir (disable support of alternative names)"), "");
+  EXPECT_EQ(newer_options("   compat_dir (enable it)\n   disable_noobj_cache (default is enable)"),
+            ",compat_dir,disable_noobj_cache");
 }
 
 TEST(VolumeScripts, KeysAreForBucketsAlone) {
