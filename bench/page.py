@@ -12,19 +12,19 @@ NAMES = {
     "round_trip_p50": "warm call, median",
     "round_trip_p99": "warm call, 99th percentile",
     "tasks_per_second": "tracked tasks of one batch",
-    "cpu_per_task": "CPU of all processes for each of them",
+    "cpu_per_task": "CPU of all processes for each task of a batch",
     "map_per_second": "`map`",
     "futures_per_second": "futures, read as they complete",
     "argument_first": "a large argument, first time",
     "argument_again": "the same argument again",
     "awaits_per_second": "calls that are awaited together, in asyncio",
     "result_first": "a large result, first time",
-    "result_again": "the next ones",
+    "result_again": "further large results",
     "four_start": "pool of four local nodes ready",
     "four_answered": "... and each of its workers has answered",
-    "broadcast_first": "a large argument for four local nodes, in times of one",
-    "broadcast_again": "the next ones",
-    "same_object": "call with a large argument that was there before, the same object",
+    "broadcast_first": "a large argument for four local nodes, relative to one node",
+    "broadcast_again": "further large arguments for four local nodes",
+    "same_object": "call with a large argument that was sent before, same object",
     "equal_object": "the same with an equal object",
     "read_only_object": "the same with a read-only array",
     "ssh_raw_round_trip": "round trip of a bare ssh connection on loopback",
@@ -43,7 +43,7 @@ NAMES = {
     "agent_idle_cpu": "an idle agent's CPU",
     "lines_per_second": "lines of a task's output, into the log files",
     "prints_per_second": "the same with `print`",
-    "lines_memory": "what driver and agent grow by meanwhile",
+    "lines_memory": "memory growth of driver and agent during that output",
     "queue_seconds": "a batch of 1,000,000 calls is queued",
     "queue_memory": "memory of the driver for each of them",
     "queue_left": "what is left of the batch afterwards",
@@ -53,7 +53,7 @@ NAMES = {
     "engine_growth": "growth of its memory over 10,000,000 tasks",
     "engine_accept": "CPU of the engine to accept 1,000,000 tasks",
     "engine_queued": "memory of the engine for each of them",
-    "engine_left": "what is left of it afterwards",
+    "engine_left": "engine memory left over from them",
 }
 WHY = {
     "memory": "Skyward runs an agent beside the workers, and each worker is a whole interpreter.",
@@ -67,8 +67,8 @@ WHY = {
 }
 """Why a peer may be ahead."""
 MISSED = {
-    "round_trip_p99": "In some pools, the kernel wants to run the worker on the core on which the"
-    " program spins. Dozens of calls take a millisecond or two then, until it moves one of them.",
+    "round_trip_p99": "In some pools, the kernel puts the worker on the core on which the program"
+    " spins. Dozens of calls then take a millisecond or two, until it moves one of the two.",
     "result_first": "The worker copies the bytes once, with one thread, into memory that the kernel"
     " must find. The next results use it again.",
     "same_object": "A program may write into an array between two calls, so its bytes are copied"
@@ -185,7 +185,7 @@ def page(report: dict) -> str:
         [
             "# Performance",
             "",
-            "The latest run of `./dev bench`; this page is made from its results, not written.",
+            "Results of the latest run of `./dev bench`, which generates this page.",
             "",
             text(
                 f"{machine['cpus']} cores, {machine['machine']}, Python {machine['python']},"
@@ -206,8 +206,8 @@ def page(report: dict) -> str:
             "## Targets",
             "",
             text(
-                "What we hold ourselves to. Not all of it is reached. Targets without a ratio were"
-                " set on a machine where the bare echo takes about 40 µs."
+                "Our targets, including those we miss. Targets without a ratio were set on a"
+                " machine where the bare echo takes about 40 µs."
             ),
             "",
             "| | Target | Measured | Reached |",

@@ -113,7 +113,7 @@ def page() -> str:
         " `sky`).",
         "`tools/parity.py` generates this page; a test compiles the C++ column.",
         "",
-        "| Python | C++ | Why none, or what instead |",
+        "| Python | C++ | Why there is none, or what to use instead |",
         "|---|---|---|",
     ]
     for name, twin, remark in rows():

@@ -24,8 +24,8 @@ _ambient: ContextVar[Callback | None] = ContextVar("skyward_callback", default=N
 
 
 def current_callback() -> Callback | None:
-    """The ambient callback of this context. A pool that has closed is none any more, wherever that
-    was done."""
+    """The ambient callback of this context. Skips pools that have closed, in whichever context they
+    were closed."""
     callback = _ambient.get()
     while isinstance(callback, Delivery) and callback.is_closed:
         callback = callback.around
@@ -141,7 +141,7 @@ def _drain(
         set_depth(depth)
         if depth > MAX_DERIVED_DEPTH:
             too_deep = RecursionError(
-                f"callbacks keep answering {type(event).__name__} with new events; Skyward stops"
+                f"callbacks keep returning new events; Skyward drops this {type(event).__name__}"
             )
             report(_drain, too_deep)
             continue

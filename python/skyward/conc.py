@@ -18,9 +18,10 @@ R = TypeVar("R")
 def map_async(
     fn: Callable[[T], R], items: Iterable[T], concurrency: int | None = None
 ) -> Iterator[R]:
-    """``fn`` of each item, all of them begun at once, `concurrency` at a time (None: all); results
-    in the order of the items. The first failing item, in that order, raises; those that have not
-    begun by then never do. Each runs with the context variables of the caller."""
+    """Calls ``fn`` for each item, at most `concurrency` at a time (None: all at once), starting
+    right away; yields the results in the order of the items. The error of the first failing item,
+    in that order, is raised; calls that have not started by then never do. Each call sees the
+    context variables of the caller."""
     work = list(items)
     threads = ThreadPoolExecutor(max(1, concurrency or len(work)), "skyward-conc")
     futures = [threads.submit(copy_context().run, fn, item) for item in work]
@@ -40,7 +41,7 @@ def map_async(
 def for_each_async(
     fn: Callable[[T], Any], items: Iterable[T], concurrency: int | None = None
 ) -> None:
-    """The same for what ``fn`` does, not for what it returns; ends when all have ended."""
+    """Like ``map_async``, but discards the results; returns when all calls have ended."""
     for _ in map_async(fn, items, concurrency):
         pass
 

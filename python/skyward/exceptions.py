@@ -95,8 +95,8 @@ class BudgetExceededError(ProvisioningError):
 
 class MachinesLeftError(SkywardError):
     """The pool is closed, but some of its machines were not seen to terminate and may still cost
-    money; the text names them. Raised at the end of the block; an error that leaves it has this as
-    a note."""
+    money; the text names them. Raised at the end of the block. If another error leaves the
+    block, that error is raised with this one as a note."""
 
 
 class NoAvailableRegionError(ProvisioningError):
@@ -165,7 +165,7 @@ class ExecutionError(SkywardError):
 
 
 class _InstanceError(ExecutionError):
-    """A task ended for what became of its machine."""
+    """A task failed because its machine was lost."""
 
     _what: ClassVar[str]
 

@@ -6,8 +6,8 @@
             train() @ pool
         assert cloud.preempted == 2 and cloud.bill() < 3 and cloud.running == 0
 
-It has a clock of its own, ``speed`` times as fast as this computer's. What real clouds let pass and
-careful clients never do, it refuses, and keeps in ``violations``."""
+It has a clock of its own, ``speed`` times as fast as this computer's. It refuses what real
+clouds tolerate but careful clients never do, and records that in ``violations``."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -30,24 +30,24 @@ class FakeCloud:
 
     Args:
         prices: what is sold, in dollars an hour, on demand.
-        spot_prices: what it costs as a spot machine; two fifths where nothing is said.
+        spot_prices: prices of spot machines; by default two fifths of `prices`.
         price_volatility: spot prices move by about this share, every five minutes.
-        capacity: machines that there are, in each of the two zones; not named: without end.
+        capacity: number of machines in each of the two zones; names left out: unlimited.
         spot_capacity: how many of them are sold as spot machines.
         quota: machines that the account may have at the same time.
-        preemptions: number of spot machines to preempt, drawn by the seed …
-        preempt_after: … when they have been in use for about so long, …
-        notice: … after so long a notice.
+        preemptions: number of spot machines to preempt; `seed` decides which.
+        preempt_after: about how long they have been in use by then.
+        notice: time between the notice and the preemption.
         storms: at these times since the beginning, all spot machines are preempted.
-        launch_delay: from a machine being sold to its running, a third more or less.
-        listing_lag: until listings know what was done.
+        launch_delay: time until a machine runs, give or take a third.
+        listing_lag: time until listings show a change.
         requests_per_second: beyond it, requests are throttled; 0: any number.
         lost_replies: share of requests that are done and never answered.
-        server_errors: share that fails inside, before the deed or after it.
+        server_errors: share of requests that fail, before or after they took effect.
         failed_boots: share of machines that never start.
         stray_disks: share of disks that outlive their machine.
         seed: of everything left to chance.
-        speed: of its clock. 60: a second here is a minute there. 0: it stands until ``advance()``.
+        speed: of its clock. 60: a second here is a minute there. 0: only ``advance()`` moves it.
     """
 
     name: ClassVar[str] = "fake"

@@ -353,12 +353,12 @@ def test_what_is_written_wrongly_is_told_how_to_write():
 def test_a_pool_cannot_travel():
     pool = sky.ComputePool()
     for send in (pickle.dumps, copy.copy):
-        with pytest.raises(TypeError, match="return the calls and send them from here"):
+        with pytest.raises(TypeError, match="return the calls, and send them from"):
             send(pool)
     with pytest.raises(sky.SerializationError) as caught:
         serialize.dumps_arguments(_plain, "_plain", ({"pools": [pool]},), {})
     assert str(caught.value).startswith(
-        "argument 'a'['pools'][0]: cannot pickle it: a pool cannot travel"
+        "argument 'a'['pools'][0]: cannot pickle it: a pool cannot be sent"
     )
 
 

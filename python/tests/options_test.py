@@ -102,7 +102,7 @@ def test_the_second_names_mean_the_same():
         ({"provider": 3}, "provider=3"),
         (
             {"provider": ""},
-            r"unknown provider\. Known are 'local', 'ssh', 'command', 'aws', .*'slurm'",
+            r"unknown provider\. Choose one of 'local', 'ssh', 'command', 'aws', .*'slurm'",
         ),
         ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is not Unicode text"),
         ({"machine": "\udcff"}, "machine: the character 0"),
@@ -331,7 +331,7 @@ def test_clouds_are_values():
     ("make", "says"),
     [
         (lambda: sky.AWS(region=""), "region"),
-        (lambda: sky.AWS(region=3), r"AWS\(region=3\) does not fit: expected is text"),
+        (lambda: sky.AWS(region=3), r"AWS\(region=3\) does not fit: expected text"),
         (lambda: sky.AWS(ami=["a"]), "text or None"),
         (lambda: sky.AWS(instance_timeout=True), "a whole number"),
         (lambda: sky.DigitalOcean(token=12345), r"token=…\) does not fit"),
@@ -374,7 +374,7 @@ def test_pairs_become_texts():
     moon = Moon(labels={"disk": "ssd", "zone": "a"})
     assert moon.settings() == {"labels": "disk=ssd,zone=a"} and hash(moon)
     assert moon == Moon(labels=["disk=ssd", "zone=a"])
-    with pytest.raises(ConfigurationError, match="expected is a dict of texts or a list of texts"):
+    with pytest.raises(ConfigurationError, match="expected a dict of texts or a list of texts"):
         Moon(labels={"disk": 1})
 
 

@@ -116,9 +116,9 @@ def test_commands_of_a_project_run_when_its_file_is_trusted(project, tmp_path):
 
 def test_a_region_that_is_a_host_gets_no_credentials(project):
     (project / "skyward.toml").write_text('[providers.aws]\nregion = "evil.example/"\n')
-    assert "expected is the name of a region" in opening(sky.AWS())
+    assert "expected the name of a region" in opening(sky.AWS())
     (project / "skyward.toml").unlink()
-    with pytest.raises(sky.ConfigurationError, match="expected is the name of a region"):
+    with pytest.raises(sky.ConfigurationError, match="expected the name of a region"):
         sky.AWS(region="evil.example/")
 
 
@@ -199,4 +199,4 @@ def test_the_program_names_what_is_wrong_in_a_file(project):
     status, out, err = show("--json")
     assert status == 2 and json.loads(out)["error"] == "invalid"
     assert f"{project}/skyward.toml:2: [providers.aws] use_ssm does not fit" in err
-    assert "expected is true or false" in err
+    assert "expected true or false" in err

@@ -182,8 +182,8 @@ template <typename Left, typename R>
   requires IsCall<Left>
 void operator&(const Left&, const Gathered<R>&) {
   static_assert(!IsCall<Left>,
-                "a batch has one type for each of its calls, and gather() of a vector any number "
-                "of calls: put the call into that vector, or send one after the other");
+                "a call and a gather() of a vector cannot form one batch: put the call into that "
+                "vector, or send the two one after the other");
 }
 
 // A call & a result: the mistake that the paragraph above speaks of.

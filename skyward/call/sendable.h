@@ -88,8 +88,8 @@ struct Parameter {
                 "read where they lie; take other elements as const std::vector<T>&, and return "
                 "what changed");
   static_assert(std::is_pointer_v<Stored> || IsSpan<Stored>::value || IsSendable<Stored>::value,
-                "this parameter type cannot be sent: what is no plain struct needs (it, or what "
-                "the container holds) a member `template <typename Archive> void "
+                "this parameter type cannot be sent: unless it is a plain struct, it (or "
+                "the container's element type) needs a member `template <typename Archive> void "
                 "serialize(Archive& archive) { archive(a, b, c); }` and a default constructor; for "
                 "a standard type include its <cereal/types/….hpp>, or where cereal has none send "
                 "what it is made of, such as the string of a path");
@@ -159,9 +159,9 @@ constexpr void check_result_type() {
                 "nothing to the caller");
   static_assert(
       IsSendable<std::remove_cv_t<R>>::value,
-      "this result type cannot be sent: what is no plain struct needs (it, or what the container "
-      "holds) a member `template <typename Archive> void serialize(Archive& archive) { archive(a, "
-      "b, c); }` "
+      "this result type cannot be sent: unless it is a plain struct, it (or the container's "
+      "element type) needs a member `template <typename Archive> void serialize(Archive& archive) "
+      "{ archive(a, b, c); }` "
       "and a default constructor; for a standard type include its <cereal/types/….hpp>");
 }
 

@@ -100,14 +100,14 @@ void CommandLine::add_offers() {
                return cli::list_offers(streams, offers);
              });
   list->add_option("--provider", offers.provider,
-                   "only at this one; else at every cloud with credentials here");
-  list->add_option("--region", offers.region, "only there; else where a pool would look");
+                   "only this provider; else every cloud with credentials here");
+  list->add_option("--region", offers.region, "only this region; else where a pool would look");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
   list->add_option("--count", offers.count, "devices per machine (1)")->check(above_zero());
   list->add_option("--cpu", offers.cpus, "least number of CPU cores per machine")
       ->check(not_negative());
   list->add_option("--memory", offers.memory, "least memory per machine, such as 32GB");
-  list->add_option("--machine", offers.machine, "this very type");
+  list->add_option("--machine", offers.machine, "only this machine type");
   list->add_flag("--spot", offers.spot, "spot machines, by spot price");
   list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)")
       ->check(not_negative());
@@ -123,7 +123,7 @@ void CommandLine::add_providers() {
                return cli::check_provider(streams, name, region, time());
              });
   check->add_option("provider", name, "for example aws")->required();
-  check->add_option("--region", region, "where");
+  check->add_option("--region", region, "which region to check");
 }
 
 void CommandLine::add_pools() {
@@ -173,13 +173,13 @@ void CommandLine::add_run() {
     command = [this](const cli::Streams& streams) { return cli::run_program(streams, to_run); };
   });
   made->add_option("--provider", to_run.provider, "where machines come from; else as pools choose");
-  made->add_option("--region", to_run.region, "where there");
+  made->add_option("--region", to_run.region, "which region of the provider");
   made->add_option("--nodes", to_run.nodes, "how many machines; the command runs on all (1)");
   made->add_option("--accelerator", to_run.accelerator, "a model, for example A100 or H100-80GB");
   made->add_option("--count", to_run.count, "devices per machine (1)")->check(above_zero());
   made->add_option("--cpu", to_run.cpus, "CPU cores that a machine needs")->check(not_negative());
   made->add_option("--memory", to_run.memory, "memory that a machine needs, such as 32GB");
-  made->add_option("--machine", to_run.machine, "this very type");
+  made->add_option("--machine", to_run.machine, "exactly this machine type");
   made->add_option("--architecture", to_run.architecture, "x86_64 or arm64");
   made->add_option("--spot", to_run.spot, "always, if-available, never or cheapest (always)");
   made->add_option("--budget", to_run.budget, "dollars that it may cost")->check(above_zero());
@@ -214,7 +214,7 @@ void CommandLine::add_rest() {
                              });
   collect->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   collect->add_option("--provider", gc.provider,
-                      "only at this one; else at every cloud with credentials here");
+                      "only this provider; else every cloud with credentials here");
   collect->add_option("--region", gc.regions,
                       "look only there; may be repeated (of aws without --provider)");
   verb(&app, "cost", "what pools have cost so far", [this](const cli::Streams& streams) {
@@ -234,7 +234,7 @@ void CommandLine::add_rest() {
        [this](const cli::Streams& s) { return cli::trust_settings(s, name); })
       ->add_option("path", name, path_help)
       ->required();
-  verb(config, "untrust", "no longer",
+  verb(config, "untrust", "stop trusting a project's file",
        [this](const cli::Streams& s) { return cli::distrust_settings(s, name); })
       ->add_option("path", name, path_help)
       ->required();

@@ -187,7 +187,7 @@ int list_pools(const Streams& streams, bool all) {
     if (row.trouble.empty()) continue;
     streams.err << fmt::format(
         "{}: its reaper could not terminate its machines and gave up: {}\n"
-        "hint: run 'skyward gc'; until then they cost\n",
+        "hint: run 'skyward gc'; until then its machines cost money\n",
         row.pool, row.trouble);
   }
   return 0;

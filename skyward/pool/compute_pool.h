@@ -76,8 +76,8 @@ class ComputePool {
   Stream<T> run(const PendingStream<T>& call) {
     return {pool_.submit(call.to_call(store())), call.name()};
   }
-  // Sends all, waits for all; then throws the error of the first one (in order) that failed, if
-  // any: if it can be, of one that did not just throw CancelledError because another one failed.
+  // Sends all calls and waits for all. If some failed, throws the error of the first one in order,
+  // skipping calls that were cancelled because another failed, unless there are only those.
   template <typename... Rs>
   std::tuple<Value<Rs>...> run(const Batch<Rs...>& batch);
   template <typename R>

@@ -62,7 +62,7 @@ class GatherPace {
   static constexpr int kGroupsPerSlot = 4;
   static constexpr int kMostGroups = 16;  // the engine gives a slot no more work (kPrefetchWork)
   static constexpr int kSlowGroups = 16;  // after so many, the others go alone
-  static constexpr int kTrips = 2;        // to a distant node and back that quick calls take more
+  static constexpr int kTrips = 2;        // round trips by which a distant call may be late
   static constexpr Duration kLongestTrip = std::chrono::seconds(1);
 
   Duration far(Duration near) const {

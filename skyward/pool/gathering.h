@@ -68,8 +68,8 @@ Value<R> value_of(CallEnd& end, const std::string& function) {
   return read_value<R>(payload);
 }
 
-// The values that `get` returns for so many calls, all of which have ended. Throws what it throws
-// first, if it can be, of a call that did not just throw CancelledError because another one failed.
+// The values that `get` returns for `calls` calls, all of which have ended. Throws the first error,
+// in order; a CancelledError (the call was cancelled because another failed) only if all are.
 template <typename R, typename Get>
 std::vector<Value<R>> values_of(std::size_t calls, Get get) {
   std::vector<Value<R>> values;

@@ -278,7 +278,7 @@ Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
           fmt::format("{}: {} did not terminate in time", where(), fmt::join(ids, ", ")),
           api_.facts().ends_itself ? "'skyward gc' terminates them; otherwise they terminate "
                                      "themselves when their time is over"
-                                   : "they cost until 'skyward gc' has terminated them"};
+                                   : "they cost money until 'skyward gc' terminates them"};
 }
 
 // A cloud forgets what has been gone for long, and for minutes may not know what it has just made:

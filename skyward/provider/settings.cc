@@ -64,7 +64,7 @@ Result<std::optional<SettingOrigin>> from_variable(const World& world, std::stri
   if (const std::string wanted = unmet_requirement(setting, *value); !wanted.empty()) {
     const bool hidden = setting.kind == SettingKind::secret;
     return fail(ErrorKind::invalid, fmt::format("{}={} does not fit", name, hidden ? "…" : *value),
-                fmt::format("expected is {}", wanted));
+                fmt::format("expected {}", wanted));
   }
   const bool is_path = setting.kind == SettingKind::path ||
                        (setting.kind == SettingKind::host_keys && !value->contains(' '));

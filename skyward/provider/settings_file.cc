@@ -160,7 +160,7 @@ Status SettingsReader::read_provider(const std::string& name, const toml::node& 
     if (!wanted.empty()) {
       return fail(ErrorKind::invalid,
                   fmt::format("{}: [providers.{}] {} does not fit", at(here), name, key.str()),
-                  fmt::format("expected is {}", wanted));
+                  fmt::format("expected {}", wanted));
     }
     values[std::string(key.str())] = {*std::move(text), here};
   }
@@ -175,7 +175,7 @@ Status SettingsReader::read(const toml::table& root) {
       const auto name = value.value_exact<std::string>();
       if (!name) {
         return fail(ErrorKind::invalid, fmt::format("{}: provider has a wrong value", at(line)),
-                    fmt::format("expected is the name of one: \"{}\"",
+                    fmt::format("expected the name of a provider: \"{}\"",
                                 fmt::join(provider_names(), "\", \"")));
       }
       if (Status known = check_provider_name(*name, at(line)); !known) return known;

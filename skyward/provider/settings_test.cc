@@ -214,11 +214,11 @@ TEST_F(Settings, WhatAStrangersFileMaySay) {
 TEST_F(Settings, ARegionIsANameAndNoHost) {
   for (const char* evil : {"evil.example/", "evil.example", "a@b", "a#", "-a", "a:1"}) {
     project_says(fmt::format("[providers.aws]\nregion = \"{}\"\n", evil));
-    EXPECT_THAT(find("aws", "region"), HasSubstr("expected is the name of a region")) << evil;
+    EXPECT_THAT(find("aws", "region"), HasSubstr("expected the name of a region")) << evil;
   }
   stranger_says("");
   fixture_.variables["SKYWARD_AWS_REGION"] = "evil.example/";
-  EXPECT_THAT(find("aws", "region"), HasSubstr("expected is the name of a region"));
+  EXPECT_THAT(find("aws", "region"), HasSubstr("expected the name of a region"));
 }
 
 TEST_F(Settings, AllTypes) {
@@ -287,7 +287,7 @@ TEST_F(Settings, WhatNoTableKnowsStaysAsItIs) {
 TEST_F(Settings, VariablesAreCheckedAsFilesAre) {
   fixture_.variables["SKYWARD_AWS_USE_SSM"] = "perhaps";
   EXPECT_EQ(find("aws", "use_ssm"),
-            "SKYWARD_AWS_USE_SSM=perhaps does not fit | expected is true or false");
+            "SKYWARD_AWS_USE_SSM=perhaps does not fit | expected true or false");
   fixture_.variables["SKYWARD_SSH_IDENTITY_FILE"] = "~/id";
   EXPECT_EQ(find("ssh", "identity_file"), "/h/id from $SKYWARD_SSH_IDENTITY_FILE");
   fixture_.variables["SKYWARD_SSH_HOST_KEYS"] = "known";
@@ -306,7 +306,7 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
            Wrong{"provider = ", ":1: not valid TOML: "},
            Wrong{"a\n[x", ":1: not valid TOML: "},
            Wrong{"\nprovider = 3",
-                 ":2: provider has a wrong value | expected is the name of one: "},
+                 ":2: provider has a wrong value | expected the name of a provider: "},
            Wrong{"provider = \"asw\"", ":1: there is no provider \"asw\" | did you mean aws?"},
            Wrong{"[pools.big]\nnodes = 4", ":1: there is no setting or table pools | "},
            Wrong{"providers = 3", ":1: there is no setting or table providers"},
@@ -319,16 +319,15 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
                  ":2: [providers.local] has no setting x | it has none"},
            Wrong{"[providers.command]\npython = \"p\"", "has no setting python"},
            Wrong{"[providers.aws]\nregion = 3",
-                 ":2: [providers.aws] region does not fit | expected "
-                 "is text"},
-           Wrong{"[providers.aws]\nami = \"\"", "expected is text that is not empty"},
-           Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected is true or false"},
-           Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected is a whole number"},
-           Wrong{"[providers.aws]\ninstance_timeout = -1", "expected is a whole number"},
-           Wrong{"[providers.aws]\nallocation_strategy = \"best\"", "expected is one of price-"},
-           Wrong{"[providers.ssh]\nhosts = [\"a\", 3]", "expected is a list of texts"},
-           Wrong{"[providers.ssh]\nhosts = []", "expected is a list of texts"},
-           Wrong{"[providers.ssh]\njump = [\"a,b\"]", "expected is a list of texts"},
+                 ":2: [providers.aws] region does not fit | expected text"},
+           Wrong{"[providers.aws]\nami = \"\"", "expected text that is not empty"},
+           Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected true or false"},
+           Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected a whole number"},
+           Wrong{"[providers.aws]\ninstance_timeout = -1", "expected a whole number"},
+           Wrong{"[providers.aws]\nallocation_strategy = \"best\"", "expected one of price-"},
+           Wrong{"[providers.ssh]\nhosts = [\"a\", 3]", "expected a list of texts"},
+           Wrong{"[providers.ssh]\nhosts = []", "expected a list of texts"},
+           Wrong{"[providers.ssh]\njump = [\"a,b\"]", "expected a list of texts"},
            Wrong{"[providers.ssh]\nhost_keys = {w1 = 3}", "the path of a known_hosts file"},
            Wrong{"[providers.command]\ncommands = \"sh\"", "a list of texts, or of lists"},
        }) {

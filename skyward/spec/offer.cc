@@ -95,7 +95,7 @@ std::string nearest(std::span<const Offer> offers, const OfferRequest& request) 
       enough_devices = enough_devices || has_devices(offer, wanted);
     }
     if (models.empty()) return "no machine with an accelerator is offered";
-    if (counts.empty()) return "offered are machines with " + joined(models);
+    if (counts.empty()) return "the machines on offer have " + joined(models);
     if (!enough_devices)
       return fmt::format("{} is offered with {:g} device{}", wanted.name, fmt::join(counts, ", "),
                          counts == std::set<double>{1} ? "" : "s");

@@ -83,7 +83,7 @@ TEST(SelectInstance, DevicesNobodyAskedForComeLast) { EXPECT_EQ(chosen({.cpus = 
 
 TEST(SelectInstance, ErrorsSayWhatWasNear) {
   EXPECT_EQ(chosen({.accelerator = wanted("H100")}),
-            "no machine has an H100 | offered are machines with A100-40, A100-80, T4");
+            "no machine has an H100 | the machines on offer have A100-40, A100-80, T4");
   EXPECT_EQ(chosen({.accelerator = wanted("T4", {.count = 4})}),
             "no machine has 4 T4 | T4 is offered with 1 device");
   EXPECT_THAT(chosen({.accelerator = wanted("T4"), .cpus = 16}),

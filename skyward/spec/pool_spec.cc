@@ -26,7 +26,7 @@ constexpr Duration kMostSilence = std::chrono::seconds(1'000'000'000);
 Status check_range(std::string_view name, int value, int largest, std::string_view advice) {
   if (value >= 1 && value <= largest) return {};
   return fail(ErrorKind::invalid,
-              fmt::format("{}={} is out of range: allowed is 1 to {}", name, value, largest),
+              fmt::format("{}={} is out of range: it must be 1 to {}", name, value, largest),
               std::string(advice));
 }
 
@@ -37,7 +37,7 @@ Status check_silence(const PoolSpec& spec) {
         std::pair("reconnect_timeout", spec.reconnect_timeout), std::pair("lease", spec.lease)}) {
     if (value >= kLeastSilence && value <= kMostSilence) continue;
     return fail(ErrorKind::invalid,
-                fmt::format("{}={:g} s is out of range: allowed is {:g} to {:g} s", name,
+                fmt::format("{}={:g} s is out of range: it must be {:g} to {:g} s", name,
                             seconds(value), seconds(kLeastSilence), seconds(kMostSilence)),
                 "leave it out for a value that suits most networks");
   }

@@ -38,15 +38,15 @@ TEST(PoolSpec, TheBoundsThemselvesAreAllowed) {
 TEST(PoolSpec, RefusalsNameTheValueAndWhatIsAllowed) {
   PoolSpec spec = good();
   spec.nodes = 0;
-  EXPECT_EQ(refusal(spec), "nodes=0 is out of range: allowed is 1 to 10000");
+  EXPECT_EQ(refusal(spec), "nodes=0 is out of range: it must be 1 to 10000");
   spec.nodes = kMaxNodes + 1;
-  EXPECT_EQ(refusal(spec), "nodes=10001 is out of range: allowed is 1 to 10000");
+  EXPECT_EQ(refusal(spec), "nodes=10001 is out of range: it must be 1 to 10000");
 
   spec = good();
   spec.concurrency = -2;
-  EXPECT_EQ(refusal(spec), "concurrency=-2 is out of range: allowed is 1 to 1024");
+  EXPECT_EQ(refusal(spec), "concurrency=-2 is out of range: it must be 1 to 1024");
   spec.concurrency = 1025;
-  EXPECT_EQ(refusal(spec), "concurrency=1025 is out of range: allowed is 1 to 1024");
+  EXPECT_EQ(refusal(spec), "concurrency=1025 is out of range: it must be 1 to 1024");
 
   spec = good();
   spec.timeout = -1500ms;
@@ -78,10 +78,10 @@ TEST(PoolSpec, RefusalsNameTheValueAndWhatIsAllowed) {
 
   spec = good();
   spec.heartbeat_timeout = {};
-  EXPECT_EQ(refusal(spec), "heartbeat_timeout=0 s is out of range: allowed is 0.01 to 1e+09 s");
+  EXPECT_EQ(refusal(spec), "heartbeat_timeout=0 s is out of range: it must be 0.01 to 1e+09 s");
   spec = good();
   spec.lease = -std::chrono::seconds(1);
-  EXPECT_EQ(refusal(spec), "lease=-1 s is out of range: allowed is 0.01 to 1e+09 s");
+  EXPECT_EQ(refusal(spec), "lease=-1 s is out of range: it must be 0.01 to 1e+09 s");
 }
 
 TEST(PoolSpec, WhatEachMachineMustHave) {

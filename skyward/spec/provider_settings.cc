@@ -127,7 +127,7 @@ Status validate_settings(std::string_view provider,
     }
     return fail(ErrorKind::invalid,
                 fmt::format("{}({}={}) does not fit", sheet->title, name, shown),
-                fmt::format("expected is {}", wanted));
+                fmt::format("expected {}", wanted));
   }
   return {};
 }

@@ -20,7 +20,7 @@ Status validate(const Spot& spot) {
   }
   if (spot.retries < 0 || spot.retries > kMostRetries) {
     return fail(ErrorKind::invalid,
-                fmt::format("spot: retries={} is out of range: allowed is 0 to {}", spot.retries,
+                fmt::format("spot: retries={} is out of range: it must be 0 to {}", spot.retries,
                             kMostRetries),
                 "10 tries, a second apart, are the default");
   }

@@ -55,7 +55,7 @@ def decorator(
         raise ConfigurationError(
             f"distributed.{framework}(backend={chosen!r}): choose one of {known}, or None"
             if backends
-            else f"distributed.{framework}() takes no {chosen!r}; it stands above a function"
+            else f"distributed.{framework}() takes no {chosen!r}; write it above a function"
         )
     _check_timeout(framework, timeout)
     if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:

@@ -97,8 +97,8 @@ class ComputePool(PoolRequest, StaysHere):
         collect_metrics: whether nodes report how busy they are.
         collect_tasks: whether events tell when each task starts, finishes or fails.
         default_compute_timeout: run time in seconds allowed to calls that name no `timeout`.
-        lease: seconds of silence of this program (killed, or cut off) after which machines end
-            themselves. Not for the local provider, whose nodes end with this program.
+        lease: seconds without a sign of life from this program (killed, or cut off) after which
+            machines terminate themselves. Local nodes end with this program instead.
         heartbeat_timeout: seconds without a message from a node after which Skyward reconnects.
         reconnect_timeout: seconds for that, before the machine counts as lost and is replaced.
         pip: packages, in addition to the image's.
@@ -107,14 +107,13 @@ class ComputePool(PoolRequest, StaysHere):
             reached, the pool starts no more tasks and releases the machines.
         architecture: "x86_64" or "arm64"; None: that of the machine where this program runs, or of
             the type that `machine` names.
-        selection: of several providers "first" tries them in the order given, "cheapest" by what
-            the pool would cost there, "available" in that order but last those that have nothing
-            that fits.
+        selection: order in which several providers are tried: "first": as given; "cheapest": by
+            the price of the pool; "available": as given, but those with no fitting machine last.
         allocation, ttl, vcpus, memory_gb, volumes, worker: other names of spot, timeout, cpu,
             memory, volume and concurrency; see skyward.spec.options.
 
-    A pool may be used from several threads, and entered again after it was left: that gets new
-    machines."""
+    Several threads may use one pool. A pool can be entered again after its block; it then gets
+    new machines."""
 
     _live: "OpenPool | None" = None
     _delivery: Delivery | None = None
@@ -196,9 +195,9 @@ class ComputePool(PoolRequest, StaysHere):
         self._lifecycle = threading.RLock()  # opening and closing exclude each other
 
     def open(self) -> "ComputePool":
-        """Provisions the machines, as entering a ``with`` block does, and returns the pool. What
-        one cell of a notebook opens another one closes; a program that ends closes its open
-        pools."""
+        """Provisions the machines, as entering a ``with`` block does, and returns the pool. In
+        a notebook, open it in one cell and close it in another. A program that ends closes its
+        open pools."""
         others = [pool for pool in _opened if pool is not self and pool.is_active]
         self.__enter__()
         _opened.add(self)
@@ -371,7 +370,7 @@ class ComputePool(PoolRequest, StaysHere):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a pool cannot travel, nor be copied; return the calls and send them from here"
+            "a pool cannot be sent or copied; return the calls, and send them from your program"
         )
 
     def __repr__(self) -> str:

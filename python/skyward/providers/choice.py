@@ -56,7 +56,8 @@ def resolve_provider(provider: Any) -> Any:
         near = near or get_close_matches(provider, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigurationError(
-            f"provider={provider!r}: unknown provider{hint} Known are {', '.join(map(repr, known))}"
+            f"provider={provider!r}: unknown provider{hint}"
+            f" Choose one of {', '.join(map(repr, known))}"
         )
     if not isinstance(provider, type) and all(
         hasattr(provider, part) for part in ("name", "remote", "settings")
@@ -66,7 +67,6 @@ def resolve_provider(provider: Any) -> Any:
     if isinstance(provider, (list, tuple)):
         call = "; a list has providers, not lists"
     raise ConfigurationError(
-        f"provider={provider!r}: this is not a provider{call}. Known are"
-        f" {', '.join(f'{kind.__name__}()' for kind in known.values())}, or the names of"
-        " these"
+        f"provider={provider!r}: this is not a provider{call}. Use one of"
+        f" {', '.join(f'{kind.__name__}()' for kind in known.values())}, or its name"
     )

@@ -28,9 +28,9 @@ class Command:
         python: for nodes that see this machine's files: the interpreter to use there, with this
             side's version of cloudpickle (``sys.executable``, say). None: each node gets an
             environment of its own, and this program's modules, as any remote machine does.
-        addresses: for nodes on several machines that talk to each other (`head_addr`, frameworks):
-            where the node of each command is reached by the others. None: all are on one machine,
-            or need not talk."""
+        addresses: for nodes on several machines that must reach each other (`head_addr`,
+            frameworks): for each command, the address of its node as seen by the others. None: all
+            nodes are on one machine, or need not reach each other."""
 
     commands: Sequence[Sequence[str]] | None = None
     python: str | None = None

@@ -19,8 +19,8 @@ class SSH:
         sky.SSH(hosts=["10.0.0.5", "me@gpu-box:2222"], user="ubuntu")
 
     Your own ssh configuration, keys and agent are used. The host key of every machine is verified,
-    always: against `host_keys`, else against your known_hosts files. What is left out is as the
-    table ``[providers.ssh]`` of skyward.toml says, which has the names of these parameters.
+    always: against `host_keys`, else against your known_hosts files. Parameters that
+    you leave out come from the table ``[providers.ssh]`` of skyward.toml, under the same names.
 
     Parameters:
         hosts: addresses, names, or Hosts of ~/.ssh/config, each as host, user@host or

@@ -128,7 +128,7 @@ SELECTIONS = ("first", "cheapest", "available")
 def one_of_selections(value: Any) -> Any:
     if value not in SELECTIONS:
         near = get_close_matches(str(value), SELECTIONS, 1)
-        hint = f"did you mean {near[0]!r}? Known are" if near else "choose one of"
+        hint = f"did you mean {near[0]!r}? Choose one of" if near else "choose one of"
         raise ConfigurationError(f"selection={value!r}: {hint} {', '.join(map(repr, SELECTIONS))}")
     return value
 

@@ -135,7 +135,7 @@ def _included(name: str) -> list[Path]:
     places = _places(_spec_of(name)) if name.isidentifier() else []
     if not places:
         raise ConfigurationError(
-            f"Image(includes=[{name!r}]): there is neither such a file or folder nor such a module;"
+            f"Image(includes=[{name!r}]): no file, folder or module has this name;"
             f" paths are relative to {os.getcwd()}"
         )
     return places[::-1]

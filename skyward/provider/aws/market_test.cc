@@ -115,7 +115,7 @@ TEST(Market, ATypeThatIsNamedIsTakenAsItIs) {
 }
 
 TEST(Market, WhatIsNearIsNamedWhenNothingFits) {
-  EXPECT_THAT(fitting(with("H100")).front(), HasSubstr("offered are machines with A100, L4"));
+  EXPECT_THAT(fitting(with("H100")).front(), HasSubstr("the machines on offer have A100, L4"));
   EXPECT_THAT(fitting(with("A100", 16)).front(), HasSubstr("A100 is offered with 8 devices"));
   PoolSpec spec = on_demand();
   spec.cpus = 500;

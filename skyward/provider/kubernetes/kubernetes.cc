@@ -183,7 +183,7 @@ Error KubernetesProvider::explain(const Instance& instance, Error error) {
   if (!error.hint.empty()) return error;
   error.hint = error.message.contains("\"bash\"")
                    ? "the container image needs bash: take another one with image="
-                   : fmt::format("'kubectl describe pod {}' tells what became of it", instance.id);
+                   : fmt::format("'kubectl describe pod {}' shows its events", instance.id);
   return error;
 }
 

@@ -122,7 +122,7 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
   const std::string folder = agent_path.substr(0, agent_path.rfind('/') + 1);
   const std::string program = folder + "skyward";
   constexpr const char* kHint =
-      "install skyward again: its machines cost until this process terminates them";
+      "install skyward again: without that program, the machines would keep costing money";
   if (!world.exists(program)) {
     return fail(ErrorKind::invalid,
                 fmt::format("there is no {}: nothing would terminate the machines of a program "

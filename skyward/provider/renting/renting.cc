@@ -205,7 +205,7 @@ std::string Renting::unattended_end() const {
   if (capabilities().stop_ends_billing) {
     return "while this computer is off, machines delete themselves when their lease expires";
   }
-  return "only this computer ends these machines: while it is off or asleep, they cost";
+  return "only this computer terminates these machines: while it is off or asleep, they cost money";
 }
 
 // First what terminates the machines when this program is gone.

@@ -146,7 +146,7 @@ Error SlurmProvider::explain(const Instance& instance, Error error) {
   if (access_.login) error = explain_ssh_error(*access_.login, {}, std::move(error));
   const auto node = read_job_node(instance.id);
   if (!node || !error.hint.empty()) return error;
-  error.hint = fmt::format("'scontrol show job {}' tells what became of its job", node->job);
+  error.hint = fmt::format("'scontrol show job {}' shows the state of its job", node->job);
   return error;
 }
 

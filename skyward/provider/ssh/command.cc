@@ -118,8 +118,8 @@ Error changed_key(const SshTarget& target, const SshOptions& options, const std:
   std::string print = after(words, "key sent by the remote host is\n").value_or("");
   if (!print.empty()) print = " (" + print.substr(0, print.find_last_not_of(". ") + 1) + ")";
   return {.kind = ErrorKind::denied,
-          .message = fmt::format("the host key of {} has changed: it shows another one{} than {} "
-                                 "holds. Nothing was sent to it",
+          .message = fmt::format("the host key of {} has changed: the machine shows a key{} that "
+                                 "differs from the one in {}. Nothing was sent to it",
                                  target.text(), print, place),
           .hint = fmt::format(
               "this may be an attack. If the machine was reinstalled, compare the key "

@@ -129,7 +129,7 @@ TEST(SshError, AChangedKeyNamesFileAndLine) {
   const Error told = explain_ssh_error({.host = "10.77.0.13"}, {}, {.message = kChanged});
   EXPECT_EQ(told.kind, ErrorKind::denied);
   EXPECT_THAT(told.message, HasSubstr("the host key of 10.77.0.13 has changed"));
-  EXPECT_THAT(told.message, HasSubstr("than /h/known_hosts:4 holds"));
+  EXPECT_THAT(told.message, HasSubstr("differs from the one in /h/known_hosts:4"));
   EXPECT_THAT(told.message, HasSubstr("(SHA256:NMhHdtLUDLV16jdCCancZjrUrzeQ/jbmqjC4MTiWAiE)"));
   EXPECT_THAT(told.message, HasSubstr("Host key verification failed.)"));
   EXPECT_THAT(told.hint, HasSubstr("replace that line of /h/known_hosts"));
