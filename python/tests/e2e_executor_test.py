@@ -204,7 +204,7 @@ def test_functions_keep_their_limits(executor, chunksize, tmp_path):
     def hang(x):
         import time
 
-        time.sleep(60 if x == 1 else 0)
+        time.sleep(60 if x == 1 else 0)  # on a worker
 
     folders = [str(tmp_path)] * 5
     assert list(executor.map(fail_once, range(5), folders, chunksize=chunksize)) == list(range(5))

@@ -200,7 +200,7 @@ def test_a_retry_does_not_wait_for_the_other_calls(pool, tmp_path):
         end = time.monotonic() + 20
         while not done.exists():
             assert time.monotonic() < end, "the retry has not run"
-            time.sleep(0.01)
+            time.sleep(0.01)  # on a worker
         return name
 
     waits = sky.compute(work)("waits", str(tmp_path))

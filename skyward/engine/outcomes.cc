@@ -74,14 +74,13 @@ wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskRes
       outcome.status = wire::OutcomeStatus::raised;
       break;
     case wire::TaskStatus::worker_died:
-      outcome.error = {ErrorKind::task,
-                       failed_text(task, node, result, "the worker process died"),
+      outcome.error = {ErrorKind::task, failed_text(task, node, result, "the worker process died"),
                        "Skyward replaces the worker; the pool continues"};
       break;
     case wire::TaskStatus::not_begun:
       outcome.begun = false;
-      outcome.error = {ErrorKind::task, failed_text(task, node, result, "the call did not begin"),
-                       {}};
+      outcome.error = {
+          ErrorKind::task, failed_text(task, node, result, "the call did not begin"), {}};
       break;
     case wire::TaskStatus::undelivered:
       outcome.error = {ErrorKind::task, failed_text(task, node, result, "the result is lost"), {}};

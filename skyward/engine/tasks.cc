@@ -481,12 +481,11 @@ void Tasks::give_up_cancelled(EngineEffects& effects, TaskId id) {
   const auto found = tasks_.find(id);
   if (found == tasks_.end() || !found->second.cancelled || !found->second.assigned) return;
   Task& task = found->second;
-  answer_early(
-      effects, task,
-      {ErrorKind::cancelled,
-       fmt::format("{} was cancelled; node {} did not confirm within {:.0f} s",
-                   task.call.function->name, task.node.value, seconds(kCancelBackstop)),
-       {}});
+  answer_early(effects, task,
+               {ErrorKind::cancelled,
+                fmt::format("{} was cancelled; node {} did not confirm within {:.0f} s",
+                            task.call.function->name, task.node.value, seconds(kCancelBackstop)),
+                {}});
 }
 
 void Tasks::on_timer(EngineEffects& effects, Time now) {

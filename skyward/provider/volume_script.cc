@@ -138,7 +138,8 @@ mount_bucket() {
   make_place "$1"
   log=$(mktemp)
   setsid "${as_root[@]}" "${s3_start[@]}" s3fs "$2" "$path" -f \
-    -o "$3$s3_keys$(s3_newer_options),uid=$(id -u),gid=$(id -g)" >"$log" 2>&1 </dev/null 3>&- 8>&- 9>&- &
+    -o "$3$s3_keys$(s3_newer_options),uid=$(id -u),gid=$(id -g)" \
+    >"$log" 2>&1 </dev/null 3>&- 8>&- 9>&- &
   process=$!
   for ((tries = 0; tries < 300; tries++)); do
     if is_mounted "$path" && stat -- "$path/." >/dev/null 2>&1; then
@@ -209,8 +210,8 @@ std::string quoted_list(const std::vector<std::string>& words) {
   return list;
 }
 
-// What a node has seen of a file may be so old, in seconds, where other nodes write files; s3fs keeps
-// it for 15 minutes otherwise.
+// How long a node remembers what it has seen of a file, in seconds, where other nodes write files;
+// 15 minutes otherwise.
 constexpr const char* kSharedByNodes = ",stat_cache_expire=10";
 
 // "bucket:/prefix", as s3fs names a part of a bucket.

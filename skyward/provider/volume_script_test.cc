@@ -6,8 +6,13 @@
 #include <map>
 #include <string>
 
+#include "skyward/io/process.h"
+#include "skyward/spec/image.h"
+
 namespace skyward::provider {
 namespace {
+
+using namespace std::chrono_literals;
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -50,9 +55,9 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
               AllOf(HasSubstr("mount_bucket '/my data' models:/a/b "
                               "url=https://s3.eu-west-1.amazonaws.com,endpoint=eu-west-1,"),
                     HasSubstr("connect_timeout=5,ro\n"),
-                    HasSubstr("connect_timeout=5,stat_cache_expire=10\n"),
-                    Not(HasSubstr("CANARY")), Not(HasSubstr("public_bucket")),
-                    HasSubstr("keep_keys\nmount_bucket"), HasSubstr("ro\nmount_bucket")));
+                    HasSubstr("connect_timeout=5,stat_cache_expire=10\n"), Not(HasSubstr("CANARY")),
+                    Not(HasSubstr("public_bucket")), HasSubstr("keep_keys\nmount_bucket"),
+                    HasSubstr("ro\nmount_bucket")));
   EXPECT_TRUE(scripts.mount.ends_with("\nforget_keys\nstep volumes\n"))
       << "the keys are gone when all is mounted";
   EXPECT_THAT(scripts.unmount, AllOf(Not(HasSubstr("/out")), Not(HasSubstr("/my data"))))
@@ -69,11 +74,9 @@ std::string newer_options(const std::string& help) {
   const std::string function = mount.substr(begin, mount.find("\n}\n", begin) + 3 - begin);
   const std::string script =
       "s3fs() { echo " + shell_quote(help) + "; }\n" + function + "s3_newer_options";
-  FILE* const shell = popen(("bash -euc " + shell_quote(script)).c_str(), "r");
-  std::string options(100, '\0');
-  options.resize(std::fread(options.data(), 1, options.size(), shell));
-  EXPECT_EQ(pclose(shell), 0);
-  return options;
+  const auto ran = io::run_command({.command = {"bash", "-euc", script}}, 10s);
+  EXPECT_TRUE(ran && ran->status.code == 0);
+  return ran ? ran->out : "";
 }
 
 TEST(VolumeScripts, EachVersionOfS3fsGetsTheOptionsThatItKnows) {
