@@ -439,6 +439,17 @@ def test_place_and_shards(pool):
     assert sorted(answers[0][3] + answers[1][3]) == list(range(11))
 
 
+def test_processes_of_a_worker_have_numbers(tmp_path):
+    @sky.compute
+    def slot(folder, name):
+        assert meet.local(folder, name, 3)
+        return sky.instance_info().slot
+
+    with sky.ComputePool(provider=sky.Local(), concurrency=3, display="quiet") as pool:
+        calls = [slot(str(tmp_path), str(i)) for i in range(3)]
+        assert sorted(sky.gather(*calls) >> pool) == [0, 1, 2]
+
+
 def test_environment():
     image = sky.Image(env={"FROM_IMAGE": "image", "BOTH": "image"})
     names = ["FROM_IMAGE", "BOTH", "FROM_POOL"]

@@ -19,6 +19,7 @@
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
+#include "skyward/spec/topology.h"
 
 namespace skyward::agent {
 namespace {
@@ -244,8 +245,10 @@ void AgentLoop::start_next_later() {
 }
 
 void AgentLoop::start_now(SlotId slot) {
-  const std::uint32_t worker = state_.slots[slot.value].worker;
+  const Slot& its_slot = state_.slots[slot.value];
+  const std::uint32_t worker = its_slot.worker;
   auto environment = worker_environment(state_, worker);
+  environment.emplace_back(kSlotVariable, std::to_string(its_slot.place));
   if (!directory_.empty()) environment.emplace_back(kWorkVariable, name_of(directory_));
   environment.emplace_back("SKYWARD_MEMORY", std::to_string(state_.memory_bytes));
   make_directory();  // a task may have removed it

@@ -34,6 +34,11 @@ struct Told {
   }
 };
 
+int slot_of_process() {
+  const char* const text = std::getenv(kSlotVariable);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
 }  // namespace
 
 Result<InstanceInfo> parse_instance_info(std::string_view text) {
@@ -73,6 +78,7 @@ const InstanceInfo& instance_info() {
     auto parsed = parse_instance_info(text);
     if (!parsed) throw_error(parsed.error());
     info = *std::move(parsed);
+    info.slot = slot_of_process();
   }
   told.all.push_back(std::make_unique<const InstanceInfo>(std::move(info)));
   told.info = told.all.back().get();

@@ -30,6 +30,7 @@ struct InstanceInfo {
   std::vector<Peer> peers{};  // by node; empty in a pool of more than kMaxPeersTold
   // The provider, when its nodes cannot reach each other: then head_addr and peers are empty.
   std::string no_network_of{};
+  int slot = 0;  // of the worker's `concurrency`, from 0; from kSlotVariable
 
   bool operator==(const InstanceInfo&) const = default;
 
@@ -40,6 +41,8 @@ struct InstanceInfo {
 
 // By which a worker learns its InstanceInfo.
 inline constexpr const char* kInstanceInfoVariable = "COMPUTE_POOL";
+// The same for its `slot`, which the agent alone knows.
+inline constexpr const char* kSlotVariable = "SKYWARD_SLOT";
 
 // The value of that environment variable: one JSON object, keys in the order node,
 // worker, total_nodes, workers_per_node, accelerators, total_accelerators, head_addr, head_port,

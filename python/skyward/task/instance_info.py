@@ -32,6 +32,9 @@ class InstanceInfo:
     """{"type", "count", "is_trainium"}, or None."""
     network: dict[str, Any] = field(default_factory=dict, hash=False)
     """{"missing": provider} when the provider gives the nodes no network among them."""
+    slot: int = 0
+    """Index of this process among the `concurrency` ones of its worker. No two calls that run at
+    the same time on a worker have the same one."""
 
     def __post_init__(self) -> None:
         if self.is_head is None:  # it follows from the place
@@ -80,5 +83,6 @@ def place_in_pool() -> InstanceInfo | None:
 
         known = InstanceInfo.__dataclass_fields__
         values = {name: value for name, value in json.loads(text).items() if name in known}
+        values["slot"] = int(os.environ.get("SKYWARD_SLOT", "0"))
         _parsed = (text, InstanceInfo(**values))
     return _parsed[1]
