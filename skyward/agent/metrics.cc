@@ -60,7 +60,8 @@ std::vector<std::string> neuron_devices() {
   std::size_t count = 0;
   for (const auto& entry : fs::directory_iterator(root, error))
     count += entry.path().filename().string().starts_with("neuron") ? 1 : 0;
-  const std::string model = read_file((root / "neuron0" / "model").c_str());
+  const std::string model =
+      lower(read_file((root / "neuron0/info/architecture/instance_type").c_str()));
   constexpr std::array<std::pair<std::string_view, const char*>, 4> kModels = {
       {{"trn3", "Trainium3"},
        {"trn2", "Trainium2"},
@@ -167,9 +168,9 @@ std::vector<std::string> parse_rocm_names(std::string_view text) {
   std::vector<std::string> names;
   while (!text.empty()) {
     const std::string_view line = next_part(text, '\n');
-    const std::size_t at = line.find("Card series:");
+    const bool names_card = line.contains("Card series:") || line.contains("Card Series:");
     const std::size_t end = line.find_last_of(':');
-    if (at == std::string_view::npos || !line.starts_with("GPU[")) continue;
+    if (!names_card || !line.starts_with("GPU[")) continue;
     names.push_back(device_model_name(trimmed(line.substr(end + 1))));
   }
   return names;

@@ -75,7 +75,7 @@ TEST(Devices, OfOtherMakers) {
       "======================= ROCm System Management Interface =======================\n"
       "GPU[0]\t\t: Card series: \t\tAMD Instinct MI300X OAM\n"
       "GPU[0]\t\t: Card model: \t\t0x74a1\n"
-      "GPU[1]\t\t: Card series: \t\tAMD Instinct MI300X OAM\n"
+      "GPU[1]\t\t: Card Series: \t\tAMD Instinct MI300X OAM\n"
       "================================================================================\n";
   EXPECT_EQ(parse_rocm_names(rocm), (std::vector<std::string>{"MI300X", "MI300X"}));
   EXPECT_TRUE(parse_rocm_names("ERROR:root:Driver not initialized").empty());

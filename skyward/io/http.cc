@@ -48,9 +48,10 @@ struct Curl {
 // when none of these is there: OpenSSL looks in its own places then, and at SSL_CERT_FILE.
 const char* system_certificates() {
   constexpr std::array kPlaces = {
-      "/etc/ssl/certs/ca-certificates.crt",  // Debian, Ubuntu, Alpine, Arch
-      "/etc/pki/tls/certs/ca-bundle.crt",    // Fedora, Red Hat, Amazon Linux
-      "/etc/ssl/ca-bundle.pem",              // SUSE
+      "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Alpine, Arch
+      "/etc/pki/tls/certs/ca-bundle.crt",                   // Red Hat, Amazon Linux
+      "/etc/ssl/ca-bundle.pem",                             // SUSE
+      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // Fedora from 44 on
   };
   const auto* found =
       std::ranges::find_if(kPlaces, [](const char* place) { return ::access(place, R_OK) == 0; });

@@ -116,7 +116,8 @@ std::string version_in(std::string_view printed, std::string_view kind) {
 
 Error no_launcher(const std::string& wanted, bool has_prted) {
   if (has_prted && wanted != "mpich") {
-    return {ErrorKind::invalid, "Open MPI 5 is not supported; use Open MPI 4 or MPICH.", {}};
+    return {ErrorKind::invalid, "Open MPI 5 is not supported; use Open MPI 4 or MPICH.",
+            "Debian 13 has MPICH: Image(apt=['mpich'])"};
   }
   std::vector<std::string> daemons;
   for (const Kind& kind : kinds()) daemons.push_back(kind.daemon);

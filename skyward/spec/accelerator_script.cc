@@ -26,6 +26,8 @@ constexpr std::string_view kPartitions = R"bash(
     say 'there is no nvidia-smi on this node: its GPUs cannot be split'
     exit 1
   fi
+  as_root=() # who logs in may be another user
+  if [[ $(id -u) != 0 ]] && sudo -n true 2>/dev/null; then as_root=(sudo -n); fi
   partitions() { # of a GPU, as lines "profile UUID"
     nvidia-smi -L -i "$1" |
       sed -n 's/^ *MIG \([^ ]*\) .*(UUID: \([^)]*\)).*$/\1 \2/p'
@@ -43,7 +45,7 @@ constexpr std::string_view kPartitions = R"bash(
   for gpu in "${gpus[@]}"; do
     mode=$(nvidia-smi -i "$gpu" --query-gpu=mig.mode.current --format=csv,noheader)
     if [[ $mode != Enabled ]]; then
-      nvidia-smi -i "$gpu" -mig 1
+      "${as_root[@]}" nvidia-smi -i "$gpu" -mig 1
       mode=$(nvidia-smi -i "$gpu" --query-gpu=mig.mode.current --format=csv,noheader)
       if [[ $mode != Enabled ]]; then
         say "GPU $gpu does not let itself be split: its MIG mode is '$mode' after it was enabled;" \
@@ -52,9 +54,9 @@ constexpr std::string_view kPartitions = R"bash(
       fi
     fi
     if [[ $(profiles "$gpu") != "$sorted" ]]; then
-      nvidia-smi mig -i "$gpu" -dci || true # fails when there is none
-      nvidia-smi mig -i "$gpu" -dgi || true
-      nvidia-smi mig -i "$gpu" -cgi "$list" -C
+      "${as_root[@]}" nvidia-smi mig -i "$gpu" -dci || true # fails when there is none
+      "${as_root[@]}" nvidia-smi mig -i "$gpu" -dgi || true
+      "${as_root[@]}" nvidia-smi mig -i "$gpu" -cgi "$list" -C
     fi
     if [[ $(profiles "$gpu") != "$sorted" ]]; then
       say "GPU $gpu has the partitions '$(profiles "$gpu")' and not '$sorted'"

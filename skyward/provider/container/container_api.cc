@@ -91,9 +91,12 @@ std::optional<EngineHost> read_host(std::string_view out) {
 void read_gpus(std::string_view out, EngineHost& host) {
   for (const std::string_view line : split(out, '\n')) {
     const auto columns = split(line, ',');
-    if (columns.size() < 2 || number_in(columns[1]) < 1) continue;
+    if (columns.size() < 2) continue;
+    const std::int64_t megabytes = number_in(columns[1]);
+    const bool has_none = columns[1] == "[N/A]";  // it shares that of the processor
+    if (megabytes < 1 && !has_none) continue;
     host.gpus.emplace_back(columns[0]);
-    host.gpu_memory_gb = static_cast<double>(number_in(columns[1])) / 1024;
+    host.gpu_memory_gb = static_cast<double>(megabytes) / 1024;
   }
 }
 

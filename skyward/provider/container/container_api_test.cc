@@ -63,6 +63,9 @@ TEST(ContainerReplies, NameGpusAsNvidiaDoes) {
   EngineHost none{.name = "box"};
   read_gpus("NVIDIA-SMI has failed because it couldn't communicate with the driver\n", none);
   EXPECT_THAT(none.gpus, IsEmpty());
+  EngineHost shared{.name = "box"};
+  read_gpus("NVIDIA GB10, [N/A]\n", shared);
+  EXPECT_THAT(shared.gpus, testing::ElementsAre("NVIDIA GB10"));
 }
 
 TEST(ContainerCommands, HaveTheWordsOfTheRuntime) {

@@ -19,7 +19,8 @@ constexpr const char* kOutsideJobs =
     "exec \"$@\"";
 
 constexpr const char* kConfigurations[] = {"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf",
-                                           "/run/slurm/conf/slurm.conf"};
+                                           "/run/slurm/conf/slurm.conf",
+                                           "/opt/slurm/etc/slurm.conf"};
 
 }  // namespace
 
