@@ -40,6 +40,17 @@ std::vector<std::uint64_t> Completions::next() {
   return {std::exchange(state_->tokens, {})};
 }
 
+std::vector<std::uint64_t> Completions::wait() {
+  std::vector<std::uint64_t> tokens;
+  wait_interruptibly(kForever, [&](Duration step) {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait_for(lock, step, [&] { return !state_->tokens.empty(); });
+    tokens = std::exchange(state_->tokens, {});
+    return !tokens.empty();
+  });
+  return tokens;
+}
+
 void bind_completions(nb::module_& module) {
   nb::class_<Completions>(module, "Completions", "Tasks with news, by number.")
       .def(nb::init<>())
@@ -49,6 +60,7 @@ void bind_completions(nb::module_& module) {
           "watch_group", &Completions::watch_group, nb::arg("group"), nb::arg("token"),
           "Its number comes whenever results of it, or withdrawn calls, have come, and at its end.")
       .def("next", &Completions::next, "Waits; empty when closed.")
+      .def("wait", &Completions::wait, "Waits for some; Ctrl-C may interrupt it.")
       .def("close", &Completions::close);
 }
 

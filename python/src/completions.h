@@ -27,6 +27,8 @@ class Completions {
   void close();
   // Waits. Empty when closed and all were taken.
   std::vector<std::uint64_t> next();
+  // Waits for some, in a thread that Ctrl-C may interrupt.
+  std::vector<std::uint64_t> wait();
 
  private:
   struct State {

@@ -19,6 +19,7 @@ bool has_pending(const nb::tuple& arguments, nb::handle pending) {
 Outcome outcome_of(ByteView result) {
   Outcome outcome;
   outcome.status = OutcomeStatus::ok;
+  outcome.begun = true;
   outcome.payload.buffers.push_back(
       wire::small_buffer(SharedBytes(Bytes(result.begin(), result.end()))));
   return outcome;

@@ -122,6 +122,19 @@ TEST_F(CoreStartTest, AWorkerThatEndsWithoutATaskIsNotStartedForEver) {
   EXPECT_THAT(effects.ran, ElementsAre(TaskId{1}));
 }
 
+TEST_F(CoreStartTest, AProcessThatLeavesOnPurposeIsNoFailedTryOfTheNextTask) {
+  open();
+  submit(1);
+  for (std::uint32_t i = 1; i <= 2 * kMaxUnreadTries; ++i) {
+    EXPECT_THAT(effects.ran, testing::SizeIs(i));
+    on_worker_exit(state, effects, SlotId{0},
+                   {.text = "exit code 117", .code = wire::kWorkerLeavesCode, .begun = TaskId{99}},
+                   now);
+    greet(0);
+  }
+  EXPECT_THAT(effects.results, IsEmpty());
+}
+
 TEST_F(CoreStartTest, ATaskThatNoWorkerBeginsFailsWithTheirLastWords) {
   open();
   submit(1);

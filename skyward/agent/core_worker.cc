@@ -113,7 +113,8 @@ void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
 void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const WorkerExit& end,
                     Time now) {
   bool begun = std::ranges::find(slot.window, end.begun) != slot.window.end();
-  bool front = true;
+  const bool left = end.begun != TaskId{} && end.code == wire::kWorkerLeavesCode;
+  bool front = !left;  // which may be to blame
   const std::string& how = slot.killed.empty() ? end.text : slot.killed;
   while (!slot.window.empty()) {
     const TaskId id = slot.window.front();

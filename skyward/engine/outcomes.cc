@@ -52,8 +52,9 @@ Error lost_error(const NodeLoad& node, const Task& task, const Error& why) {
 
 Error undelivered_error(const NodeLoad& node, const Task& task, const std::string& why) {
   return {ErrorKind::task,
-          fmt::format("{}: an item of its stream is lost (node {}, {}): {}",
-                      task.call.function->name, node.id.value, node.instance, why),
+          fmt::format("{}: {} is lost (node {}, {}): {}", task.call.function->name,
+                      task.call.options.group ? "a result" : "an item of its stream", node.id.value,
+                      node.instance, why),
           {}};
 }
 

@@ -55,7 +55,7 @@ struct Outcome {
   OutcomeStatus status = OutcomeStatus::failed;
   Payload payload;
   Error error;
-  bool begun = false;  // false: nothing of it has run, and nothing will
+  bool begun = false;  // a node may have begun it, and might run what is left of a group
   int node = -1;       // -1: it was on none
   int worker = -1;
   std::string instance_id;

@@ -296,7 +296,9 @@ auto write(Writer& to, const TaskResults& from) {
 
 auto write(Writer& to, const StreamItem& from) {
   const auto payload = to.payload(from.payload);
-  return schema::CreateStreamItem(to.builder(), from.task.value, from.attempt, payload);
+  const auto undelivered = to.text(from.undelivered);
+  return schema::CreateStreamItem(to.builder(), from.task.value, from.attempt, payload,
+                                  undelivered);
 }
 
 auto write(Writer& to, const Output& from) {

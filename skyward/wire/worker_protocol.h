@@ -67,6 +67,9 @@
 // much for an outcome; the worker begins none of those behind it. Nor does it begin those that the
 // agent has taken from it (WorkerMemory::claims).
 //
+// A process that must not run another task (its device may be lost) ends with kWorkerLeavesCode
+// after its answer. What was sent to it meanwhile is not to blame.
+//
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
 // (hex in the environment), then the u64 id of the task whose output follows. Other tasks need no
@@ -92,6 +95,7 @@ inline constexpr int kWorkerSocket = 3;
 inline constexpr int kWorkerCancelPipe = 4;
 inline constexpr int kWorkerShared = 5;
 inline constexpr int kWorkerBell = 6;
+inline constexpr int kWorkerLeavesCode = 117;                                // its exit code
 inline constexpr std::size_t kWorkerPrefixBytes = 4;                         // the length
 inline constexpr std::size_t kWorkerMarkBytes = 16;                          // mark and task id
 inline constexpr std::uint64_t kWorkerWithdrawBit = std::uint64_t{1} << 63;  // on the cancel pipe

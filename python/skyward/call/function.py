@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from skyward.call.by_value import reduce_by_value
-from skyward.call.limits import checked_limits
+from skyward.call.limits import LONGEST_SECONDS, checked_limits
 from skyward.call.pending import PendingCompute, recorded
 from skyward.call.text import call_text, name_of
 from skyward.exceptions import ConfigurationTypeError
@@ -71,7 +71,7 @@ class ComputeFunction(Generic[P, R]):
     def with_function(self, fn: Callable[Q, S], calls: int = 1) -> "ComputeFunction[Q, S]":
         """The same limits around another function; for decorators that stand above ``@compute``.
         `calls`: how often `fn` calls this function; it gets so many times as long."""
-        timeout = None if self._timeout is None else self._timeout * calls
+        timeout = None if self._timeout is None else min(self._timeout * calls, LONGEST_SECONDS)
         return ComputeFunction(fn, timeout, self._retries)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> PendingCompute[R]:

@@ -3,11 +3,15 @@
 from skyward.exceptions import ConfigurationError
 from skyward.spec.options import plain_number
 
+LONGEST_SECONDS = 999_999_999.0
+
 
 def checked_limits(timeout: float | None, retries: int) -> tuple[float | None, int]:
     timeout, retries = plain_number(timeout), plain_number(retries)
     if timeout is not None and (
-        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9
+        isinstance(timeout, bool)
+        or not isinstance(timeout, (int, float))
+        or not 0 < timeout <= LONGEST_SECONDS
     ):
         raise ConfigurationError(
             f"timeout={timeout!r}: a time limit is a positive number of seconds, or None"

@@ -104,12 +104,12 @@ def _with_package(image: Image, package: str, version: str | None) -> Image:
 
 
 def _version_here(package: str) -> str:
-    """Empty if it is not installed here, or is no release."""
+    """Empty if it is not installed here, or was not installed from an index."""
     try:
         version = metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
-    return f"=={version}" if re.fullmatch(r"\d+(\.\d+)*", version) else ""
+    return "" if "+" in version or "dev" in version else f"=={version}"
 
 
 def _name(package: str) -> str:

@@ -49,7 +49,7 @@ LONGEST_TRIP_SECONDS = 0.5
 MOST_TRIPS = 16
 """That quick calls may take in all: the engine sends a node as many as it has room for."""
 STEP_SECONDS = 0.01
-DRAWN_TOGETHER = 256
+DRAWN_TOGETHER = 8
 """Inputs between two looks at the clock, where drawing them is quick."""
 
 

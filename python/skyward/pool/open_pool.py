@@ -141,8 +141,6 @@ class OpenPool:
             if not self.core.is_active:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
-        if len(items) > 1 and any(item.retries for item in items) and not self.answers.is_here():
-            return self._run_retried(items, return_exceptions)
         sent = _core.Sent()
         tried = max(TRIED_CALLS, int(self.core.total_slots))  # they keep all slots busy
         if len(items) > tried and (make := maker_of(self, items)):
@@ -164,25 +162,6 @@ class OpenPool:
             answers, errors = self._collect(items, calls, handles, taken=taken)
         except BaseException:  # Ctrl-C
             sent.cancel()
-            raise
-        return _in_places(items, answers, errors, return_exceptions)
-
-    def _run_retried(
-        self, items: Sequence[PendingCompute[Any]], return_exceptions: bool
-    ) -> tuple[Any, ...]:
-        """run_all() of calls that are retried as they fail, not when all of them have ended."""
-        futures = self.submit_all(items)
-        answers: list[Any] = [None] * len(items)
-        errors: dict[int, Exception] = {}
-        try:
-            for position, future in enumerate(futures):
-                try:
-                    answers[position] = future.result()
-                except Exception as error:
-                    errors[position] = error
-        except BaseException:  # Ctrl-C
-            for future in futures:
-                future.cancel()
             raise
         return _in_places(items, answers, errors, return_exceptions)
 
@@ -388,47 +367,55 @@ class OpenPool:
         errors: dict[int, Exception] = {}
         retries = [item.retries for item in items]
         waiting = []
-        for position, item in enumerate(items):
-            if calls[position] is not None and calls[position].is_stream:
-                answers[position] = Stream(handles[position], item.name)
+        for position, call in enumerate(calls):
+            if call is not None and call.is_stream:
+                answers[position] = Stream(handles[position], items[position].name)
             else:
                 waiting.append(position)
-        try:
-            while waiting:
+        # With these, calls are taken as they end, so that no retry waits for the others.
+        news = None
+        if taken is None and len(waiting) > 1 and any(retries):
+            news = _core.Completions()
+            for position in waiting:
+                news.watch(handles[position], position)
+        latest, left = waiting, len(waiting)
+        try:  # Ctrl-C cancels them: nobody will read the answers
+            while left:
                 if taken is None:
-                    latest = [handles[position] for position in waiting]
+                    if news is not None:
+                        latest = news.wait()
                     if end is not None:
-                        for position in waiting:
+                        for position in latest:
                             _wait_until(end, handles[position], items[position].name)
-                    taken = _core.take_results(latest, pickle.loads)
-                again = []
-                results, others = taken
-                taken = None
-                if len(results) == len(answers):
+                    taken = _core.take_results([handles[at] for at in latest], pickle.loads)
+                (results, others), taken, again = taken, None, []
+                if latest is waiting and len(results) == len(answers):
                     answers = results
                 else:
-                    for position, answer in zip(waiting, results, strict=True):
+                    for position, answer in zip(latest, results, strict=True):
                         answers[position] = answer
                 del results
                 for place, outcome in others:
-                    position = waiting[place]
-                    handle = handles[position]
+                    position = latest[place]
+                    task = handles[position].task
                     if retries[position] and outcome.may_retry:
-                        self.tell_retry(items[position], handle.task, outcome, retries[position])
+                        self.tell_retry(items[position], task, outcome, retries[position])
                         retries[position] -= 1
                         again.append(position)
                         call = calls[position]
-                        if in_place and outcome.node >= 0:
-                            call = call.at(outcome.node, max(outcome.worker, 0))
+                        call = _on_the_same_worker(call, outcome) if in_place else call
                         handles[position] = self.core.submit(call)
+                        if news is not None:
+                            news.watch(handles[position], position)
                         continue
                     try:
-                        answers[position] = answer_of(items[position].name, handle.task, outcome)
+                        answers[position] = answer_of(items[position].name, task, outcome)
                     except Exception as error:
                         errors[position] = error
-                waiting = again
+                left += len(again) - len(latest)
+                latest = again
             self.tell_lines()
-        except BaseException:  # Ctrl-C: nobody will read the answers
+        except BaseException:
             for handle in handles:
                 handle.cancel()
             raise
@@ -468,6 +455,10 @@ def _in_places(
             raise error
         answers[position] = error
     return tuple(answers)
+
+
+def _on_the_same_worker(call: Any, outcome: Any) -> Any:
+    return call.at(outcome.node, max(outcome.worker, 0)) if outcome.node >= 0 else call
 
 
 def _wait_until(end: float, handle: Any, name: str) -> None:

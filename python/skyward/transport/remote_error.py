@@ -161,7 +161,8 @@ def _add_notes(error: BaseException, outcome: Any, placed: bool = False) -> None
     """`placed`: the text says already where it was."""
     if outcome.node >= 0 and not placed:
         machine = f" ({outcome.instance_id})" if outcome.instance_id else ""
-        error.add_note(f"raised on node {outcome.node}, worker {outcome.worker}{machine}")
+        worker = f", worker {outcome.worker}" if outcome.worker >= 0 else ""
+        error.add_note(f"raised on node {outcome.node}{worker}{machine}")
     if outcome.tail:
         lines = "\n".join(f"  | {line}" for line in _last_words(list(outcome.tail)))
         error.add_note(f"last output of the task:\n{lines}")

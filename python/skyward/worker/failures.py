@@ -10,6 +10,8 @@ FOLDER = __file__.rpartition("/")[0] + "/"
 DEVICE_ERRORS = ("CUDA error", "CUDA_ERROR_", "cudaError", "HIP error", "hipError")
 """In the texts of PyTorch, CuPy, JAX, TensorFlow and Numba when the runtime of a GPU reports an
 error."""
+HARMLESS_ERRORS = ("NO_DEVICE", "no CUDA-capable", "no kernel image", "invalid device ordinal")
+"""Of these, those that no kernel has caused."""
 
 
 def is_device_error(error):
@@ -18,10 +20,13 @@ def is_device_error(error):
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        text = text_of(error)
+        try:
+            text = str(error)
+        except BaseException:  # of a __str__ of the user's
+            text = ""
         if any(mark in text for mark in DEVICE_ERRORS):
-            return True
-        error = error.__cause__ or error.__context__
+            return not any(mark in text for mark in HARMLESS_ERRORS)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
 
 

@@ -30,6 +30,7 @@ from .protocol import (
     ELSEWHERE,
     HEAD,
     ITEM,
+    LEAVES,
     NOTICE_BIT,
     OK,
     OUTCOME,
@@ -178,7 +179,7 @@ class Worker(Connection):
         """The next call needs a new process. No exit handler of the user's may hold that up."""
         if self.ends:
             flush_output()
-            os._exit(0)
+            os._exit(LEAVES)
 
     def take_told(self):
         """Between calls only: a call may restore the environment that it found."""

@@ -8,6 +8,7 @@ RUN, CREDIT, STOP, DROP, INSTANCE_INFO = 1, 2, 3, 4, 5
 HELLO, RESULT, ITEM, OUTCOME = 16, 17, 18, 20
 OK, RAISED, CANCELLED = 0, 1, 2
 SOCKET, CANCEL_PIPE, SHARED, BELL = 3, 4, 5, 6
+LEAVES = 117  # kWorkerLeavesCode
 WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
 BEHIND_BIT, RING_BIT, GROUP_BIT = 1, 2, 4
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
