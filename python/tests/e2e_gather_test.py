@@ -214,3 +214,19 @@ def test_calls_with_retries_end_in_place(pool):
         sky.gather(*calls) >> pool
     answers = sky.gather(*calls, return_exceptions=True) >> pool
     assert [str(answer) for answer in answers] == ["0", "no row 1", "2", "no row 3", "4"]
+
+
+def test_a_retry_of_a_broadcast_stays_with_its_worker(tmp_path):
+    @sky.compute(retries=1)
+    def work(folder):
+        import pathlib
+
+        node = sky.instance_info().node
+        tried = pathlib.Path(folder, str(node))
+        if node and not tried.exists():
+            tried.touch()
+            raise LookupError("no row")
+        return node
+
+    with sky.ComputePool(provider=sky.Local(), nodes=3, display="quiet") as pool:
+        assert work(str(tmp_path)) @ pool == (0, 1, 2)

@@ -378,6 +378,7 @@ class OpenPool:
             news = _core.Completions()
             for position in waiting:
                 news.watch(handles[position], position)
+        workers = len(items) // max(1, int(self.core.instance_count))  # of a node: `in_place`
         latest, left = waiting, len(waiting)
         try:  # Ctrl-C cancels them: nobody will read the answers
             while left:
@@ -389,24 +390,22 @@ class OpenPool:
                             _wait_until(end, handles[position], items[position].name)
                     taken = _core.take_results([handles[at] for at in latest], pickle.loads)
                 (results, others), taken, again = taken, None, []
-                if latest is waiting and len(results) == len(answers):
-                    answers = results
-                else:
-                    for position, answer in zip(latest, results, strict=True):
-                        answers[position] = answer
+                for position, answer in zip(latest, results, strict=True):
+                    answers[position] = answer
                 del results
                 for place, outcome in others:
                     position = latest[place]
                     task = handles[position].task
-                    if retries[position] and outcome.may_retry:
+                    call = calls[position]
+                    if in_place:
+                        call = call.at(*divmod(position, workers))
+                    if retries[position] and outcome.may_retry and (sent := self._submit(call)):
+                        handles[position] = sent
                         self.tell_retry(items[position], task, outcome, retries[position])
                         retries[position] -= 1
                         again.append(position)
-                        call = calls[position]
-                        call = _on_the_same_worker(call, outcome) if in_place else call
-                        handles[position] = self.core.submit(call)
                         if news is not None:
-                            news.watch(handles[position], position)
+                            news.watch(sent, position)
                         continue
                     try:
                         answers[position] = answer_of(items[position].name, task, outcome)
@@ -420,6 +419,13 @@ class OpenPool:
                 handle.cancel()
             raise
         return answers, errors
+
+    def _submit(self, call: Any) -> Any:
+        """The handle; None if the pool takes no calls any more."""
+        try:
+            return self.core.submit(call)
+        except NotProvisionedError:
+            return None
 
     def tell_retry(self, item: PendingCompute[Any], task: int, outcome: Any, left: int) -> None:
         """Reports a failed attempt that is retried; `left`: retries that were left."""
@@ -455,10 +461,6 @@ def _in_places(
             raise error
         answers[position] = error
     return tuple(answers)
-
-
-def _on_the_same_worker(call: Any, outcome: Any) -> Any:
-    return call.at(outcome.node, max(outcome.worker, 0)) if outcome.node >= 0 else call
 
 
 def _wait_until(end: float, handle: Any, name: str) -> None:

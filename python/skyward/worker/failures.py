@@ -24,9 +24,10 @@ def is_device_error(error):
             text = str(error)
         except BaseException:  # of a __str__ of the user's
             text = ""
-        if any(mark in text for mark in DEVICE_ERRORS):
-            return not any(mark in text for mark in HARMLESS_ERRORS)
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        is_harmless = any(mark in text for mark in HARMLESS_ERRORS)
+        if not is_harmless and any(mark in text for mark in DEVICE_ERRORS):
+            return True
+        error = error.__cause__ or error.__context__
     return False
 
 
