@@ -21,7 +21,7 @@ from pathlib import Path
 import floors
 import numpy as np
 from contenders import ALL, echo
-from page import page
+from page import NAMES, number, page
 from workloads import ALL as ALL_WORKLOADS
 from workloads import OWN
 
@@ -151,7 +151,7 @@ def draw_chart(summary: dict[str, dict[str, float]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     names = list(summary)
     figure, axes = pyplot.subplots(3, 4, figsize=(18, 10), layout="constrained")
@@ -159,13 +159,13 @@ def draw_chart(summary: dict[str, dict[str, float]], path: Path) -> None:
         values = [summary[name][workload] for name in names]
         colors = ["tab:blue" if name == "skyward" else "lightgray" for name in names]
         bars = axis.barh(names, values, color=colors)
-        axis.bar_label(bars, fmt="%.3g", padding=2)
+        axis.bar_label(bars, labels=[number(value) for value in values], padding=2)
         axis.invert_yaxis()
         axis.set_xscale("log")
-        axis.margins(x=0.25)
-        axis.set_title(
-            f"{workload} [{unit}], {'more' if more_is_better else 'less'} is better", fontsize=10
-        )
+        axis.set_xlim(min(values) / 2, max(values) * (max(values) / min(values)) ** 0.3 * 2)
+        axis.xaxis.set_minor_formatter(ticker.NullFormatter())
+        better = "more is better" if more_is_better else "less is better"
+        axis.set_title(f"{NAMES[workload].replace('`', '')} [{unit}]\n{better}", fontsize=10)
     figure.suptitle(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, medians"
     )
@@ -201,10 +201,10 @@ def main() -> int:
     chosen = [c for c in chosen if c.name not in skipped]
     results: dict[str, list[dict[str, float]]] = {c.name: [] for c in chosen}
     bare: list[dict[str, float]] = []
-    for number in range(rounds):
+    for done in range(rounds):
         bare.append(measure_floors(size))
         for contender in chosen:
-            print(f"round {number + 1}/{rounds}: {contender.name}", file=sys.stderr, flush=True)
+            print(f"round {done + 1}/{rounds}: {contender.name}", file=sys.stderr, flush=True)
             results[contender.name].append(measure(contender, options.workers, size))
 
     floor = medians(bare)
