@@ -122,3 +122,27 @@ def test_a_function_that_carries_much_is_worth_a_word():
         assert [sky.compute(look)(i) >> pool for i in range(3)] == [0, 0, 0]
     assert len(seen) == 1 and seen[0].startswith("look() carries 9 MiB of data")
     assert "('table')" in seen[0] and "pass it as an argument" in seen[0]
+
+
+def test_a_module_of_a_package_that_runs_as_program_hides_no_module(tmp_path):
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "logging.py").write_text("raise ImportError('of the package, not the library')")
+    (package / "train.py").write_text(
+        "import skyward as sky\n"
+        "def there():\n"
+        "    import logging, pkg\n"
+        "    return logging.getLogger('x').name, pkg.__name__\n"
+        "with sky.ComputePool(provider=sky.Local(), display='quiet') as pool:\n"
+        "    print(*sky.compute(there)() >> pool)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pkg.train"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "x pkg\n", done.stderr

@@ -63,8 +63,10 @@ def importable_folders(own_environment: bool) -> list[str]:
     With an environment of its own a worker gets the caller's own folders and skyward, but none of
     the packages that are installed for the caller: those it declares in the image."""
     entries = [os.path.abspath(entry or ".") for entry in sys.path]
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
-    if script:
+    program = sys.modules.get("__main__")
+    script = getattr(program, "__file__", None)
+    # Of `python -m package.module`, that folder is the package's: nothing in it is at the top.
+    if script and getattr(program, "__spec__", None) is None:
         entries.insert(0, os.path.dirname(os.path.abspath(script)))
     entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
     if not own_environment:
