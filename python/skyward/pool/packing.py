@@ -151,8 +151,8 @@ class Packing:
             yield calls if sent is None else []
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
-        """Refuses a distributed function on one of several workers, which would wait in vain, and
-        one that is to be started again, which only a broadcast does."""
+        """Refuses a distributed function if there are other workers: it would wait for them until
+        it times out. Refuses one with `max_restarts` in any case: only a broadcast restarts it."""
         framework = getattr(item.fn, "__skyward_distributed__", None)
         if framework is None:
             return
