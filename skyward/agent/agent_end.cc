@@ -16,19 +16,6 @@ constexpr std::size_t kMaxFramesKept = kMaxUnacknowledgedFrames / 4;
 // Kept while nobody is connected, before output has to wait: so many messages, and so much.
 constexpr std::size_t kMaxFramesWithoutLine = 1024;
 
-// Of a result or an item that cannot be sent, the reason is sent instead.
-void drop_payload(wire::Message& message, const Error& error) {
-  std::string why = fmt::format("it cannot be sent: {}. {}", error.message, error.hint);
-  if (auto* result = std::get_if<wire::TaskResult>(&message)) {
-    result->payload = {};
-    result->status = wire::TaskStatus::undelivered;
-    result->detail = std::move(why);
-  } else if (auto* item = std::get_if<wire::StreamItem>(&message)) {
-    item->payload = {};
-    item->undelivered = std::move(why);
-  }
-}
-
 }  // namespace
 
 AgentEnd::AgentEnd(Options options, Memory memory, Effects& effects)
@@ -53,7 +40,8 @@ void AgentEnd::send(wire::Message message) {
   Status taken = wire::check_limits(message);
   if (taken) taken = conversation_.send(message);
   if (taken) return;
-  drop_payload(message, taken.error());
+  wire::mark_undelivered(
+      message, fmt::format("it cannot be sent: {}. {}", taken.error().message, taken.error().hint));
   (void)conversation_.send(message);  // it has no blobs left that could fail
 }
 

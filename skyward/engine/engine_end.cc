@@ -270,14 +270,7 @@ bool EngineEnd::hold_payload(wire::Message& message) {
     lose(ErrorKind::lost, "its agent sent an unreadable message: " + filled.error().message);
     return false;
   }
-  *payload = {};
-  std::string why = "it cannot be stored here: " + filled.error().message;
-  if (auto* result = std::get_if<wire::TaskResult>(&message)) {
-    result->status = wire::TaskStatus::undelivered;
-    result->detail = std::move(why);
-  } else if (auto* item = std::get_if<wire::StreamItem>(&message)) {
-    item->undelivered = std::move(why);
-  }
+  wire::mark_undelivered(message, "it cannot be stored here: " + filled.error().message);
   return true;
 }
 

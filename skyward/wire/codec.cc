@@ -103,6 +103,17 @@ Status check_limits(const Message& message) {
   return {};
 }
 
+void mark_undelivered(Message& message, std::string why) {
+  if (auto* result = std::get_if<TaskResult>(&message)) {
+    result->payload = {};
+    result->status = TaskStatus::undelivered;
+    result->detail = std::move(why);
+  } else if (auto* item = std::get_if<StreamItem>(&message)) {
+    item->payload = {};
+    item->undelivered = std::move(why);
+  }
+}
+
 Status check_limits(const Payload& arguments) { return check_payload("the call", arguments, {}); }
 
 Outgoing encode(const Message& message, Envelope envelope) {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "skyward/base/bytes.h"
@@ -40,6 +41,8 @@ struct Envelope {
 Status check_limits(const Message& message);
 // The same for the arguments of a call, before they are a message.
 Status check_limits(const Payload& arguments);
+// A result or an item goes on without its payload, and says why. Other messages stay as they are.
+void mark_undelivered(Message& message, std::string why);
 
 // A blob is carried once, however many buffers are windows into it. A message over the limits is a
 // bug of the caller (CHECK). Nothing is copied from the buffers; the descriptors are those of blobs
