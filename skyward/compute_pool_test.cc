@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -468,6 +469,47 @@ TEST(ComputePool, CallbacksMayCancelWhileAnotherThreadCloses) {
   }
 }
 
+TEST(ComputePool, ACallbackOfAFutureMayThrow) {
+  ComputePool pool(quiet(1));
+  testing::internal::CaptureStderr();
+  for (int call = 0; call < 2; ++call) {
+    submit(nothing(), pool).on_done([] { throw std::runtime_error("no such row"); });
+  }
+  EXPECT_EQ(add(1, 1) >> pool, 2);
+  pool.close();  // waits for the callbacks
+  const std::string printed = testing::internal::GetCapturedStderr();
+  const std::string line = "skyward: a callback of a future threw an exception: no such row\n";
+  EXPECT_EQ(printed, line + line);
+}
+
+TEST(ComputePool, ACallbackOfAFutureMayCloseIt) {
+  for (const bool one_of_several : {false, true}) {
+    std::optional<ComputePool> pool;
+    std::optional<MultiPool> pools;
+    if (one_of_several) {
+      pools.emplace(std::vector{quiet(1), quiet(1)});
+    } else {
+      pool.emplace(quiet(1));
+    }
+    std::promise<void> closed;
+    ComputePool& used = one_of_several ? (*pools)[0] : *pool;
+    submit(nothing(), used).on_done([&] {
+      pool.reset();
+      pools.reset();
+      closed.set_value();
+    });
+    EXPECT_EQ(closed.get_future().wait_for(20s), std::future_status::ready);
+  }
+}
+
+TEST(ComputePool, SeveralThreadsMayCloseIt) {
+  for (int round = 0; round < 20; ++round) {
+    ComputePool pool(quiet(1));
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&pool] { pool.close(); });
+  }
+}
+
 TEST(ComputePool, ItsOwnThreadCannotCloseIt) {
   ComputePool pool(quiet(1));
   std::promise<std::string> told;
@@ -480,7 +522,7 @@ TEST(ComputePool, ItsOwnThreadCannotCloseIt) {
       told.set_value(error.what());
     }
   });
-  EXPECT_THAT(told.get_future().get(), HasSubstr("called from on_done()"));
+  EXPECT_THAT(told.get_future().get(), HasSubstr("called from Handle::on_done()"));
   EXPECT_TRUE(pool.is_active());
 }
 

@@ -58,6 +58,10 @@ int end_with_an_open_pool(std::string_view way, const char* folder) {
     std::ofstream(std::string(folder) + "/signalled") << "now";
   }
   if (way == "exit") std::exit(3);
+  if (way == "exit in a callback") {
+    submit(agent_of_a_worker(), pool).on_done([] { std::exit(3); });
+    std::promise<void>().get_future().wait_for(std::chrono::minutes(2));  // it ends the program
+  }
   if (way == "exception") throw std::runtime_error("nobody catches this");
   if (way == "thread") std::thread([] { throw std::runtime_error("nor this"); }).join();
   std::raise(way == "interrupt" ? SIGINT : SIGTERM);

@@ -33,6 +33,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 namespace fs = std::filesystem;
 
 std::string text_of(const fs::path& file) {
@@ -110,10 +111,13 @@ TEST_F(ProgramEndTest, AnUncaughtExceptionIsToldAndLeavesNothing) {
 }
 
 TEST_F(ProgramEndTest, ExitLeavesNothing) {
-  const int status = run("exit");
-  ASSERT_TRUE(WIFEXITED(status)) << text_of(folder_ / "stderr");
-  EXPECT_EQ(WEXITSTATUS(status), 3);
-  EXPECT_THAT(processes_in_the_end(), IsEmpty());
+  for (const char* way : {"exit", "exit in a callback"}) {
+    const int status = run(way);
+    ASSERT_TRUE(WIFEXITED(status)) << way << text_of(folder_ / "stderr");
+    EXPECT_EQ(WEXITSTATUS(status), 3);
+    EXPECT_THAT(text_of(folder_ / "stderr"), Not(HasSubstr("before its pools have closed")));
+    EXPECT_THAT(processes_in_the_end(), IsEmpty());
+  }
 }
 
 TEST_F(ProgramEndTest, SignalsEndItByThemselvesAndLeaveNothing) {

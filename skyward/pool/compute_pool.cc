@@ -10,6 +10,7 @@
 
 #include "skyward/call/error.h"
 #include "skyward/call/remote_error.h"
+#include "skyward/pool/callbacks.h"
 #include "skyward/pool/executable.h"
 #include "skyward/pool/program_start.h"
 #include "skyward/spec/memory_size.h"
@@ -129,9 +130,14 @@ void ComputePool::close() {
   } catch (const MachinesLeftError&) {
     left = std::current_exception();
   }
-  if (events_id_ != std::this_thread::get_id() && events_.joinable()) {
-    // A forked child has no such thread.
-    pool_.is_ours() ? events_.join() : events_.detach();
+  if (!pool_.is_ours()) {  // a forked child has none of the threads
+    if (events_.joinable()) events_.detach();
+    return;
+  }
+  if (events_id_ != std::this_thread::get_id()) {
+    wait_for_callbacks();
+    const std::scoped_lock lock(joining_);
+    if (events_.joinable()) events_.join();
   }
   if (left) std::rethrow_exception(left);
 }

@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <semaphore>
 #include <string>
 #include <thread>
@@ -111,6 +112,7 @@ class ComputePool {
 
   Pool pool_;
   const std::uint64_t store_id_;
+  std::mutex joining_;  // of `events_`: several threads may close
   std::thread events_;
   std::atomic<std::thread::id> events_id_;
   bool* destroyed_ = nullptr;           // for the events' thread, which may itself destroy this

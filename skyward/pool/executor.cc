@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <utility>
 
 #include "skyward/call/error.h"
+#include "skyward/engine/loop.h"
 #include "skyward/engine/wait_polling.h"
+#include "skyward/pool/callbacks.h"
 
 namespace skyward {
 
@@ -59,8 +62,14 @@ Executor::Place Executor::take_place() {
 }
 
 bool Executor::wait(TimeLimit limit) {
-  std::unique_lock lock(places_->mutex);
-  return engine::wait_within(lock, places_->empty, limit, [this] { return places_->taken == 0; });
+  const Time begin = engine::EngineLoop::now();
+  {
+    std::unique_lock lock(places_->mutex);
+    const auto is_empty = [this] { return places_->taken == 0; };
+    if (!engine::wait_within(lock, places_->empty, limit, is_empty)) return false;
+  }
+  const Duration spent = engine::EngineLoop::now() - begin;
+  return wait_for_callbacks(std::max(Duration(limit) - spent, Duration{}));
 }
 
 int Executor::in_flight() const {

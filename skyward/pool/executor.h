@@ -36,8 +36,7 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Sends the call. While too many calls are in flight, it waits for one to finish first. Must not
-  // be called from on_done(), whose thread brings the results.
+  // Sends the call. While too many calls are in flight, it waits for one to finish first.
   template <typename R>
   Future<R> submit(const Pending<R>& call) {
     Place place = take_place();
@@ -46,8 +45,8 @@ class Executor {
     return future;
   }
 
-  // Waits until none of its calls is in flight, or until the limit is over; returns in_flight() ==
-  // 0. Cancelled and failed calls are finished, too: the futures tell.
+  // Waits until none of its calls is in flight and their callbacks have returned, or until the
+  // limit is over; returns which. Cancelled and failed calls are finished, too: the futures tell.
   bool wait(TimeLimit limit = kForever);
   int in_flight() const;
 

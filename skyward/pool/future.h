@@ -16,8 +16,8 @@
 #include "skyward/call/archive.h"
 #include "skyward/call/pending.h"
 #include "skyward/call/remote_error.h"
+#include "skyward/pool/callbacks.h"
 #include "skyward/pool/pool.h"
-#include "skyward/pool/resuming.h"
 
 namespace skyward {
 
@@ -69,20 +69,26 @@ class [[nodiscard]] Future {
   // Asks the running task to stop (sky::cancelled() turns true there), and kills it after two
   // seconds. get() then throws CancelledError, unless the result was on its way already.
   void cancel() { handle_.cancel(); }
-  // Calls `callback` on the engine's thread when done, or at once if it is already; it must neither
-  // block nor throw. Several callbacks are called in order.
-  void on_done(std::function<void()> callback) { handle_.on_done(std::move(callback)); }
+  // Calls `callback` when done, or soon if it is already, on one thread that all callbacks of this
+  // process share; several are called in order. It may close the pool or end the program, but while
+  // it blocks, no other callback is called. An exception that it throws is reported on stderr.
+  // Closing a pool waits for the callbacks that have been called by then.
+  void on_done(std::function<void()> callback) {
+    start_callbacks();
+    handle_.on_done(
+        [callback = std::move(callback)]() mutable { call_back(std::move(callback)); });
+  }
   std::uint64_t task() const { return handle_.task(); }
 
   // `co_await std::move(future)` in any coroutine: it goes on, with what get() returns or throws,
-  // on a thread that all such coroutines of this process share; it must not block there for long.
+  // on the thread of the callbacks; it must not block there for long.
   auto operator co_await() && {
     struct Awaiter {
       Future future;
 
       bool await_ready() const { return future.done(); }
       void await_suspend(std::coroutine_handle<> coroutine) {
-        future.on_done([coroutine] { resume_elsewhere(coroutine); });
+        future.on_done([coroutine] { coroutine.resume(); });
       }
       R await_resume() { return future.get(); }
     };

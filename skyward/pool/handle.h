@@ -40,8 +40,9 @@ class Handle {
   // Requests cancellation; the outcome will be `failed` with kind cancelled, unless it was already
   // on its way.
   void cancel();
-  // Calls `callback` on the engine's thread when done, or at once if it is already; it must not
-  // block. Several callbacks are called in order.
+  // Calls `callback` on the engine's thread when done, or at once if it is already; it must neither
+  // block nor throw nor end the program, so it is no place for users' code (callbacks.h). Several
+  // callbacks are called in order.
   void on_done(std::function<void()> callback);
   // Calls `callback` when those of on_done() have returned, or at once if it is done already. Once.
   void after_done(std::function<void()> callback);

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "skyward/pool/callbacks.h"
+
 namespace skyward {
 
 MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) {
@@ -34,6 +36,10 @@ void MultiPool::close_all() {
   std::vector<std::jthread> threads;
   for (auto& pool : pools_) {
     if (!pool) continue;
+    if (is_callback_thread()) {  // another thread would wait for this one
+      pool.reset();
+      continue;
+    }
     try {
       threads.emplace_back([&pool] { pool.reset(); });
     } catch (const std::system_error&) {  // no more threads: one after the other

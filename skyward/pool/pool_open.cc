@@ -189,7 +189,7 @@ void Pool::close(const std::function<void()>& poll) {
       [&on_loop_thread](engine::EngineLoop& loop) { on_loop_thread = loop.is_this_thread(); });
   if (on_loop_thread) {
     throw SkywardError(
-        "close() was called from on_done(), on the thread that does the closing\n"
+        "close() was called from Handle::on_done(), on the thread that does the closing\n"
         "hint: tell another thread to close the pool");
   }
   std::exception_ptr thrown;
