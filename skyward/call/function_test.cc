@@ -19,10 +19,19 @@
 
 #include "skyward/call/error.h"
 #include "skyward/call/map_blob.h"
+#include "skyward/call/thrown_type.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward {
+
+namespace {
+// remote_error_test.cc has another type of this name.
+struct Twin : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+const ThrownType<Twin> twin;
+}  // namespace
 
 double scale(const std::vector<double>& values, double factor) {
   return factor * std::accumulate(values.begin(), values.end(), 0.0);

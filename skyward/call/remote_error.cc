@@ -54,11 +54,10 @@ wire::Payload write_exception(const std::string& type, const std::string& messag
     archive(type.substr(0, kLongest), message.substr(0, kLongest), symbol);
   };
   if (error != nullptr) {
-    const std::string symbol = typeid(*error).name();
     try {
-      if (const RegisteredException* known = find_exception(symbol)) {
+      if (const RegisteredException* known = find_exception(typeid(*error))) {
         ArchiveWriter archive(std::move(store));
-        begin(archive, symbol);
+        begin(archive, known->symbol());
         known->write(*error, archive);
         return archive.finish();
       }

@@ -118,6 +118,20 @@ TEST(ThrownType, ComesBackWithWhatItHas) {
   }
 }
 
+// function_test.cc has another type of this name.
+struct Twin : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+const ThrownType<Twin> twin;
+
+TEST(ThrownType, TypesOfEqualNameInTwoFilesAreTwo) {
+  Outcome outcome;
+  outcome.status = OutcomeStatus::raised;
+  const Twin error("of this file");
+  outcome.payload = write_exception("Twin", error.what(), &error);
+  EXPECT_THAT(thrown<Twin>(outcome), HasSubstr("of this file"));
+}
+
 TEST(ThrownType, ATypeThatOnlyDerivesFromItIsUnknown) {
   EXPECT_THAT(thrown<RemoteError>(outcome_of(Derived("five"))), HasSubstr("five"));
 }

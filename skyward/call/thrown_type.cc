@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <typeindex>
 
 namespace skyward {
 namespace {
@@ -9,7 +10,8 @@ namespace {
 // As with functions: filled before main(), never destroyed.
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, const RegisteredException*, std::less<>> types;
+  std::map<std::type_index, const RegisteredException*> types;
+  std::map<std::string, const RegisteredException*, std::less<>> symbols;
 };
 
 Registry& exceptions() {
@@ -20,17 +22,27 @@ Registry& exceptions() {
 }  // namespace
 
 RegisteredException::RegisteredException(const std::type_info& type, Write writer, Make maker)
-    : type_(type), write_(writer), make_(maker) {
+    : symbol_(type.name()), write_(writer), make_(maker) {
   Registry& all = exceptions();
   const std::lock_guard lock(all.mutex);
-  all.types.emplace(type.name(), this);
+  if (!all.types.emplace(type, this).second) return;  // a shared library registers it as well
+  for (int number = 2; !all.symbols.emplace(symbol_, this).second; ++number) {
+    symbol_ = std::string(type.name()) + "#" + std::to_string(number);
+  }
+}
+
+const RegisteredException* find_exception(const std::type_info& type) {
+  Registry& all = exceptions();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.types.find(type);
+  return found == all.types.end() ? nullptr : found->second;
 }
 
 const RegisteredException* find_exception(std::string_view symbol) {
   Registry& all = exceptions();
   const std::lock_guard lock(all.mutex);
-  const auto found = all.types.find(symbol);
-  return found == all.types.end() ? nullptr : found->second;
+  const auto found = all.symbols.find(symbol);
+  return found == all.symbols.end() ? nullptr : found->second;
 }
 
 }  // namespace skyward

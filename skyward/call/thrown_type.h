@@ -44,19 +44,22 @@ class RegisteredException {
   RegisteredException(const RegisteredException&) = delete;
   RegisteredException& operator=(const RegisteredException&) = delete;
 
-  const std::type_info& type() const { return type_; }
+  // What travels. Types of equal name in several files (anonymous namespaces) are numbered, as
+  // functions are (registry.h).
+  const std::string& symbol() const { return symbol_; }
   void write(const std::exception& error, ArchiveWriter& archive) const { write_(error, archive); }
   std::exception_ptr make(const std::string& text, ArchiveReader& archive) const {
     return make_(text, archive);
   }
 
  private:
-  const std::type_info& type_;
+  std::string symbol_;
   const Write write_;
   const Make make_;
 };
 
-// By the mangled name of the type itself, not of one that it derives from; null: not registered.
+// By the type itself, not one that it derives from, or by its symbol; null: not registered.
+const RegisteredException* find_exception(const std::type_info& type);
 const RegisteredException* find_exception(std::string_view symbol);
 
 template <typename E>
