@@ -33,7 +33,7 @@ namespace skyward::distributed {
 struct MpiOptions {
   int ranks_per_node = 1;  // processes on each worker
   // "openmpi" or "mpich"; empty: the one that the program is linked with; if it is linked with
-  // none, Open MPI where it is installed, else MPICH.
+  // none, Open MPI where it is installed, else MPICH. Read when the MPI function is made.
   std::string_view implementation{};
   Duration timeout = std::chrono::minutes(5);  // for the workers to meet, and for MPI to start
 };
@@ -72,8 +72,11 @@ class MpiFunctionOf<F, R(P...)> {
     if (options.ranks_per_node < 1 || options.ranks_per_node > kMostRanks) {
       throw ConfigurationError("ranks_per_node of distributed::mpi: a number from 1 to 1024");
     }
-    if (!options.implementation.empty() && options.implementation != "openmpi" &&
-        options.implementation != "mpich") {
+    options_.implementation = "";  // the caller's text need not outlive this
+    for (const std::string_view known : {"openmpi", "mpich"}) {
+      if (options.implementation == known) options_.implementation = known;
+    }
+    if (options.implementation != options_.implementation) {
       throw ConfigurationError("implementation of distributed::mpi: \"openmpi\" or \"mpich\"");
     }
     if (options.timeout <= Duration{}) {
