@@ -6,13 +6,14 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "skyward/io/event_loop.h"
 #include "skyward/worker/preemption.h"
@@ -38,8 +39,9 @@ class Bell {
   }
 
   void forget() {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     callbacks_.clear();
+    returned_.wait(lock, [this] { return !calling_; });
   }
 
  private:
@@ -47,14 +49,25 @@ class Bell {
     while (true) {
       while (sem_wait(&rings_) != 0 && errno == EINTR) {
       }
-      std::vector<std::function<void(Duration)>> due;
-      {
+      while (auto callback = next()) {
+        const Duration left = Time(Duration(gone_at.load())) - io::EventLoop::now();
+        call(callback, std::max(left, Duration{}));
+        callback = nullptr;  // with what it has captured
         const std::scoped_lock lock(mutex_);
-        due.swap(callbacks_);
+        calling_ = false;
+        returned_.notify_all();
       }
-      const Duration left = Time(Duration(gone_at.load())) - io::EventLoop::now();
-      for (const auto& callback : due) call(callback, std::max(left, Duration{}));
     }
+  }
+
+  // One by one: the task that registered them may end in between. Null when there are no more.
+  std::function<void(Duration)> next() {
+    const std::scoped_lock lock(mutex_);
+    if (callbacks_.empty()) return nullptr;
+    std::function<void(Duration)> first = std::move(callbacks_.front());
+    callbacks_.pop_front();
+    calling_ = true;
+    return first;
   }
 
   static void call(const std::function<void(Duration)>& callback, Duration left) {
@@ -69,8 +82,10 @@ class Bell {
 
   sem_t rings_;
   std::mutex mutex_;
-  std::vector<std::function<void(Duration)>> callbacks_;
+  std::condition_variable returned_;
+  std::deque<std::function<void(Duration)>> callbacks_;
   bool listening_ = false;
+  bool calling_ = false;  // one of them, at this moment
 };
 
 Bell& bell() {
