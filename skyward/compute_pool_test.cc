@@ -6,10 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <errno.h>  // program_invocation_short_name
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <coroutine>
@@ -34,6 +37,7 @@
 #include <vector>
 
 #include "skyward/io/no_threads_fixture.h"
+#include "skyward/pool/executable.h"
 #include "skyward/skyward.h"
 
 namespace skyward {
@@ -114,7 +118,13 @@ std::string variable_there(const std::string& name) {
 }
 std::vector<int> my_part_there(const std::vector<int>& all) { return shard(all); }
 
+std::string thread_name_there() {
+  std::array<char, 16> name{};
+  pthread_getname_np(pthread_self(), name.data(), name.size());
+  return name.data();
+}
 constexpr auto add = compute<add_there>;
+constexpr auto thread_name = compute<thread_name_there>;
 constexpr auto shout = compute<shout_there>;
 constexpr auto nothing = compute<nothing_there>;
 constexpr auto place = compute<place_there>;
@@ -443,6 +453,19 @@ TEST(ComputePool, AForkedChildCannotWaitForItsParentsCalls) {
   EXPECT_TRUE(is_refused_in_a_child([&] { handle.cancel(); }));
   EXPECT_TRUE(is_refused_in_a_child([&] { handle.next(item, kForever); }));
   EXPECT_TRUE(is_refused_in_a_child([&] { handle.on_done([] {}); }));
+  std::optional<Executor> executor(std::in_place, pool);
+  Future<bool> future = executor->submit(waits());
+  EXPECT_TRUE(is_refused_in_a_child([&] { executor->wait(); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { (void)executor->submit(waits()); }));
+  Stream<int> stream = yields(1) >> pool;
+  EXPECT_TRUE(is_refused_in_a_child([&] {
+    executor.reset();  // neither waits nor throws
+    {
+      const Stream<int> dropped = std::move(stream);
+    }
+    handle.done();
+  }));
+  future.cancel();
   Pool& untyped = pool.untyped();
   EXPECT_TRUE(is_refused_in_a_child([&] { untyped.store({}); }));
   EXPECT_TRUE(is_refused_in_a_child([&] { untyped.open(); }));
@@ -500,6 +523,12 @@ TEST(ComputePool, ACallbackOfAFutureMayCloseIt) {
     });
     EXPECT_EQ(closed.get_future().wait_for(20s), std::future_status::ready);
   }
+}
+
+TEST(ComputePool, WorkersAreThisVeryProgramUnderItsName) {
+  EXPECT_EQ(*this_executable(), "/proc/" + std::to_string(getpid()) + "/exe");
+  ComputePool pool(quiet(1));
+  EXPECT_EQ(thread_name() >> pool, program_invocation_short_name);
 }
 
 TEST(ComputePool, SeveralThreadsMayCloseIt) {

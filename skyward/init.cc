@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "skyward/pool/executable.h"
 #include "skyward/pool/program_end.h"
 #include "skyward/pool/program_start.h"
 #include "skyward/worker/mpi_rank.h"
@@ -10,8 +11,9 @@
 
 namespace skyward {
 
-void init(int, char**) {
+void init(int, char**, const char* agent) {
   note_init();
+  note_agent(agent);
   watch_program_end();
   set_stream_flush([] {
     std::cout.flush();

@@ -1,5 +1,6 @@
 #include "skyward/pool/compute_pool.h"
 
+#include <errno.h>  // program_invocation_short_name
 #include <fmt/format.h>
 
 #include <chrono>
@@ -61,7 +62,7 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.heartbeat_timeout = options.heartbeat_timeout;
   spec.reconnect_timeout = options.reconnect_timeout;
   spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
-  spec.runtime.environment = {{wire::kWorkerVariable, "1"}};
+  spec.runtime.environment = {{wire::kWorkerVariable, program_invocation_short_name}};
   for (const ProviderSpec& other : options.other_providers) {
     spec.other_providers.push_back({.provider = provider_to_take(other), .runtime = spec.runtime});
   }

@@ -2,8 +2,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #ifndef SKYWARD_AGENT_DEFAULT
@@ -17,19 +19,27 @@ namespace skyward {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+std::string& package_agent() {
+  static auto* const path = new std::string;  // read until the program ends
+  return *path;
+}
+
+}  // namespace
+
+void note_agent(std::string path) { package_agent() = std::move(path); }
+
 Result<std::string> this_executable() {
   std::error_code error;
-  const fs::path path = fs::read_symlink("/proc/self/exe", error);
+  static_cast<void>(fs::read_symlink("/proc/self/exe", error));
   if (error) {
     return fail(ErrorKind::unsupported,
                 "cannot tell which executable this program is: /proc/self/exe: " + error.message(),
                 "workers are started from the same executable; mount /proc");
   }
-  // A rebuilt program has another file at the path; the kernel still holds this one.
-  if (path.native().ends_with(" (deleted)")) {
-    return "/proc" / fs::read_symlink("/proc/self") / "exe";
-  }
-  return path.native();
+  // Not the path that this leads to: when the program is built again, it has another file there.
+  return "/proc" / fs::read_symlink("/proc/self") / "exe";
 }
 
 Result<std::string> find_agent() {
@@ -51,7 +61,10 @@ Result<std::string> find_agent() {
     places.push_back(self.parent_path() / "skyward-agent");
     places.push_back(self.parent_path().parent_path() / "libexec" / "skyward-agent");
   }
-  for (const std::string_view known : {SKYWARD_AGENT_DEFAULT, SKYWARD_AGENT_INSTALLED}) {
+  const std::string package = package_agent();
+  constexpr std::string_view kBuilt = SKYWARD_AGENT_DEFAULT;
+  constexpr std::string_view kInstalled = SKYWARD_AGENT_INSTALLED;
+  for (const std::string_view known : {std::string_view(package), kBuilt, kInstalled}) {
     if (!known.empty()) places.emplace_back(known);
   }
   std::string looked;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "skyward/call/error.h"
 #include "skyward/engine/loop.h"
 #include "skyward/engine/wait_polling.h"
+#include "skyward/io/forks.h"
 #include "skyward/pool/callbacks.h"
 
 namespace skyward {
@@ -24,7 +26,16 @@ struct Executor::Places {
     left.notify_one();
   }
 
+  bool are_ours() const { return io::process_generation() == owner; }
+  void check_owner() const {
+    if (are_ours()) return;
+    throw NotProvisionedError(
+        "this executor belongs to the process that this one was forked from\n"
+        "hint: open a pool here, and make an executor for it");
+  }
+
   const int limit;
+  const std::uint64_t owner = io::process_generation();
   std::mutex mutex;
   std::condition_variable left;
   std::condition_variable empty;
@@ -51,10 +62,11 @@ Executor::Executor(ComputePool& pool, int max_in_flight)
 }
 
 Executor::~Executor() {
-  if (std::uncaught_exceptions() == exceptions_) wait();
+  if (std::uncaught_exceptions() == exceptions_ && places_->are_ours()) wait();
 }
 
 Executor::Place Executor::take_place() {
+  places_->check_owner();
   std::unique_lock lock(places_->mutex);
   places_->left.wait(lock, [this] { return places_->taken < places_->limit; });
   ++places_->taken;
@@ -62,6 +74,7 @@ Executor::Place Executor::take_place() {
 }
 
 bool Executor::wait(TimeLimit limit) {
+  places_->check_owner();
   const Time begin = engine::EngineLoop::now();
   {
     std::unique_lock lock(places_->mutex);

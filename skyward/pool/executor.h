@@ -46,7 +46,8 @@ class Executor {
   }
 
   // Waits until none of its calls is in flight and their callbacks have returned, or until the
-  // limit is over; returns which. Cancelled and failed calls are finished, too: the futures tell.
+  // limit is over; returns which of the two. Cancelled and failed calls are finished, too: the
+  // futures tell.
   bool wait(TimeLimit limit = kForever);
   int in_flight() const;
 

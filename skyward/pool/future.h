@@ -75,8 +75,7 @@ class [[nodiscard]] Future {
   // Closing a pool waits for the callbacks that have been called by then.
   void on_done(std::function<void()> callback) {
     start_callbacks();
-    handle_.on_done(
-        [callback = std::move(callback)]() mutable { call_back(std::move(callback)); });
+    handle_.on_done([callback = std::move(callback)]() mutable { call_back(std::move(callback)); });
   }
   std::uint64_t task() const { return handle_.task(); }
 

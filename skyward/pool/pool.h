@@ -50,8 +50,8 @@ class Pool {
   void open(const std::function<void()>& poll = {});
   // Cancels what runs, releases all machines, delivers the last events. Does nothing on a closed
   // pool. Errors of the cloud become Error events; throws only MachinesLeftError, when everything
-  // else is done. Must not be called from Handle::on_done(). `poll` is called as in open(); if it throws,
-  // the close is hurried, and the exception is rethrown when the pool has closed.
+  // else is done. Must not be called from Handle::on_done(). `poll` is called as in open(); if it
+  // throws, the close is hurried, and the exception is rethrown when the pool has closed.
   void close(const std::function<void()>& poll = {});
   // Makes a running close() wait no longer than is safe: machines are released and recorded as
   // always, but tasks and agents get no more time to clean up. Returns at once; from any thread.

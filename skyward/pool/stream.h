@@ -10,6 +10,7 @@
 
 #include "skyward/base/forever.h"
 #include "skyward/call/archive.h"
+#include "skyward/call/error.h"
 #include "skyward/call/remote_error.h"
 #include "skyward/pool/pool.h"
 
@@ -25,12 +26,12 @@ class [[nodiscard]] Stream {
       : handle_(std::make_unique<Handle>(std::move(handle))), function_(std::move(function)) {}
   Stream(Stream&&) noexcept = default;
   Stream& operator=(Stream&& other) noexcept {
-    cancel();
+    drop();
     handle_ = std::move(other.handle_);
     function_ = std::move(other.function_);
     return *this;
   }
-  ~Stream() { cancel(); }
+  ~Stream() { drop(); }
 
   // Waits for the next item; nothing at the end. Throws what Future::get() throws, after the items
   // that came before.
@@ -76,6 +77,13 @@ class [[nodiscard]] Stream {
   static std::default_sentinel_t end() { return {}; }
 
  private:
+  void drop() noexcept {
+    try {
+      cancel();
+    } catch (const NotProvisionedError&) {  // a forked child's copy: the parent reads the stream
+    }
+  }
+
   std::unique_ptr<Handle> handle_;  // null at the end
   std::string function_;
 };

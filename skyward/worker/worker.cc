@@ -515,6 +515,10 @@ bool is_socket(int descriptor) {
 void run_if_worker() {
   const char* started_as_worker = std::getenv(wire::kWorkerVariable);
   if (started_as_worker == nullptr || !is_socket(wire::kWorkerSocket)) return;
+  // What ps and top call it; else that is the last word of a path in /proc, or of an upload's.
+  constexpr std::size_t kMostCharacters = 15;
+  const std::string name(started_as_worker);
+  pthread_setname_np(pthread_self(), name.substr(0, kMostCharacters).c_str());
   // Programs that tasks start are no workers of this pool.
   unsetenv(wire::kWorkerVariable);
   for (const int descriptor : {wire::kWorkerSocket, wire::kWorkerCancelPipe, wire::kWorkerBell}) {

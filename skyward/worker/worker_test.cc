@@ -107,6 +107,18 @@ int only_registers() {
   on_preemption([](Duration) { std::puts("called though its task is over"); });
   return 1;
 }
+std::atomic<int> steps_of_saving{0};
+int ends_while_it_saves() {
+  on_preemption([](Duration) {
+    steps_of_saving = 1;
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    steps_of_saving = 2;
+  });
+  std::puts("running");
+  while (steps_of_saving == 0) std::this_thread::yield();
+  return 1;
+}
+int steps_saved() { return steps_of_saving; }
 int closes(int descriptor) { return close(descriptor); }
 std::string head_address() { return instance_info().head_addr; }
 bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
@@ -525,6 +537,15 @@ TEST_F(WorkerTest, WhoAsksAfterTheNoticeHearsAtOnceAndOthersNever) {
   EXPECT_LE(left, 2);
   EXPECT_THAT(read_until(err_, "no time to save"), HasSubstr("on_preemption threw"));
   EXPECT_THAT(read_until(out_, "running\n"), ::testing::Not(HasSubstr("called though")));
+}
+
+TEST_F(WorkerTest, ATaskEndsWhenItsCallbackHasReturned) {
+  send(1, compute<ends_while_it_saves>());
+  read_until(out_, "running\n");
+  cancel(wire::kWorkerNoticeBit | 90'000);
+  receive(1);
+  send(2, compute<steps_saved>());
+  EXPECT_EQ(value<int>(receive(2)), 2);
 }
 
 TEST_F(WorkerTest, BodiesOfCancelledTasksAreKept) {

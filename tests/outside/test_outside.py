@@ -44,13 +44,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_installed_skyward_is_found_and_runs(installed: Path, tmp_path: Path) -> None:
     assert os.access(installed / "libexec/skyward-agent", os.X_OK)
+    agent = installed / "libexec/skyward-agent"
+    real = agent.rename(installed / "the-agent")
+    started = tmp_path / "started"
+    agent.write_text(f'#!/bin/sh\n: > "{started}"\nexec "{real}" "$@"\n')
+    agent.chmod(0o755)
     write_project(tmp_path)
     build = tmp_path / "build"
     # -Wall: a user's warnings are not ours to cause; -Werror would be for them to choose.
     run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}",
         "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")  # fmt: skip
     run("cmake", "--build", build)
-    assert run(build / "mine") == "49\n0 1 4 9 16 \n"
+    assert run("env", "-u", "SKYWARD_AGENT", build / "mine") == "49\n0 1 4 9 16 \n"
+    assert started.exists(), "the agent of the build folder ran, not the installed one"
     commands = (build / "CMakeFiles/mine.dir/flags.make").read_text()
     assert "-Wconversion" not in commands and str(ROOT) not in commands
 
