@@ -250,7 +250,10 @@ void User::check_failure(TaskId task, const Asked& asked, const Error& error) co
       break;
     case ErrorKind::task:
       allowed = asked.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
-                node.start_hang > 0 || node.defective > 0 || parameters_.network.unstored > 0;
+                node.start_hang > 0 || node.defective > 0;
+      break;
+    case ErrorKind::undelivered:
+      allowed = parameters_.network.unstored > 0;
       break;
     case ErrorKind::lost:
     case ErrorKind::unreachable:

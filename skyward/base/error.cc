@@ -22,6 +22,8 @@ std::string_view to_string(ErrorKind kind) {
       return "unsupported";
     case ErrorKind::task:
       return "task";
+    case ErrorKind::undelivered:
+      return "undelivered";
     case ErrorKind::cancelled:
       return "cancelled";
     case ErrorKind::timeout:

@@ -26,6 +26,7 @@ enum class ErrorKind {
   unreachable,  // the peer may live, but the way to it is broken: mend the way, or replace
   unsupported,  // this way does not exist here: take another
   task,         // the user's own function failed
+  undelivered,  // it ended, but its result is lost: to run it again would do all twice
   cancelled,    // the caller asked for it to stop
   timeout,      // a deadline passed
 };

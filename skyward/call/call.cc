@@ -30,6 +30,7 @@ bool may_retry(const Outcome& outcome) {
     case ErrorKind::exhausted:
     case ErrorKind::over_budget:
     case ErrorKind::unsupported:
+    case ErrorKind::undelivered:
     case ErrorKind::cancelled:
     case ErrorKind::timeout:
       return false;

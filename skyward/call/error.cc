@@ -59,6 +59,7 @@ void throw_error(const Error& error) {
     case ErrorKind::over_budget:
       throw BudgetExceededError(text);
     case ErrorKind::task:
+    case ErrorKind::undelivered:
       throw ExecutionError(text);
     case ErrorKind::cancelled:
       throw CancelledError(text);

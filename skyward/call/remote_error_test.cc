@@ -78,7 +78,7 @@ TEST(Retry, IsForFailuresThatMayPass) {
   }
   for (const ErrorKind kind :
        {ErrorKind::invalid, ErrorKind::denied, ErrorKind::exhausted, ErrorKind::over_budget,
-        ErrorKind::unsupported, ErrorKind::cancelled, ErrorKind::timeout}) {
+        ErrorKind::unsupported, ErrorKind::undelivered, ErrorKind::cancelled, ErrorKind::timeout}) {
     EXPECT_FALSE(retried(OutcomeStatus::failed, kind)) << to_string(kind);
   }
 }

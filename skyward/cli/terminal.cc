@@ -27,6 +27,7 @@ int exit_code(ErrorKind kind) {
       return 130;
     case ErrorKind::unsupported:
     case ErrorKind::task:
+    case ErrorKind::undelivered:
       return 1;
   }
   return 1;

@@ -95,10 +95,34 @@ TEST_F(CoreTaskTest, EachVerdictHasItsError) {
   EXPECT_EQ(unbegun.error.kind, ErrorKind::task);
   EXPECT_THAT(unbegun.error.message, HasSubstr("the call did not begin"));
   EXPECT_FALSE(unbegun.begun);
-  EXPECT_THAT(verdict(wire::TaskStatus::undelivered).error.message,
-              HasSubstr("the result is lost"));
+  const wire::Outcome lost = verdict(wire::TaskStatus::undelivered);
+  EXPECT_EQ(lost.error.kind, ErrorKind::undelivered);
+  EXPECT_THAT(lost.error.message, HasSubstr("the result is lost"));
   EXPECT_EQ(verdict(wire::TaskStatus::cancelled).error.kind, ErrorKind::cancelled);
   EXPECT_EQ(verdict(wire::TaskStatus::timed_out).error.kind, ErrorKind::timeout);
+}
+
+TEST_F(CoreTaskTest, WhatOneNodeCannotBeginAnotherOneDoes) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0);
+  answer_with(0, id, wire::TaskStatus::not_begun);
+  const auto again = effects.take_message<wire::RunTask>(kSecond);
+  EXPECT_EQ(again.task, id);
+  EXPECT_EQ(again.attempt, 2U);
+  answer_with(1, id, wire::TaskStatus::not_begun);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).attempt, 3U);
+  answer_with(0, id, wire::TaskStatus::not_begun);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).attempt, kMaxAttempts);
+  answer_with(1, id, wire::TaskStatus::not_begun);
+  EXPECT_THAT(take_outcome(id).error.message, HasSubstr("the call did not begin"));
+}
+
+TEST_F(CoreTaskTest, WhatMustRunOnANodeEndsWhenItCannotBeginThere) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit(pinned_to(task(), kFirst));
+  effects.take_message<wire::RunTask>(kFirst);
+  answer_with(0, id, wire::TaskStatus::not_begun);
+  EXPECT_FALSE(take_outcome(id).begun);
 }
 
 TEST_F(CoreTaskTest, SpreadsOverNodesBeforeItFillsThem) {

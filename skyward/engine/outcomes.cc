@@ -51,7 +51,7 @@ Error lost_error(const NodeLoad& node, const Task& task, const Error& why) {
 }
 
 Error undelivered_error(const NodeLoad& node, const Task& task, const std::string& why) {
-  return {ErrorKind::task,
+  return {ErrorKind::undelivered,
           fmt::format("{}: {} is lost (node {}, {}): {}", task.call.function->name,
                       task.call.options.group ? "a result" : "an item of its stream", node.id.value,
                       node.instance, why),
@@ -84,7 +84,8 @@ wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskRes
           ErrorKind::task, failed_text(task, node, result, "the call did not begin"), {}};
       break;
     case wire::TaskStatus::undelivered:
-      outcome.error = {ErrorKind::task, failed_text(task, node, result, "the result is lost"), {}};
+      outcome.error = {
+          ErrorKind::undelivered, failed_text(task, node, result, "the result is lost"), {}};
       break;
     case wire::TaskStatus::cancelled:
       outcome.error = {

@@ -15,7 +15,7 @@ namespace skyward::engine {
 
 // Of a task that never ran ...
 wire::Outcome failure(Error error);
-// ... and of one that was on this node, and may have begun there.
+// ... and of one that was on this node or was to run there.
 wire::Outcome failure_on(const NodeLoad& node, Error error);
 
 // For a task that does not run again on another machine: its attempts are used up, its reader has

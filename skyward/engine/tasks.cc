@@ -173,6 +173,13 @@ void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task)
                            .node = static_cast<int>(node.id.value)});
 }
 
+// No worker of the node could.
+bool Tasks::may_begin_elsewhere(const NodeLoad& node, const Task& task) const {
+  if (task.cancelled || task.call.options.node || task.attempt >= kMaxAttempts) return false;
+  return std::ranges::any_of(
+      loads_.all(), [&node](const NodeLoad& other) { return &other != &node && other.is_open(); });
+}
+
 void Tasks::enqueue_first(const Task& task) {
   if (task.call.options.node) {
     loads_.at(*task.call.options.node).pinned.push_front(task.id);
@@ -387,15 +394,19 @@ Work Tasks::work(Time now, NodeId id) {
 void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskResult&& result) {
   NodeLoad& node = loads_.at(id);
   SKYWARD_CHECK(node.outstanding > 0, "node {} answers task {}", id.value, result.task.value);
-  ++node.done.tasks;
   if (first_call_.answered == Time{}) {
     first_call_.answered = now;
     first_call_.run_ns = result.run_ns;
   }
   node.done.busy_seconds += static_cast<double>(result.run_ns) * 1e-9;
-  if (result.status != wire::TaskStatus::ok) ++node.done.failed;
   node.answered_at = now;
   const auto found = tasks_.find(result.task);
+  const bool again = found != tasks_.end() && result.status == wire::TaskStatus::not_begun &&
+                     may_begin_elsewhere(node, found->second);
+  if (!again) {
+    ++node.done.tasks;
+    if (result.status != wire::TaskStatus::ok) ++node.done.failed;
+  }
   if (found == tasks_.end()) {  // answered already by give_up_cancelled
     take_off(node, now);
   } else {
@@ -414,7 +425,12 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
       });
     }
     unassign(node, now, task);
-    finish(effects, result.task, make_outcome(task, node, result));
+    if (again) {
+      ++task.attempt;
+      enqueue_first(task);
+    } else {
+      finish(effects, result.task, make_outcome(task, node, result));
+    }
   }
   give_pinned(effects, now, node);
   // A node whose workers die is the last to get the next call.

@@ -108,6 +108,7 @@ class Tasks {
   void give_pinned(EngineEffects& effects, Time now, NodeLoad& node);
   void give_together(EngineEffects& effects, Time now);
   void assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task);
+  bool may_begin_elsewhere(const NodeLoad& node, const Task& task) const;
   void enqueue_first(const Task& task);
   void finish(EngineEffects& effects, TaskId task, wire::Outcome outcome);
   void answer_early(EngineEffects& effects, const Task& task, Error why);

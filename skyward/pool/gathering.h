@@ -69,7 +69,8 @@ Value<R> value_of(CallEnd& end, const std::string& function) {
 }
 
 // The values that `get` returns for `calls` calls, all of which have ended. Throws the first error,
-// in order; a CancelledError (the call was cancelled because another failed) only if all are.
+// in order; a CancelledError (the call was cancelled because another failed) only if no call failed
+// otherwise.
 template <typename R, typename Get>
 std::vector<Value<R>> values_of(std::size_t calls, Get get) {
   std::vector<Value<R>> values;

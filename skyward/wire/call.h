@@ -55,7 +55,8 @@ struct Outcome {
   OutcomeStatus status = OutcomeStatus::failed;
   Payload payload;
   Error error;
-  bool begun = false;  // a node may have begun it, and might run what is left of a group
+  bool begun = false;  // it was on a node, which may have begun it: of a group, the calls behind
+                       // the one that failed may be sent again
   int node = -1;       // -1: it was on none
   int worker = -1;
   std::string instance_id;

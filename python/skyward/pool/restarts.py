@@ -17,6 +17,7 @@ from skyward.exceptions import (
     InstanceTerminatedError,
 )
 from skyward.pool.together import await_nodes, run_once
+from skyward.transport.remote_error import UNDELIVERED_ATTRIBUTE
 
 
 def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
@@ -33,7 +34,9 @@ def run_together(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
     for _ in range(pending.retries):
         try:
             return run_once(engine, once)
-        except ExecutionError:
+        except ExecutionError as error:
+            if getattr(error, UNDELIVERED_ATTRIBUTE, False):
+                raise
             # The failure may be the first sign of a loss, which would end the next run, too.
             await_nodes(engine, PendingCompute(int, name=f"{pending.name}: retry"))
             if not engine.core.is_active:
@@ -68,6 +71,8 @@ class _Elastic:
                 lost = lost and not error.remote_traceback
                 if not self._engine.core.is_active or (lost and not error.instance_id):
                     raise  # there is nothing to start on
+                if getattr(error, UNDELIVERED_ATTRIBUTE, False):
+                    raise  # the function has ended
                 if number == restarts and not lost:
                     raise
                 if number == restarts:

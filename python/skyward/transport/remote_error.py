@@ -31,6 +31,9 @@ SHOWN_CRASH_LINES = 12
 FAILED_AFTER_ATTRIBUTE = "_skyward_failed_after"
 """Of what a distributed function raised: when, in seconds since all workers were connected."""
 
+UNDELIVERED_ATTRIBUTE = "_skyward_undelivered"
+"""True on the error of a function that has ended, and whose result was lost."""
+
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _FAILED = {
     "timeout": TimeoutError,
@@ -99,7 +102,8 @@ def _note_file_left_here(error: FileNotFoundError) -> None:
 
 
 def failed(task: int, outcome: Any) -> BaseException:
-    """For a task without an answer: its worker died, it ran too long, it was cancelled."""
+    """For a task without an answer: its worker died, it ran too long, it was cancelled, its result
+    was lost."""
     text, hint = outcome.error_message, outcome.error_hint
     if hint:
         text = f"{text}. {hint[0].upper()}{hint[1:]}"
@@ -110,6 +114,9 @@ def failed(task: int, outcome: Any) -> BaseException:
         error = ConnectionLostError(outcome.instance_id, text)
     elif outcome.error_kind == "task":
         error = _worker_died()(text)
+    elif outcome.error_kind == "undelivered":
+        error = ExecutionError(text)
+        setattr(error, UNDELIVERED_ATTRIBUTE, True)
     else:
         error = _FAILED.get(outcome.error_kind, ExecutionError)(text)
     _mark(error, task, outcome, "")
