@@ -114,6 +114,7 @@ Result<NewDaemon> prepare_daemon(const std::string& root, const DaemonId& daemon
 }
 
 int serve(const DaemonId& daemon, NewDaemon prepared) {
+  const io::FileDescriptor kept = io::lock_directory(prepared.directory);
   io::note_holder(prepared.lock.get());
   io::set_variable(kNodeVariable, daemon.name());
   io::set_variable(kDirectoryVariable, prepared.directory);
@@ -147,7 +148,9 @@ std::optional<io::FileDescriptor> find_daemon(const std::string& root, const Dae
 
 std::string DaemonId::name() const { return fmt::format("{}.{}.{}.", pool, node.value, life); }
 
-std::string user_root() { return fmt::format("/tmp/skyward-{}", io::user_id()); }
+std::string user_root() {
+  return fmt::format("{}/skyward-{}", io::first_on_disk({"/tmp", "/var/tmp"}), io::user_id());
+}
 
 int connect(const std::string& root, const DaemonId& daemon, bool start,
             const std::vector<DaemonId>& former) {

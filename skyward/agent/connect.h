@@ -5,7 +5,9 @@
 // none. The daemon outlives the command.
 //
 // Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
-// that only this user can read: `socket`, `log`, and `lock`, which the daemon holds while it runs.
+// that only this user can read: `socket`, `log`, the folder where tasks run, and `lock`, which the
+// daemon holds while it runs. It is in /var/tmp where /tmp is memory (Debian 13, Ubuntu 24.10,
+// Fedora, Amazon Linux 2023), which checkpoints would fill.
 // The next `connect` or `end` on this machine cleans up after a daemon that was killed, mounts and
 // processes included. It trusts nothing there before it knows that this user owns it.
 
@@ -31,7 +33,8 @@ struct DaemonId {
 // text (retry), "error" and a text (retrying is useless).
 inline constexpr const char* kEntryWord = "skyward-agent: ";
 
-// The directory of this user, /tmp/skyward-<uid>: the root of the two below.
+// The directory of this user, /tmp/skyward-<uid> or /var/tmp/skyward-<uid>: the root of the two
+// below.
 std::string user_root();
 
 // Connects to the daemon, and returns when the daemon has let go of the streams. If there is no

@@ -1,6 +1,10 @@
 #include "skyward/io/private_directory.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -85,6 +89,21 @@ bool is_own_directory(const std::string& path) {
 bool is_writable_directory(const std::string& path) {
   std::error_code error;
   return fs::is_directory(path, error) && ::access(path.c_str(), W_OK | X_OK) == 0;
+}
+
+std::string first_on_disk(const std::vector<std::string>& directories) {
+  for (const std::string& path : directories) {
+    struct statfs system{};
+    if (::statfs(path.c_str(), &system) != 0 || system.f_type == TMPFS_MAGIC) continue;
+    if (is_writable_directory(path)) return path;
+  }
+  return directories.front();
+}
+
+FileDescriptor lock_directory(const std::string& path) {
+  FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (directory && ::flock(directory.get(), LOCK_SH | LOCK_NB) != 0) return {};
+  return directory;
 }
 
 std::vector<std::string> list_directory(const std::string& path) {

@@ -1,6 +1,8 @@
 #include "skyward/io/private_directory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +76,25 @@ TEST_F(PrivateDirectory, TakesItsOwnAndNoOneElses) {
   EXPECT_TRUE(is_writable_directory(root_ + "/link"));
   EXPECT_FALSE(is_writable_directory(root_ + "/none"));
   EXPECT_FALSE(is_writable_directory("/etc/passwd"));
+}
+
+TEST_F(PrivateDirectory, FilesThatStayAreOnADisk) {
+  const std::string here = fs::current_path();  // the build folder; /tmp may be memory
+  EXPECT_EQ(first_on_disk({"/dev/shm", here}), here);
+  EXPECT_EQ(first_on_disk({here, "/"}), here);
+  EXPECT_EQ(first_on_disk({"/dev/shm", root_ + "/none"}), "/dev/shm");
+}
+
+// systemd-tmpfiles takes an exclusive lock on a directory before it looks into it.
+TEST_F(PrivateDirectory, ALockedOneIsPassedByWhenOldFilesAreRemoved) {
+  const FileDescriptor other(::open(root_.c_str(), O_RDONLY | O_DIRECTORY));
+  {
+    const FileDescriptor lock = lock_directory(root_);
+    EXPECT_TRUE(lock);
+    EXPECT_NE(::flock(other.get(), LOCK_EX | LOCK_NB), 0);
+  }
+  EXPECT_EQ(::flock(other.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_FALSE(lock_directory(root_ + "/none"));
 }
 
 TEST_F(PrivateDirectory, RemovalDoesNotFollowLinksAndOvercomesReadOnly) {

@@ -127,6 +127,22 @@ def test_a_user_who_is_not_root(bed: Bed, hosts: list[Host], tmp_path: Path) -> 
     nothing_is_left_on(hosts[1:2])
 
 
+def test_where_tmp_is_memory_tasks_run_on_a_disk(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    """As on Debian 13, Ubuntu 24.10 and Amazon Linux 2023: checkpoints would fill the memory."""
+    program = "with pool(1) as p: tell(folder=sky.compute(os.getcwd)() >> p)"
+    assert drive(bed, program, hosts[:1], tmp_path).facts["folder"].startswith("/tmp/skyward-")
+    nothing_is_left_on(hosts[:1])
+    hosts[0].run("mount -t tmpfs -o mode=1777 memory /tmp")
+    try:
+        folder = drive(bed, program, hosts[:1], tmp_path).facts["folder"]
+        assert folder.startswith("/var/tmp/skyward-")
+        nothing_is_left_on(hosts[:1])
+    finally:
+        hosts[0].run("umount /tmp")
+
+
 def test_pinned_keys_by_host(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     keys = {hosts[0].address: hosts[0].public_key}
     assert opening(bed, hosts[:1], tmp_path, changes={"host_keys": keys}, known="").facts["opened"]
