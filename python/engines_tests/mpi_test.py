@@ -89,6 +89,21 @@ def test_a_rank_that_hangs_in_the_finalize_of_mpich_holds_nobody_up(pool, kind):
         assert ranks.run(work) == list(range(NODES))
 
 
+def test_what_a_rank_prints_arrives_though_it_fails(pool, kind):
+    def fails():
+        import ctypes
+
+        print("by Python")
+        ctypes.CDLL(None).printf(b"by C\n")
+        ctypes.CDLL(None).printf(b"unfinished")
+        raise LookupError("no such row")
+
+    with sky.mpi(pool, implementation=kind) as ranks:
+        with pytest.raises(LookupError, match="no such row") as caught:
+            ranks.run(fails)
+    assert {"by Python", "by C", "unfinished"} <= set(caught.value.output)
+
+
 @sky.compute
 def agent():
     return os.getppid()

@@ -31,12 +31,14 @@ def main() -> None:
         worker.connect(os.environ.pop("SKYWARD_MPI_SOCKET"))
         told = pickle.loads(_receive(worker))
         _adopt(told)
+        from skyward.worker.output import flush_output, send_lines
+
+        send_lines()
         atexit.register(_limit_end)  # so it comes after all that the function registers
         answer, rank, code = _run(told)
         worker.sendall(_ANSWER.pack(len(answer), code, rank) + answer)
     if code:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_output()
         if (mpi := sys.modules.get("mpi4py.MPI")) is not None:
             mpi.COMM_WORLD.Abort(code)  # the other ranks may wait for this one
         os.kill(os.getpid(), signal.SIGKILL)  # MPICH may wait for ever for one that just exits

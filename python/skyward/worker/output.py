@@ -10,8 +10,10 @@ libc_flush = libc.fflush
 LINES = 1  # _IOLBF of stdio.h
 
 
-def send_lines_of_c():
-    """What C libraries print reaches the pipe line by line, as what Python prints."""
+def send_lines():
+    """What Python and C libraries print reaches the pipes line by line."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, **TEXT)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
 
 

@@ -12,7 +12,7 @@ import types
 
 from . import results
 from .loop import Worker
-from .output import TEXT, flush_output, send_lines_of_c
+from .output import flush_output, send_lines
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
 from .result_memory import MOST_BYTES
 
@@ -75,9 +75,7 @@ def main():
 
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
     faulthandler.enable(os.dup(2))
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, **TEXT)
-    send_lines_of_c()
+    send_lines()
     os.set_inheritable(SOCKET, False)
     os.set_inheritable(CANCEL_PIPE, False)
     os.set_blocking(CANCEL_PIPE, False)
