@@ -431,7 +431,11 @@ def test_pools_add_their_package():
     both = JoblibPool(image=sky.Image(pip=["numpy", "joblib"]), joblib_version="1.5.1")
     assert both.image.pip == ["numpy", "joblib==1.5.1"]
     here = metadata.version("scikit-learn") if find_spec("sklearn") else ""
-    assert ScikitLearnPool(nodes=3).image.pip == [f"scikit-learn=={here}".rstrip("=")]
+    with_it = [f"scikit-learn=={here}".rstrip("=")]
+    major = int(metadata.version("numpy").partition(".")[0])
+    assert ScikitLearnPool(nodes=3).image.pip == [*with_it, f"numpy<{major + 1}"]
+    named = ScikitLearnPool(image=sky.Image(pip=["numpy==2.1.0"])).image.pip
+    assert named == ["numpy==2.1.0", *with_it]
     assert ScikitLearnPool(sklearn_version="1.7.0").image.pip == ["scikit-learn==1.7.0"]
     with pytest.raises(sky.ConfigurationError, match="joblib==1.4"):
         JoblibPool(image=sky.Image(pip=["joblib==1.4"]), joblib_version="1.5")

@@ -81,7 +81,10 @@ class ScikitLearnPool(JoblibPool):
 
     def __init__(self, *args: Any, sklearn_version: str | None = None, **options: Any) -> None:
         ComputePool.__init__(self, *args, **options)
-        self.image = _with_package(self.image, "scikit-learn", sklearn_version)
+        given = self.image
+        self.image = _with_package(given, "scikit-learn", sklearn_version)
+        if sklearn_version is None and self.image is not given:
+            self.image = _with_numpy_for_it(self.image)
         self._block = None
 
 
@@ -101,6 +104,15 @@ def _with_package(image: Image, package: str, version: str | None) -> Image:
     from dataclasses import replace
 
     return replace(image, pip=kept).with_pip([wanted])
+
+
+def _with_numpy_for_it(image: Image) -> Image:
+    """A release of scikit-learn from before a major version of numpy was built for the one before,
+    but does not say so: numpy stays at the major version of this machine."""
+    if any(_name(item) == "numpy" for item in image.pip):
+        return image
+    major = _version_here("numpy").removeprefix("==").partition(".")[0]
+    return image.with_pip([f"numpy<{int(major) + 1}"]) if major.isdigit() else image
 
 
 def _version_here(package: str) -> str:
