@@ -1,5 +1,6 @@
 """The thread that completes futures."""
 
+import contextlib
 import pickle
 import threading
 import weakref
@@ -338,10 +339,11 @@ class Answers(GroupedCalls):
         task = receiver.handle.task
         try:
             if pool is not None and retries and outcome.may_retry:
-                pool.tell_retry(item, task, outcome, retries)
-                if receiver.send_again(partial(pool.core.submit, call)):
-                    self._add([(item, call, receiver, retries - 1)])
-                return
+                with contextlib.suppress(NotProvisionedError):  # the pool closes: it stays failed
+                    if receiver.send_again(partial(pool.core.submit, call)):
+                        pool.tell_retry(item, task, outcome, retries)
+                        self._add([(item, call, receiver, retries - 1)])
+                    return
             result = answer_of(item.name, task, outcome)
         except BaseException as error:
             settle(receiver.fail, item, error)

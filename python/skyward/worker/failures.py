@@ -10,8 +10,16 @@ FOLDER = __file__.rpartition("/")[0] + "/"
 DEVICE_ERRORS = ("CUDA error", "CUDA_ERROR_", "cudaError", "HIP error", "hipError")
 """In the texts of PyTorch, CuPy, JAX, TensorFlow and Numba when the runtime of a GPU reports an
 error."""
-HARMLESS_ERRORS = ("NO_DEVICE", "no CUDA-capable", "no kernel image", "invalid device ordinal")
-"""Of these, those that no kernel has caused."""
+HARMLESS_ERRORS = (
+    "NO_DEVICE",
+    "no CUDA-capable",
+    "no kernel image",
+    "invalid device ordinal",
+    "out of memory",
+    "OUT_OF_MEMORY",
+    "MemoryAllocation",
+)
+"""Of these, those that no kernel has caused: the device works as before."""
 
 
 def is_device_error(error):
