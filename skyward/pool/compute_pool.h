@@ -173,8 +173,7 @@ template <typename R>
 std::vector<Attempt<R>> ComputePool::run(const Attempts<R>& calls) {
   if (auto ends = run_in_groups(pool_, calls.calls())) {
     const std::string& name = calls.calls().front().name();
-    return attempts_of<R>(ends->size(),
-                          [&](std::size_t i) { return value_of<R>((*ends)[i], name); });
+    return attempts_of<R>(ends->size(), [&](auto i) { return value_of<R>((*ends)[i], name); });
   }
   auto futures = send(calls.calls());
   return attempts_of<R>(futures.size(), [&](std::size_t i) { return futures[i].get_value(); });

@@ -9,7 +9,7 @@
 //
 //     u32 length | that many bytes      the next ones, from the offset on
 //     u32 0                             nothing new, but alive
-//     u32 0xffffffff                    it does not have the bytes, or has dropped them; the connection ends
+//     u32 0xffffffff                    it does not have the bytes any more; the connection ends
 //
 // Little-endian. Pure: others read and write the bytes.
 

@@ -60,7 +60,7 @@ class Bell {
     }
   }
 
-  // One by one: the task that registered them may end in between. Null when there are no more.
+  // One by one: the task that registered them may end in between. Null when none is left.
   std::function<void(Duration)> next() {
     const std::scoped_lock lock(mutex_);
     if (callbacks_.empty()) return nullptr;

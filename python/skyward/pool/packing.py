@@ -163,8 +163,8 @@ class Packing:
             )
         if getattr(item.fn, STARTS_ATTRIBUTE, None) is not None:
             raise ConfigurationError(
-                f"{item.name} has max_restarts=: only a broadcast starts again, on one worker, too;"
-                f" write {item.name}(…) @ pool"
+                f"{item.name} has max_restarts=: only a broadcast can restart it, even on a single"
+                f" worker; write {item.name}(…) @ pool"
             )
 
     def limit_of(self, item: PendingCompute[Any]) -> float | None:
