@@ -130,7 +130,14 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
     ),
     ("CLI/*", ("skyward/cli/main.cc", "doubles/main.cc")),
     ("httplib.h", ("doubles/main.cc",)),
-    ("toml++/*", ("skyward/provider/settings_file.cc", "skyward/provider/secrets.cc")),
+    (
+        "toml++/*",
+        (
+            "skyward/provider/settings_file.cc",
+            "skyward/provider/secrets.cc",
+            "skyward/provider/uv_config.cc",
+        ),
+    ),
     ("sqlite3.h", ("skyward/provider/ledger*.cc",)),
     ("curl/*", ("skyward/io/*.cc",)),
     ("cereal/*", ("skyward/call/*", "examples/cpp/*", "bench/*")),

@@ -9,10 +9,12 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/base/text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
+#include "skyward/provider/uv_config.h"
 #include "skyward/provider/volume_script.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/pip_index.h"
@@ -139,6 +141,8 @@ fi
 step skyward
 )bash";
 
+bool is_address(std::string_view value) { return value.contains("://"); }
+
 // Variables of the client that mean the same on a node.
 constexpr std::array kForwarded = {
     "UV_INDEX_URL",
@@ -163,7 +167,36 @@ constexpr std::array kForwarded = {
     "no_proxy",
 };
 
-bool is_address(std::string_view value) { return value.contains("://"); }
+// The names of the variables in which uv finds the credentials of the named indexes ("name=URL")
+// that a text lists.
+std::vector<std::string> credentials_of(std::string_view indexes) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < indexes.size();) {
+    const std::size_t end = std::min(indexes.find_first_of(kBlanks, begin), indexes.size());
+    const std::string_view word = indexes.substr(begin, end - begin);
+    begin = end + 1;
+    const std::string_view name = word.substr(0, word.find('='));
+    if (name.size() == word.size() || is_address(name)) continue;
+    std::string variable = "UV_INDEX_" + upper(name);
+    std::ranges::replace_if(variable, [](char c) { return !is_alphanumeric(c); }, '_');
+    names.push_back(variable + "_USERNAME");
+    names.push_back(variable + "_PASSWORD");
+  }
+  return names;
+}
+
+// The client's own variables and, where they do not overrule it, what its files of uv say.
+Variable with_uv_config(const Variable& own, UvVariables config) {
+  if (own("UV_DEFAULT_INDEX") || own("UV_INDEX_URL")) config.erase("UV_DEFAULT_INDEX");
+  return [own, config](const char* name) -> std::optional<std::string> {
+    std::optional<std::string> set = own(name);
+    const auto found = config.find(name);
+    if (found == config.end()) return set;
+    const std::string_view variable = name;
+    const bool is_list = variable == "UV_INDEX" || variable == "UV_EXTRA_INDEX_URL";
+    return set && is_list ? *set + " " + found->second : set.value_or(found->second);
+  };
+}
 
 std::string list_of(const std::vector<std::string>& words) {
   std::string list;
@@ -193,6 +226,33 @@ EnvironmentRequest request_of(const PoolSpec& spec) {
   }
   request.variables = steering_variables(spec);
   return request;
+}
+
+// What uv and pip read on the node while they install the packages.
+Result<std::vector<std::pair<std::string, std::string>>> install_environment(
+    const PoolSpec& spec, const EnvironmentRequest& request, const Variable& variable) {
+  const Variable own = [&](const char* name) {
+    const auto given = request.variables.find(name);
+    return given != request.variables.end() ? std::optional(given->second) : variable(name);
+  };
+  const bool has_python = !spec.runtime.python.empty();
+  std::map<std::string, std::string> pip;
+  UvVariables uv;
+  if (has_python && !spec.image.pip.empty()) {
+    pip = pip_config(spec.runtime.python);
+    Result<UvVariables> read = read_uv_config(uv_config_files(variable));
+    if (!read) return fail(read);
+    uv = *std::move(read);
+  }
+  auto environment = index_environment(pip, request.extra_index, with_uv_config(own, uv));
+  if (has_python && !request.index_project.empty()) {
+    environment.emplace_back(kIndexProject, request.index_project);
+  }
+  for (const auto& [name, value] : request.variables) {
+    const auto same = [&](const auto& pair) { return pair.first == name; };
+    if (std::ranges::none_of(environment, same)) environment.emplace_back(name, value);
+  }
+  return environment;
 }
 
 // A worker is started by sh, which knows where things are on its machine.
@@ -233,6 +293,11 @@ std::vector<std::pair<std::string, std::string>> index_environment(
   std::map<std::string, std::string> found;
   for (const char* name : kForwarded) {
     if (const auto value = variable(name)) found[name] = *value;
+  }
+  for (const char* list : {"UV_INDEX", "UV_DEFAULT_INDEX"}) {
+    for (const std::string& name : credentials_of(value_at(found, list))) {
+      if (const auto value = variable(name.c_str())) found[name] = *value;
+    }
   }
   for (const auto& [name, value] : uv_settings(pip, image_extra_index, variable).environment) {
     const bool names_files = name == "SSL_CERT_FILE" || name == "UV_FIND_LINKS";
@@ -290,22 +355,9 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
       list_of(spec.image.pip), list_of(spec.image.apt), list_of(volumes.packages),
       list_of(archives), kInstallRequirements, kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
-  const auto own = [&](const char* name) {
-    const auto given = request.variables.find(name);
-    return given != request.variables.end() ? std::optional(given->second) : variable(name);
-  };
-  std::map<std::string, std::string> pip;
-  if (has_python && !spec.image.pip.empty()) pip = pip_config(spec.runtime.python);
-  image.bootstrap.environment = index_environment(pip, request.extra_index, own);
-  if (has_python && !request.index_project.empty()) {
-    image.bootstrap.environment.emplace_back(kIndexProject, request.index_project);
-  }
-  for (const auto& [name, value] : request.variables) {
-    const auto same = [&](const auto& pair) { return pair.first == name; };
-    if (std::ranges::none_of(image.bootstrap.environment, same)) {
-      image.bootstrap.environment.emplace_back(name, value);
-    }
-  }
+  auto installing = install_environment(spec, request, variable);
+  if (!installing) return fail(installing);
+  image.bootstrap.environment = *std::move(installing);
   for (const auto& credential : volumes.environment) {
     image.bootstrap.environment.push_back(credential);
   }

@@ -2,7 +2,7 @@
 
 // The image on a machine that shares nothing with this one: which files are uploaded, the script
 // that sets it up, and how a worker starts there. Every provider of remote machines uses this.
-// Pure, except that it reads the files to upload.
+// Pure, except that it reads the files to upload and the settings of uv and pip.
 //
 // On the node, below ${XDG_CACHE_HOME:-~/.cache}/skyward: files/<sha256> as uploaded,
 // archives/<sha256>/ unpacked modules, environments/<key>/ the Python environment, created once and
@@ -26,8 +26,8 @@ struct RemoteImage {
   Bootstrap bootstrap;  // directory and end_command are the provider's to set
 };
 
-// Fails with `invalid` if a file to upload cannot be read. `variable` is the client's environment:
-// its package indexes and proxies are used on the node, too.
+// Fails with `invalid` if a file to upload or the settings of uv cannot be read. `variable` is the
+// client's environment: its package indexes and proxies are used on the node, too.
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable);
 
 // Fails with `invalid` when the agent that would be uploaded cannot run here.

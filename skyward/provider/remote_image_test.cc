@@ -17,6 +17,7 @@ namespace skyward::provider {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::_;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -242,6 +243,49 @@ TEST_F(RemoteImageTest, SecretsAreInTheEnvironmentAlone) {
   EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_PRIVATE_PASSWORD", "canary-2")));
   EXPECT_THAT(image.bootstrap.environment,
               Contains(Pair("SKYWARD_INDEX_PROJECT", HasSubstr("canary-6"))));
+}
+
+TEST_F(RemoteImageTest, IndexesOfUvsOwnFilesGoAlong) {
+  fs::create_directories(root_ + "/config/uv");
+  std::ofstream(root_ + "/config/uv/uv.toml")
+      << "index-url = \"https://mirror.example/simple\"\n"
+         "[[index]]\nname = \"inner-1\"\nurl = \"https://inner.example/simple\"\n";
+  variables_ = {{"XDG_CONFIG_HOME", root_ + "/config"},
+                {"UV_INDEX", "https://first.example/simple"},
+                {"UV_INDEX_INNER_1_USERNAME", "me"},
+                {"UV_INDEX_INNER_1_PASSWORD", "canary"},
+                {"UV_INDEX_ANOTHER_PASSWORD", "stays here"}};
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"six"};
+  const auto mirror = Pair("UV_DEFAULT_INDEX", "https://mirror.example/simple");
+  const RemoteImage image = plan(wanted);
+  EXPECT_THAT(image.bootstrap.environment, Contains(mirror));
+  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX",
+                                                         "https://first.example/simple "
+                                                         "inner-1=https://inner.example/simple")));
+  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_INNER_1_USERNAME", "me")));
+  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_INNER_1_PASSWORD", "canary")));
+  EXPECT_THAT(image.bootstrap.environment, Not(Contains(Pair(_, "stays here"))));
+  EXPECT_THAT(image.bootstrap.script, Not(HasSubstr("canary")));
+  variables_["UV_INDEX_URL"] = "https://own.example/simple";
+  EXPECT_THAT(plan(wanted).bootstrap.environment, Not(Contains(mirror)));
+  wanted.image.pip.clear();  // uv installs nothing there
+  EXPECT_THAT(plan(wanted).bootstrap.environment,
+              Contains(Pair("UV_INDEX", "https://first.example/simple")));
+}
+
+TEST_F(RemoteImageTest, AFileOfUvThatCannotBeReadIsRefused) {
+  variables_["UV_CONFIG_FILE"] = root_ + "/uv.toml";
+  std::ofstream(root_ + "/uv.toml") << "index = [\n";
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"six"};
+  const auto planned = plan_remote_image(wanted, [this](const char* name) {
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? std::nullopt : std::optional(found->second);
+  });
+  ASSERT_FALSE(planned);
+  EXPECT_EQ(planned.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(planned.error().message, HasSubstr("the settings of uv in " + root_ + "/uv.toml"));
 }
 
 TEST(IndexEnvironment, TakesIndexesAndProxiesAndLeavesFilesHere) {

@@ -20,6 +20,7 @@
 #include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
 #include "skyward/provider/remote_image.h"
+#include "skyward/provider/uv_config.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/pip_index.h"
@@ -281,12 +282,8 @@ Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
       return given.empty() ? surroundings_.variable(name) : std::optional(given);
     };
     const bool uv_is_configured =
-        variable("UV_CONFIG_FILE") ||
-        fs::exists(
-            variable("XDG_CONFIG_HOME").value_or(variable("HOME").value_or("") + "/.config") +
-                "/uv/uv.toml",
-            error) ||
-        fs::exists("/etc/uv/uv.toml", error);
+        std::ranges::any_of(uv_config_files(variable),
+                            [&](const std::string& path) { return fs::exists(path, error); });
     std::map<std::string, std::string> pip;
     if (!uv_is_configured) pip = pip_config(interpreter(spec));
     settings = uv_settings(pip, request.extra_index, variable);
