@@ -157,6 +157,21 @@ def test_an_include_that_is_not_there_is_named():
         shipping.modules_archive(["no_such_module"], [])
 
 
+def test_includes_do_not_overwrite_each_other(tmp_path):
+    for part in ("one", "two"):
+        (tmp_path / part / "data").mkdir(parents=True)
+        (tmp_path / part / "data" / "x.csv").write_text(part)
+        (tmp_path / part / "data" / f"{part}.csv").touch()
+    one, two = (str(tmp_path / part / "data") for part in ("one", "two"))
+    with pytest.raises(sky.ConfigurationError, match=r"one/data/x\.csv and \S+ as 'data/x\.csv'"):
+        shipping.modules_archive([one, two], [])
+    assert "one/data/x.csv" in names_in(
+        shipping.modules_archive([str(tmp_path / "one"), str(tmp_path / "two")], [])
+    )
+    both = shipping.modules_archive([one, two, f"{tmp_path}/one/../one/data"], ["x.csv"])
+    assert {"data/one.csv", "data/two.csv"} <= names_in(both)
+
+
 def test_data_is_not_sent_by_accident(project, monkeypatch):
     monkeypatch.setattr(shipping, "MAX_ARCHIVE_BYTES", 3)
     with pytest.raises(sky.ConfigurationError, match=r"largest file is mypkg/data\.csv"):

@@ -49,12 +49,28 @@ def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | N
 
     `includes`: more modules or paths. `excludes`: patterns of paths in the archive, or of any part
     of them, that stay here ("tests", "*.csv", "mypkg/secret.py")."""
-    files: dict[str, Path] = {}
-    for origin in [*local_modules(), *(place for name in includes for place in _included(name))]:
-        for name, path in _files_of(origin):
-            if not _is_left_out(name, excludes):
-                files[name] = path
+    files = _chosen(local_modules(), excludes)
+    for include in includes:
+        more = _chosen(_included(include), excludes)
+        for name in sorted(more.keys() & files.keys()):
+            if not more[name].samefile(files[name]):
+                raise ConfigurationError(
+                    f"Image(includes=[{include!r}]): nodes would find both {files[name]} and"
+                    f" {more[name]} as {name!r}. Rename one, or include the folder above it:"
+                    " a folder keeps its name on the nodes"
+                )
+        files |= more
     return _store(files) if files else None
+
+
+def _chosen(origins: Iterable[Path], excludes: Sequence[str]) -> dict[str, Path]:
+    """The files of these, each by its name in the archive; of two with one name, the last."""
+    return {
+        name: path
+        for origin in origins
+        for name, path in _files_of(origin)
+        if not _is_left_out(name, excludes)
+    }
 
 
 def local_modules() -> list[Path]:
