@@ -23,6 +23,7 @@
 #include "skyward/provider/table.h"
 #include "skyward/provider/vast/vast_computer_fixture.h"
 #include "skyward/provider/verda/verda_computer_fixture.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 namespace {
@@ -474,6 +475,17 @@ TEST_P(Conformance, WhatCannotBeIsRefusedBeforeAnythingIsBought) {
   const auto provider = subject_->make();
   spec_.agent_path = "/nowhere/agent";
   const Status refused = provider->check(spec_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  expect_useful(refused.error());
+}
+
+TEST_P(Conformance, RentedMachinesHaveNoPackagesOfThisComputer) {
+  const ProviderSheet* sheet = find_provider_sheet(GetParam().name);
+  if (sheet == nullptr || !sheet->rents) return;
+  if (sheet->name == "slurm" || sheet->name == "kubernetes") return;  // may share a disk with us
+  spec_.image.pip = {spec_.agent_path};
+  const Status refused = subject_->make()->check(spec_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
   expect_useful(refused.error());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -17,6 +18,7 @@
 #include "skyward/provider/uv_config.h"
 #include "skyward/provider/volume_script.h"
 #include "skyward/spec/image.h"
+#include "skyward/spec/json_text.h"
 #include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
@@ -255,6 +257,19 @@ Result<std::vector<std::pair<std::string, std::string>>> install_environment(
   return environment;
 }
 
+// Where the requirement lies on a disk: "name @ file:///x.whl" → "/x.whl". Empty: on none.
+std::string disk_path_of(std::string_view requirement) {
+  const std::size_t at = requirement.find('@');
+  if (at != std::string_view::npos && !requirement.substr(0, at).contains('/')) {
+    requirement.remove_prefix(at + 1);
+  }
+  requirement = trimmed(requirement, " ");
+  if (requirement.starts_with("git+")) requirement.remove_prefix(4);
+  if (requirement.starts_with("file://")) requirement.remove_prefix(7);
+  const bool is_path = requirement.starts_with('/') || requirement.starts_with('.');
+  return is_path ? std::string(requirement.substr(0, requirement.find('#'))) : "";
+}
+
 // A worker is started by sh, which knows where things are on its machine.
 std::vector<std::string> worker_command(const PoolSpec& spec, const std::string& key,
                                         const std::vector<std::string>& archives,
@@ -311,6 +326,21 @@ Status check_agent(const PoolSpec& spec) {
   return fail(ErrorKind::invalid,
               fmt::format("the agent program {} cannot be run", spec.agent_path),
               "install skyward again, or give the path of a skyward-agent that you built");
+}
+
+Status check_packages(const Image& image) {
+  for (const std::string& package : image.pip) {
+    const std::string path = disk_path_of(package);
+    std::error_code error;
+    const bool is_here = !path.empty() && std::filesystem::exists(path, error);
+    if (!is_here && !path.starts_with('.')) continue;
+    return fail(ErrorKind::invalid,
+                fmt::format("Image(pip=[{}]) is on this computer, and rented machines do not have "
+                            "its files; nothing was started",
+                            json_string(package)),
+                "send a package's source with Image(includes=[…]), or put it into an index");
+  }
+  return {};
 }
 
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable) {

@@ -288,6 +288,21 @@ TEST_F(RemoteImageTest, AFileOfUvThatCannotBeReadIsRefused) {
   EXPECT_THAT(planned.error().message, HasSubstr("the settings of uv in " + root_ + "/uv.toml"));
 }
 
+TEST_F(RemoteImageTest, PackagesOnThisComputerAreRefused) {
+  const std::string wheel = root_ + "/six-1-py3-none-any.whl";
+  std::ofstream(wheel) << "x";
+  for (const std::string& package :
+       {wheel, root_, "file://" + wheel, "six @ file://" + wheel + "#sha256=00",
+        "git+file://" + root_, std::string("six[x]@./six.whl")}) {
+    const Status refused = check_packages({.pip = {"attrs", package}});
+    ASSERT_FALSE(refused) << package;
+    EXPECT_THAT(refused.error().message, HasSubstr("\"" + package + "\"")) << package;
+  }
+  EXPECT_TRUE(check_packages(
+      {.pip = {"six", "six>=1; python_version > '3'", "/nowhere/six.whl",
+               "six @ https://host/six.whl", "git+https://host/six", "git+ssh://git@host/six"}}));
+}
+
 TEST(IndexEnvironment, TakesIndexesAndProxiesAndLeavesFilesHere) {
   const std::map<std::string, std::string> variables = {
       {"UV_INDEX_URL", "https://mirror.example/simple"},

@@ -120,6 +120,7 @@ PoolBook& Renting::book_of(const Cluster& cluster) {
 Status Renting::check(const PoolSpec& spec) {
   if (Status status = check_agent(spec); !status) return status;
   if (Status status = check_architecture(spec); !status) return status;
+  if (Status status = check_packages(spec.image); !status) return status;
   if (!spec.volumes.empty() && !capabilities().fuse) {
     return fail(
         ErrorKind::unsupported,
