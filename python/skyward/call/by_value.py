@@ -5,9 +5,12 @@ import sys
 import threading
 from typing import Any
 
+from skyward.worker.sentinels import keep_sentinels
+
 PROGRAMS = ("__main__", "__mp_main__")
 """Names of the program itself; the second one in processes that multiprocessing spawned."""
 
+keep_sentinels()
 _reducing = threading.local()  # .by_value: inside cloudpickle, which pickles functions as they are
 
 
@@ -26,13 +29,15 @@ def dumps_by_value(value: Any, buffer_callback: Any = None) -> bytes:
     """cloudpickle bytes of a value. Raises what cloudpickle raises."""
     import cloudpickle
 
+    from skyward.worker.by_value import dumps
+
     program: Any = sys.modules.get(PROGRAMS[1])
     if program is not None and program.__name__ == PROGRAMS[1]:
         cloudpickle.register_pickle_by_value(program)
     outer = getattr(_reducing, "by_value", False)
     _reducing.by_value = True
     try:
-        data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffer_callback)
+        data: bytes = dumps(value, buffer_callback)
         return data
     finally:
         _reducing.by_value = outer

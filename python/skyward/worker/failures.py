@@ -74,7 +74,7 @@ def clear_frames(error, seen=None):
 def describe(error):
     import traceback
 
-    import cloudpickle
+    from .by_value import AnswerPickler, dumps
 
     failed_after = take_attribute(error, "__skyward_failed_after__")
     skip_own_frames(error, set())
@@ -83,7 +83,7 @@ def describe(error):
     pickled = parts = None
     if type(error) is not SerializationError:
         try:
-            pickled = cloudpickle.dumps(error, 5)
+            pickled = dumps(error, pickler=AnswerPickler)
             # Exceptions with an __init__ of their own often pickle but do not load.
             if not isinstance(pickle.loads(pickled), BaseException):
                 raise TypeError("it loads as something else")
@@ -117,11 +117,11 @@ def text_of(error):
 
 def pickled_parts(error):
     """The class, the arguments and those fields that travel, of one that does not as a whole."""
-    import cloudpickle
+    from .by_value import AnswerPickler, dumps
 
     def travels(value):
         try:
-            pickle.loads(cloudpickle.dumps(value, 5))
+            pickle.loads(dumps(value, pickler=AnswerPickler))
         except BaseException:
             return False
         return True
@@ -137,7 +137,7 @@ def pickled_parts(error):
     fields.update(error.__dict__)
     fields = {name: value for name, value in fields.items() if travels(value)}
     args = tuple([value if travels(value) else repr(value) for value in error.args])
-    return cloudpickle.dumps((cls, args, fields), 5)
+    return dumps((cls, args, fields), pickler=AnswerPickler)
 
 
 def skip_own_frames(error, seen):

@@ -15,6 +15,7 @@ from .loop import Worker
 from .output import flush_output, send_lines
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
 from .result_memory import MOST_BYTES
+from .sentinels import keep_sentinels
 
 
 def check_python(wanted):
@@ -73,6 +74,7 @@ def main():
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
     import cloudpickle
 
+    keep_sentinels()
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
     faulthandler.enable(os.dup(2))
     send_lines()

@@ -69,10 +69,10 @@ BYTES_BESIDE = pickle.dumps(Beside(), 5, buffer_callback=lambda _: None)
 
 
 def dump_by_value(value, buffers):
-    import cloudpickle
+    from .by_value import AnswerPickler, dumps
 
     try:
-        return cloudpickle.dumps(value, 5, buffer_callback=buffers.append)
+        return dumps(value, buffers.append, AnswerPickler)
     except Exception as error:
         path, reason = find_unpicklable(value, error)
         raise SerializationError(f"the result cannot be sent back: {path}: {reason}") from None
@@ -80,11 +80,11 @@ def dump_by_value(value, buffers):
 
 def find_unpicklable(value, error):
     """The innermost part of `value` that does not pickle, as "result['model'].lock", and why."""
-    import cloudpickle
+    from .by_value import dumps
 
     def fails(part):
         try:
-            cloudpickle.dumps(part, 5, buffer_callback=lambda _: False)
+            dumps(part, lambda _: False)
         except Exception as reason:
             return reason
         return None
