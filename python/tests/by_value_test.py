@@ -1,11 +1,17 @@
 """Classes and functions of the program itself, on their way to a worker and back."""
 
+import io
 import os
 import pickle
 import subprocess
 import sys
+import types
 
-from skyward.worker.by_value import AnswerPickler, dumps
+import pytest
+from skyward.transport import functions
+from skyward.worker.by_value import AnswerPickler, Pickler, dumps
+
+import skyward as sky
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 PROGRAM = """
@@ -129,3 +135,42 @@ def test_a_class_that_the_reader_does_not_know_is_made_once():
         env=ENVIRONMENT,
     )
     assert done.stdout == b"True 2 4\n", done.stderr
+
+
+class Unevaluated:
+    """Looks like a function of Python 3.14, of which an annotation has no value."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __getattr__(self, name):
+        return getattr(self.fn, name)
+
+    @property
+    def __annotations__(self):
+        raise NameError("name 'Known' is not defined")
+
+
+def test_annotations_without_a_value_travel_as_they_are_written(monkeypatch):
+    library = types.SimpleNamespace(
+        Format=types.SimpleNamespace(STRING=4),
+        get_annotations=lambda fn, format: {"x": "Known"} if format == 4 else {},
+    )
+    monkeypatch.setitem(sys.modules, "annotationlib", library)
+    fn = Unevaluated(lambda x, y=2: x + y)
+    pickler = Pickler(io.BytesIO())
+    make, arguments, state, _, _, set_state = pickler._dynamic_function_reduce(fn)
+    rebuilt = make(*arguments)
+    set_state(rebuilt, state)
+    assert rebuilt(1) == 3 and rebuilt.__annotations__ == {"x": "Known"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="evaluates annotations when it defines f")
+def test_a_function_annotated_for_type_checkers_alone_is_sent():
+    names = {}
+    exec("def f(x: Known, y: 'Known' = 2) -> Known:\n    return x + y", names)
+    f = sky.compute(names["f"])
+    body = functions.dumps_function(f(1).fn, "f")
+    assert pickle.loads(body)(1) == 3
+    with pytest.raises(TypeError):
+        f(1, 2, 3)

@@ -1,6 +1,7 @@
 """``@compute``: a function whose calls are recorded."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import partial, update_wrapper
 from types import FunctionType
@@ -164,7 +165,7 @@ def _check_of(fn: Any) -> Callable[..., None]:
     try:
         if type(plain) is not FunctionType or hasattr(plain, "__signature__"):
             return _take_anything
-        signature = inspect.signature(fn, follow_wrapped=False)
+        signature = signature_of(fn, follow_wrapped=False)
         parameters = [
             one.replace(
                 annotation=one.empty, default=one.default if one.default is one.empty else None
@@ -178,6 +179,17 @@ def _check_of(fn: Any) -> Callable[..., None]:
     check: Callable[..., None] = names["check"]
     check.__qualname__ = plain.__qualname__
     return check
+
+
+def signature_of(fn: Any, follow_wrapped: bool = True) -> inspect.Signature:
+    """The parameters of `fn`. Evaluates no annotations: names that only type checkers know have no
+    value."""
+    how: dict[str, Any] = {}
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        how["annotation_format"] = annotationlib.Format.STRING
+    return inspect.signature(fn, follow_wrapped=follow_wrapped, **how)
 
 
 def _take_anything(*args: Any, **kwargs: Any) -> None:

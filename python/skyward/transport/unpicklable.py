@@ -7,6 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from skyward.call.by_value import StaysHere, dumps_by_value
+from skyward.call.function import signature_of
 from skyward.transport.references import names_in
 
 MAX_TRIES = 500
@@ -46,10 +47,8 @@ def _reason(error: Exception) -> str:
 
 
 def _named(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    import inspect
-
     try:
-        parameters = list(inspect.signature(fn).parameters.values())
+        parameters = list(signature_of(fn).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     for position, value in enumerate(args):

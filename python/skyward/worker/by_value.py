@@ -4,6 +4,7 @@ import enum
 import io
 import pkgutil
 import sys
+import types
 import weakref
 from typing import Any
 
@@ -41,6 +42,13 @@ class Pickler(cloudpickle.Pickler):
             return NotImplemented
         return *reduced, (attributes, {}), None, None, self.set_state
 
+    def _dynamic_function_reduce(self, fn):
+        try:
+            fn.__annotations__  # noqa: B018  # from Python 3.14 on, this evaluates them
+        except Exception:
+            fn = _with_written_annotations(fn)
+        return super()._dynamic_function_reduce(fn)
+
 
 def dumps(value: Any, buffer_callback: Any = None, pickler: Any = Pickler) -> bytes:
     with io.BytesIO() as file:
@@ -71,6 +79,21 @@ def _attributes_of(member):
         for name, value in vars(member).items()
         if not (name.startswith("_") and name.endswith("_")) and not hasattr(cls, name)
     }
+
+
+def _with_written_annotations(fn):
+    """The function with its annotations as they are written. Names that only type checkers know
+    have no value."""
+    import annotationlib
+
+    copy = types.FunctionType(
+        fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
+    for name in ("__kwdefaults__", "__qualname__", "__module__", "__doc__"):
+        setattr(copy, name, getattr(fn, name))
+    copy.__dict__.update(fn.__dict__)
+    copy.__annotations__ = annotationlib.get_annotations(fn, format=annotationlib.Format.STRING)
+    return copy
 
 
 # ---- Answers: the driver's classes stay as they are
