@@ -17,10 +17,12 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     """For nodes that share this machine's files. `slots`: tasks that run there at the same time.
     `share_key`: their processes are this user's, here, and may use managers of multiprocessing."""
     from skyward import _core
-    from skyward.transport.shipping import included_folders
+    from skyward.transport.shipping import hooked_modules, included_folders
 
     # With packages an image has an interpreter of its own, else the caller's.
     folders = importable_folders(image.needs_environment())
+    if image.needs_environment():
+        folders += [_folder_with(name, place) for name, place in hooked_modules(folders)]
     folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
     runtime = _core.WorkerRuntime()
     # -P: the folder of the script holds modules called output, process, results …, which are not
@@ -71,27 +73,29 @@ def importable_folders(own_environment: bool) -> list[str]:
     entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
     if not own_environment:
         return entries
-    return [*(entry for entry in entries if not is_installed(entry)), _folder_of_package_alone()]
+    return [
+        *(entry for entry in entries if not is_installed(entry)),
+        _folder_with("skyward", PACKAGE),
+    ]
 
 
-def _folder_of_package_alone() -> str:
-    """A folder that holds this package and nothing else: the package's own folder may be a
-    site-packages."""
-    name = hashlib.sha256(os.fsencode(PACKAGE)).hexdigest()[:16]
+def _folder_with(name: str, place: Path) -> str:
+    """A folder from which this module alone can be imported: its own folder may hold more, as a
+    site-packages does."""
+    key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     for parent in (Path(cache), Path(tempfile.gettempdir()) / f"skyward-{os.getuid()}"):
-        folder = parent / "skyward" / "package" / name
-        link = folder / "skyward"
+        folder = parent / "skyward" / "package" / key
+        link = folder / (place.name if place.is_file() else name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not link.exists():
-                link.symlink_to(PACKAGE, target_is_directory=True)
+                link.symlink_to(place)
             return str(folder)
         except FileExistsError:  # another program made it just now
             return str(folder)
         except OSError:
             continue
     raise ConfigurationError(
-        f"cannot make a folder for the package under {cache};"
-        " set XDG_CACHE_HOME to a place to write"
+        f"cannot make a folder for {name} under {cache}; set XDG_CACHE_HOME to a place to write"
     )

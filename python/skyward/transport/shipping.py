@@ -101,6 +101,19 @@ def local_modules() -> list[Path]:
     return [place for name in sorted(found) for place in found[name]]
 
 
+def hooked_modules(folders: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """The program's own modules that are found by a hook and not in one of the folders, such as
+    those of editable installs: names, and files or package folders."""
+    names = {name for name in sys.modules if "." not in name}
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__editable__"):  # setuptools' hook, which lists what it finds
+            names.update(found.partition(".")[0] for found in getattr(module, "MAPPING", ()))
+    for name in sorted(names - sys.stdlib_module_names):
+        for place in _places(_spec_of(name)):
+            if not _is_installed(place) and str(place.parent) not in folders:
+                yield name, place
+
+
 def _spec_of(name: str) -> Any:
     try:
         return importlib.util.find_spec(name)

@@ -1,0 +1,56 @@
+"""Modules that an import hook finds, as editable installs have them."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+from skyward.transport.runtime import worker_runtime
+
+import skyward as sky
+
+
+class Hook:
+    """As setuptools writes it."""
+
+    def __init__(self, mapping):
+        self.mapping = mapping
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.mapping:
+            return None
+        place = self.mapping[name]
+        return importlib.util.spec_from_file_location(name, f"{place}/__init__.py")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    package = tmp_path / "project" / "lib"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from editable_package.part import number\n")
+    (package / "part.py").write_text("number = 7\n")
+    (tmp_path / "project" / "setup.py").touch()
+    hook = types.ModuleType("__editable___editable_package_0_1_finder")
+    hook.MAPPING = {"editable_package": str(package)}
+    monkeypatch.setitem(sys.modules, hook.__name__, hook)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Hook(hook.MAPPING)])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "project"
+
+
+def test_an_environment_of_its_own_has_them_and_not_what_lies_beside_them(project):
+    for image in (sky.Image(pip=["six"]), sky.Image(pip=["six", "attrs"])):  # the link stays
+        folders = worker_runtime(image).environment["SKYWARD_SYS_PATH"]
+        assert str(project) not in folders.split(os.pathsep)
+        program = "import editable_package, skyward; print(editable_package.number)"
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = sys.argv[1:]; {program}"]
+            + folders.split(os.pathsep),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout == "7\n", done.stderr
