@@ -7,18 +7,17 @@
 #include <gtest/gtest.h>
 
 #include <errno.h>  // program_invocation_short_name
-#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <latch>
@@ -119,9 +118,9 @@ std::string variable_there(const std::string& name) {
 std::vector<int> my_part_there(const std::vector<int>& all) { return shard(all); }
 
 std::string thread_name_there() {
-  std::array<char, 16> name{};
-  pthread_getname_np(pthread_self(), name.data(), name.size());
-  return name.data();
+  std::string name;
+  std::getline(std::ifstream("/proc/thread-self/comm"), name);
+  return name;
 }
 constexpr auto add = compute<add_there>;
 constexpr auto thread_name = compute<thread_name_there>;

@@ -18,7 +18,8 @@ EXTENSION = "skyward._core"
 ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("by value", "worker/by_value.py", frozenset()),
     ("by value", "worker/sentinels.py", frozenset()),
-    ("worker", "worker/*", frozenset({"by value"})),
+    ("output", "worker/output.py", frozenset()),
+    ("worker", "worker/*", frozenset({"by value", "output"})),
     ("exceptions", "exceptions.py", frozenset()),
     ("events", "events.py", frozenset({"exceptions"})),
     ("events", "callback.py", frozenset({"exceptions"})),
@@ -28,7 +29,7 @@ ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("providers", "providers/*", frozenset({"base", "exceptions", "spec"})),
     ("call", "call/*", frozenset({"by value", "exceptions", "spec"})),
     ("task", "task/*", frozenset({"call", "exceptions"})),
-    ("distributed", "distributed/*", frozenset({"call", "exceptions", "task"})),
+    ("distributed", "distributed/*", frozenset({"call", "exceptions", "output", "task"})),
     ("transport", "transport/*", frozenset({"base", "call", "exceptions", "extension", "spec"})),
     (
         "pool",

@@ -278,8 +278,7 @@ void bind_handle(nb::module_& module) {
       .def_prop_ro("error_message", [](const Outcome& outcome) { return outcome.error.message; })
       .def_prop_ro("error_hint", [](const Outcome& outcome) { return outcome.error.hint; })
       .def_prop_ro("may_retry", &may_retry, "Whether the task may succeed if it runs again.")
-      .def_ro("begun", &Outcome::begun,
-              "Whether it was on a node that may have begun it.")
+      .def_ro("begun", &Outcome::begun, "Whether it was on a node that may have begun it.")
       .def_ro("node", &Outcome::node)
       .def_ro("worker", &Outcome::worker)
       .def_ro("instance_id", &Outcome::instance_id)

@@ -32,12 +32,13 @@ bool is_own_directory(const std::string& path);
 // True for a directory, or a link to one, in which this process may create files.
 bool is_writable_directory(const std::string& path);
 
-// The first of these directories that is a disk's, and not memory (tmpfs), and in which this process
-// may create files; the first of all if none is.
+// The first of these directories that is a disk's, and not memory (tmpfs), and in which this
+// process may create files; the first of all if none is.
 std::string first_on_disk(const std::vector<std::string>& directories);
 
-// A shared lock on the directory, as long as the descriptor is open: systemd-tmpfiles, which removes
-// old files below /tmp and /var/tmp, passes locked directories by. Empty when it cannot be locked.
+// A shared lock on the directory, as long as the descriptor is open: systemd-tmpfiles, which
+// removes old files below /tmp and /var/tmp, passes locked directories by. Empty when it cannot be
+// locked.
 FileDescriptor lock_directory(const std::string& path);
 
 // The names in a directory, sorted; none when it cannot be read.
