@@ -100,9 +100,9 @@ if [[ ${#packages[@]} -gt 0 ]]; then
       as_root=(sudo -n --preserve-env=http_proxy,https_proxy,no_proxy)
     fi
     export DEBIAN_FRONTEND=noninteractive
-    options=(-q -o DPkg::Lock::Timeout=300)
-    "${as_root[@]}" apt-get "${options[@]}" update </dev/null
-    "${as_root[@]}" apt-get "${options[@]}" install -y --no-install-recommends -- "${missing[@]}" \
+    patient=(-q -o DPkg::Lock::Timeout=300)
+    "${as_root[@]}" apt-get "${patient[@]}" update </dev/null
+    "${as_root[@]}" apt-get "${patient[@]}" install -y --no-install-recommends -- "${missing[@]}" \
       </dev/null
   fi
 fi
@@ -116,7 +116,7 @@ if [[ ! $ready ]]; then
     say "no environment with Python $python could be made; uv says why above"
     exit 1
   fi
-  if ! install_requirements "$uv" "$environment"; then
+  if ! install_requirements "$uv" "$environment" "${options[@]}"; then
     say "the packages of the image could not be installed; uv says why above"
     exit 1
   fi
@@ -230,9 +230,10 @@ EnvironmentRequest request_of(const PoolSpec& spec) {
   return request;
 }
 
-// What uv and pip read on the node while they install the packages.
-Result<std::vector<std::pair<std::string, std::string>>> install_environment(
-    const PoolSpec& spec, const EnvironmentRequest& request, const Variable& variable) {
+// What uv and pip read on the node while they install the packages. `no_index` as of pip's own
+// settings here; where the nodes would then find nothing, it fails.
+Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentRequest& request,
+                                    const Variable& variable) {
   const Variable own = [&](const char* name) {
     const auto given = request.variables.find(name);
     return given != request.variables.end() ? std::optional(given->second) : variable(name);
@@ -246,7 +247,18 @@ Result<std::vector<std::pair<std::string, std::string>>> install_environment(
     if (!read) return fail(read);
     uv = *std::move(read);
   }
-  auto environment = index_environment(pip, request.extra_index, with_uv_config(own, uv));
+  const Variable all = with_uv_config(own, uv);
+  UvSettings settings = uv_settings(pip, request.extra_index, all);
+  std::vector<std::pair<std::string, std::string>>& environment = settings.environment;
+  environment = index_environment(pip, request.extra_index, all);
+  if (settings.no_index && std::ranges::none_of(environment, [](const auto& pair) {
+        return pair.first == "UV_FIND_LINKS";
+      })) {
+    return fail(ErrorKind::invalid,
+                "pip's configuration forbids indexes (no-index), and its packages are in folders "
+                "of this computer, which nodes do not have; nothing was started",
+                "set UV_DEFAULT_INDEX to an index that the nodes can reach");
+  }
   if (has_python && !request.index_project.empty()) {
     environment.emplace_back(kIndexProject, request.index_project);
   }
@@ -254,7 +266,7 @@ Result<std::vector<std::pair<std::string, std::string>>> install_environment(
     const auto same = [&](const auto& pair) { return pair.first == name; };
     if (std::ranges::none_of(environment, same)) environment.emplace_back(name, value);
   }
-  return environment;
+  return settings;
 }
 
 // Where the requirement lies on a disk: "name @ file:///x.whl" → "/x.whl". Empty: on none.
@@ -377,17 +389,18 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   const std::size_t dot = python.find('.');
   const std::string minor =
       python.substr(0, dot == std::string::npos ? dot : python.find('.', dot + 1));
+  auto installing = install_settings(spec, request, variable);
+  if (!installing) return fail(installing);
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
       "set -euo pipefail\n{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
-      "packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}",
+      "options=({})\npackages=({})\nprograms=({})\narchives=({})\n{}{}{}{}",
       volumes.begin, kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
-      list_of(spec.image.pip), list_of(spec.image.apt), list_of(volumes.packages),
-      list_of(archives), kInstallRequirements, kUntilPackages, volumes.mount, kModules);
+      list_of(spec.image.pip), installing->no_index ? "--no-index" : "", list_of(spec.image.apt),
+      list_of(volumes.packages), list_of(archives), kInstallRequirements, kUntilPackages,
+      volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
-  auto installing = install_environment(spec, request, variable);
-  if (!installing) return fail(installing);
-  image.bootstrap.environment = *std::move(installing);
+  image.bootstrap.environment = std::move(installing->environment);
   for (const auto& credential : volumes.environment) {
     image.bootstrap.environment.push_back(credential);
   }

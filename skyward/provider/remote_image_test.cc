@@ -303,6 +303,28 @@ TEST_F(RemoteImageTest, PackagesOnThisComputerAreRefused) {
                "six @ https://host/six.whl", "git+https://host/six", "git+ssh://git@host/six"}}));
 }
 
+// Nodes must not ask the public index for packages that come from the user's own folders.
+TEST_F(RemoteImageTest, WherePipMayUseNoIndexNodesUseNone) {
+  const std::string python = root_ + "/python";
+  const auto configure = [&](const std::string& lines) {
+    std::ofstream(python) << "#!/bin/sh\ncat <<'EOF'\nglobal.no-index='true'\n" + lines + "EOF\n";
+    fs::permissions(python, fs::perms::owner_all);
+  };
+  PoolSpec asked = spec();
+  asked.runtime.python = python;
+  asked.image.pip = {"our-models"};
+  const auto none = [](const char*) { return std::optional<std::string>(); };
+  configure("global.find-links='/srv/wheels'\n");
+  const auto refused = plan_remote_image(asked, none);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("no-index"));
+  configure("global.find-links='https://wheels.example/'\n");
+  EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=(--no-index)\n"));
+  variables_ = {{"UV_DEFAULT_INDEX", "https://mirror.example/simple"}};
+  EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=()\n"));
+}
+
 TEST(IndexEnvironment, TakesIndexesAndProxiesAndLeavesFilesHere) {
   const std::map<std::string, std::string> variables = {
       {"UV_INDEX_URL", "https://mirror.example/simple"},
