@@ -117,6 +117,35 @@ TEST_F(CoreTaskTest, WhatOneNodeCannotBeginAnotherOneDoes) {
   EXPECT_THAT(take_outcome(id).error.message, HasSubstr("the call did not begin"));
 }
 
+TEST_F(CoreTaskTest, ANodeWhereTasksCannotBeginGetsNoneForAWhile) {
+  open_to_running({.nodes = 2});
+  const TaskId bad = submit_to(0);
+  const TaskId running = submit_to(1);
+  const TaskId third = submit();  // waits
+  answer_with(0, bad, wire::TaskStatus::not_begun);
+  effects.expect_nothing_else();  // both wait for the other node
+  answer(1, running);
+  take_outcome(running);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, bad);
+  const Time back = now + 30s;
+  while (next_deadline(state) < back) advance_alive();
+  EXPECT_FALSE(state.tasks.find(third)->assigned);
+  while (now < back) advance_alive();
+  EXPECT_TRUE(state.tasks.find(third)->assigned);
+  EXPECT_EQ(state.tasks.find(third)->node, kFirst);
+  effects.drop_all();
+}
+
+TEST_F(CoreTaskTest, WithoutAnotherNodeOneThatWasSetAsideGetsTasksAgain) {
+  open_to_running({.nodes = 2});
+  const TaskId bad = submit_to(0);
+  const TaskId running = submit_to(1);
+  answer_with(0, bad, wire::TaskStatus::not_begun);
+  lose(1);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, running);
+  effects.drop_all();
+}
+
 TEST_F(CoreTaskTest, WhatMustRunOnANodeEndsWhenItCannotBeginThere) {
   open_to_running({.nodes = 2});
   const TaskId id = submit(pinned_to(task(), kFirst));

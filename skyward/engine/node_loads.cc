@@ -15,10 +15,14 @@ using namespace std::chrono_literals;
 constexpr Duration kRecallDelay = 5ms;
 // ... and how far the delay grows while recalls bring nothing.
 constexpr Duration kMaxRecallDelay = 1s;
+// How long a node gets no tasks whose workers cannot begin any.
+constexpr Duration kSetAside = 30s;
 // Weight of the newest run time in the running mean.
 constexpr double kMeanWeight = 1.0 / 16;
 
-bool has_free_slot(const NodeLoad& node) { return node.is_open() && node.outstanding < node.slots; }
+bool has_free_slot(const NodeLoad& node) {
+  return node.takes_tasks() && node.outstanding < node.slots;
+}
 
 }  // namespace
 
@@ -36,7 +40,7 @@ std::uint32_t Loads::prefetch_depth(const NodeLoad& node) const {
 
 bool Loads::has_spare_room(const NodeLoad& node) const {
   const std::uint32_t room = node.slots + prefetch_depth(node);
-  return node.is_open() && !node.recalling && node.outstanding < std::min(room, max_given_);
+  return node.takes_tasks() && !node.recalling && node.outstanding < std::min(room, max_given_);
 }
 
 void Loads::list(NodeLoad& node, bool warm) {
@@ -90,8 +94,25 @@ NodeLoad* Loads::take() {
 void Loads::clear(NodeLoad& node) {
   node.outstanding = 0;
   node.recalling = false;
+  node.set_aside = false;
   node.functions.clear();
   unlist_loaded(node);
+}
+
+void Loads::set_aside(NodeLoad& node, Time now) {
+  if (!std::exchange(node.set_aside, true)) aside_.emplace_back(now + kSetAside, node.id);
+}
+
+void Loads::bring_back() {
+  NodeLoad& node = at(aside_.front().second);
+  aside_.pop_front();
+  if (std::exchange(node.set_aside, false)) list(node);
+}
+
+bool Loads::bring_all_back() {
+  if (aside_.empty() || std::ranges::any_of(nodes_, &NodeLoad::takes_tasks)) return false;
+  while (!aside_.empty()) bring_back();
+  return true;
 }
 
 void Loads::recall_all(EngineEffects& effects, NodeLoad& node) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <utility>
 #include <vector>
 
 #include "skyward/base/check.h"
@@ -44,6 +45,7 @@ struct alignas(64) NodeLoad {
   NodeId id;
   Intake intake = Intake::none;
   bool given_up = false;           // it will not get another machine
+  bool set_aside = false;          // gets no tasks from the queue for now
   bool recalling = false;          // a recall is pending
   bool listed_free = false;        // in Loads::free_
   bool listed_spare = false;       // in Loads::spare_
@@ -64,6 +66,7 @@ struct alignas(64) NodeLoad {
   FunctionCache functions;
 
   bool is_open() const { return intake == Intake::open; }
+  bool takes_tasks() const { return is_open() && !set_aside; }
 };
 
 class Loads {
@@ -89,6 +92,14 @@ class Loads {
   // Its machine is gone, with its tasks.
   void clear(NodeLoad& node);
 
+  // None of its workers can begin a task: it is not listed for a while.
+  void set_aside(NodeLoad& node, Time now);
+  // aside_until() has come: lists the first of those nodes again.
+  void bring_back();
+  Time aside_until() const { return aside_.empty() ? kNever : aside_.front().first; }
+  // Lists all of them if no other node takes tasks; returns whether it did.
+  bool bring_all_back();
+
   // Recalls every task that no worker of the node has begun.
   void recall_all(EngineEffects& effects, NodeLoad& node);
   // No task waits in the queue: schedules a recall from loaded nodes, in case others stay idle.
@@ -112,9 +123,10 @@ class Loads {
   bool has_spare_room(const NodeLoad& node) const;
 
   std::vector<NodeLoad> nodes_;
-  std::deque<NodeId> free_;     // outstanding < slots
-  std::deque<NodeId> spare_;    // room for prefetch
-  std::vector<NodeId> loaded_;  // outstanding > slots; in no order
+  std::deque<NodeId> free_;                    // outstanding < slots
+  std::deque<NodeId> spare_;                   // room for prefetch
+  std::vector<NodeId> loaded_;                 // outstanding > slots; in no order
+  std::deque<std::pair<Time, NodeId>> aside_;  // by the time when they are listed again
   std::uint32_t max_given_ = kMaxTasksGiven;
   double mean_run_ns_ = -1;
   Time recall_at_ = kNever;

@@ -125,6 +125,7 @@ void Tasks::dispatch(EngineEffects& effects, Time now) {
       continue;
     }
     NodeLoad* node = loads_.take();
+    if (node == nullptr && loads_.bring_all_back()) node = loads_.take();
     if (node == nullptr) return;
     queue_.pop_front();
     assign(effects, now, *node, found->second);
@@ -428,6 +429,7 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
     if (again) {
       ++task.attempt;
       enqueue_first(task);
+      loads_.set_aside(node, now);
     } else {
       finish(effects, result.task, make_outcome(task, node, result));
     }
@@ -506,6 +508,10 @@ void Tasks::give_up_cancelled(EngineEffects& effects, TaskId id) {
 
 void Tasks::on_timer(EngineEffects& effects, Time now) {
   if (loads_.recall_at() <= now) loads_.recall(effects, !queue_.empty());
+  if (loads_.aside_until() <= now) {
+    while (loads_.aside_until() <= now) loads_.bring_back();
+    dispatch(effects, now);
+  }
   while (!cancelled_.empty() && cancelled_.front().first <= now) {
     const TaskId task = cancelled_.front().second;
     cancelled_.pop_front();
@@ -514,8 +520,8 @@ void Tasks::on_timer(EngineEffects& effects, Time now) {
 }
 
 Time Tasks::deadline() const {
-  return cancelled_.empty() ? loads_.recall_at()
-                            : std::min(loads_.recall_at(), cancelled_.front().first);
+  const Time cancelled = cancelled_.empty() ? kNever : cancelled_.front().first;
+  return std::min({loads_.recall_at(), loads_.aside_until(), cancelled});
 }
 
 // ---------------------------------------------------------------------------------------- looking
@@ -550,7 +556,7 @@ void Tasks::check() const {
     awaited += node.tasks.size();
     SKYWARD_CHECK(!open_ || node.tasks.empty() || node.intake != Intake::none, "node {}",
                   node.id.value);
-    SKYWARD_CHECK(!open_ || queue_.empty() || !node.is_open() || node.outstanding >= node.slots,
+    SKYWARD_CHECK(!open_ || queue_.empty() || !node.takes_tasks() || node.outstanding >= node.slots,
                   "node {} is idle while tasks wait", node.id.value);
   }
   const auto assigned =
