@@ -524,6 +524,24 @@ TEST(ComputePool, ACallbackOfAFutureMayCloseIt) {
   }
 }
 
+TEST(ComputePool, ACallbackMayCloseAPoolWhoseEventsCloseAnother) {
+  ComputePool other(quiet(1));
+  std::atomic<bool> closes{false};
+  PoolOptions options = quiet(1);
+  options.on_event = [&](const Event&) {
+    if (closes) other.close();
+  };
+  ComputePool pool(options);
+  std::promise<void> closed;
+  submit(nothing(), pool).on_done([&] {
+    closes = true;
+    pool.close();
+    closed.set_value();
+  });
+  ASSERT_EQ(closed.get_future().wait_for(20s), std::future_status::ready);
+  EXPECT_FALSE(other.is_active());
+}
+
 TEST(ComputePool, WorkersAreThisVeryProgramUnderItsName) {
   EXPECT_EQ(*this_executable(), "/proc/" + std::to_string(getpid()) + "/exe");
   ComputePool pool(quiet(1));

@@ -1,64 +1,70 @@
 #include "skyward/pool/callbacks.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <condition_variable>
-#include <cstdint>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "skyward/engine/wait_polling.h"
 #include "skyward/io/forks.h"
-#include "skyward/io/start_thread.h"
 
 namespace skyward {
 namespace {
+
+thread_local bool delivers_events = false;
 
 class Callbacks {
  public:
   void start() {
     const std::scoped_lock lock(mutex_);
     if (thread_ != std::thread::id()) return;
-    std::thread thread = io::start_thread([this] { run(); });
+    std::thread thread([this] { run(); });  // users' code: with the signals of the user's thread
     thread_ = thread.get_id();
     thread.detach();  // lives until the process ends
   }
 
-  void add(std::function<void()> callback) {
+  void add(CallbackOwner owner, std::function<void()> callback) {
     const std::scoped_lock lock(mutex_);
-    ready_.push_back(std::move(callback));
-    ++added_;
+    ready_.push_back({owner, std::move(callback)});
+    ++left_[owner];
     changed_.notify_one();
   }
 
   bool is_this_thread() const { return thread_.load() == std::this_thread::get_id(); }
 
-  bool wait(Duration limit) {
-    if (is_this_thread()) return true;
+  bool wait(CallbackOwner owner, Duration limit) {
+    if (delivers_events || is_this_thread()) return true;
     std::unique_lock lock(mutex_);
-    return engine::wait_within(lock, returned_changed_, limit,
-                               [this, last = added_] { return returned_ >= last; });
+    return engine::wait_within(lock, returned_, limit,
+                               [this, owner] { return !left_.contains(owner); });
   }
 
  private:
+  struct Owned {
+    CallbackOwner owner;
+    std::function<void()> callback;
+  };
+
   [[noreturn]] void run() {
     while (true) {
-      std::vector<std::function<void()>> ready;
+      std::vector<Owned> ready;
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return !ready_.empty(); });
         ready.swap(ready_);
       }
-      for (std::function<void()>& callback : ready) {
-        call(std::exchange(callback, nullptr));
+      for (Owned& one : ready) {
+        call(std::exchange(one.callback, nullptr));
         const std::scoped_lock lock(mutex_);
-        ++returned_;
-        returned_changed_.notify_all();
+        const auto left = left_.find(one.owner);
+        if (--left->second == 0) left_.erase(left);
+        returned_.notify_all();
       }
     }
   }
@@ -67,19 +73,19 @@ class Callbacks {
     try {
       callback();
     } catch (const std::exception& error) {
-      fmt::print(stderr, "skyward: a callback of a future threw an exception: {}\n", error.what());
+      std::fprintf(stderr, "skyward: a callback of a future threw an exception: %s\n",
+                   error.what());
     } catch (...) {
-      fmt::print(stderr, "skyward: a callback of a future threw an exception\n");
+      std::fputs("skyward: a callback of a future threw an exception\n", stderr);
     }
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::condition_variable returned_changed_;
-  std::vector<std::function<void()>> ready_;
-  std::uint64_t added_ = 0;
-  std::uint64_t returned_ = 0;
-  std::atomic<std::thread::id> thread_;  // none before it starts
+  std::condition_variable returned_;
+  std::vector<Owned> ready_;
+  std::unordered_map<CallbackOwner, std::size_t> left_;  // that wait or run
+  std::atomic<std::thread::id> thread_;                  // none before it starts
 };
 
 // A forked child has a thread of its own, when it needs one.
@@ -89,10 +95,16 @@ Callbacks& callbacks() { return io::of_this_process<Callbacks>(); }
 
 void start_callbacks() { callbacks().start(); }
 
-void call_back(std::function<void()> callback) { callbacks().add(std::move(callback)); }
+void call_back(CallbackOwner owner, std::function<void()> callback) {
+  callbacks().add(owner, std::move(callback));
+}
 
 bool is_callback_thread() { return callbacks().is_this_thread(); }
 
-bool wait_for_callbacks(Duration limit) { return callbacks().wait(limit); }
+void note_events_thread() { delivers_events = true; }
+
+bool wait_for_callbacks(CallbackOwner owner, Duration limit) {
+  return callbacks().wait(owner, limit);
+}
 
 }  // namespace skyward

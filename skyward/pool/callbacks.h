@@ -15,14 +15,20 @@ namespace skyward {
 // threads.
 void start_callbacks();
 
+using CallbackOwner = const void*;  // Pool::identity()
+
 // Runs `callback` there, in the order of these calls. An exception that leaves it is reported on
 // stderr. Any thread; does not block.
-void call_back(std::function<void()> callback);
+void call_back(CallbackOwner owner, std::function<void()> callback);
 
 bool is_callback_thread();
 
-// Waits until all that were added before have returned, or the limit is over; returns whether they
-// have. On the callbacks' own thread it does not wait.
-bool wait_for_callbacks(Duration limit = kForever);
+// For the threads that call on_event: a callback that closes a pool waits for them, so they must
+// not wait for callbacks.
+void note_events_thread();
+
+// Waits until none of the owner's callbacks waits or runs, or the limit is over; returns whether
+// that is so. On the callbacks' own thread and those that call on_event, it does not wait.
+bool wait_for_callbacks(CallbackOwner owner, Duration limit = kForever);
 
 }  // namespace skyward

@@ -136,7 +136,7 @@ void ComputePool::close() {
     return;
   }
   if (events_id_ != std::this_thread::get_id()) {
-    wait_for_callbacks();
+    wait_for_callbacks(pool_.identity());
     const std::scoped_lock lock(joining_);
     if (events_.joinable()) events_.join();
   }
@@ -168,6 +168,7 @@ void ComputePool::deliver_events(const std::function<void(const Event&)>& on_eve
   bool destroyed = false;
   destroyed_ = &destroyed;
   events_id_ = std::this_thread::get_id();
+  note_events_thread();
   while (pool_.next_events(events, view.pause())) {
     for (const Event& event : events) {
       view.show(event);

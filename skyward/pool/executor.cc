@@ -82,7 +82,8 @@ bool Executor::wait(TimeLimit limit) {
     if (!engine::wait_within(lock, places_->empty, limit, is_empty)) return false;
   }
   const Duration spent = engine::EngineLoop::now() - begin;
-  return wait_for_callbacks(std::max(Duration(limit) - spent, Duration{}));
+  return wait_for_callbacks(pool_.untyped().identity(),
+                            std::max(Duration(limit) - spent, Duration{}));
 }
 
 int Executor::in_flight() const {

@@ -45,9 +45,9 @@ class Executor {
     return future;
   }
 
-  // Waits until none of its calls is in flight and their callbacks have returned, or until the
-  // limit is over; returns which of the two. Cancelled and failed calls are finished, too: the
-  // futures tell.
+  // Waits until none of its calls is in flight and the callbacks of its pool have returned: true;
+  // or until the limit is over: false. Cancelled and failed calls are finished, too: the futures
+  // tell.
   bool wait(TimeLimit limit = kForever);
   int in_flight() const;
 

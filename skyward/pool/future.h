@@ -70,12 +70,14 @@ class [[nodiscard]] Future {
   // seconds. get() then throws CancelledError, unless the result was on its way already.
   void cancel() { handle_.cancel(); }
   // Calls `callback` when done, or soon if it is already, on one thread that all callbacks of this
-  // process share; several are called in order. It may close the pool or end the program, but while
-  // it blocks, no other callback is called. An exception that it throws is reported on stderr.
-  // Closing a pool waits for the callbacks that have been called by then.
+  // process share. It may close the pool or end the program, but while it blocks, no other callback
+  // is called. An exception that it throws is reported on stderr. Closing the pool waits for those
+  // that are due by then, unless on_event closes it.
   void on_done(std::function<void()> callback) {
     start_callbacks();
-    handle_.on_done([callback = std::move(callback)]() mutable { call_back(std::move(callback)); });
+    handle_.on_done([owner = handle_.pool(), callback = std::move(callback)]() mutable {
+      call_back(owner, std::move(callback));
+    });
   }
   std::uint64_t task() const { return handle_.task(); }
 

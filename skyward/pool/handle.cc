@@ -41,6 +41,8 @@ std::uint64_t Handle::task() const {
   return task.id.value;
 }
 
+const void* Handle::pool() const { return state().pace.get(); }
+
 bool Handle::done() const { return state().done; }
 
 bool Handle::wait(Duration timeout) const {

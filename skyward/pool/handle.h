@@ -32,6 +32,7 @@ class Handle {
 
   // The task's number; a retry has a new one.
   std::uint64_t task() const;
+  const void* pool() const;  // its Pool::identity()
   bool done() const;
   // Waits until done or the timeout is over (kForever: no limit); returns done().
   bool wait(Duration timeout) const;

@@ -288,6 +288,8 @@ void Pool::await_delivery(Duration limit) {
 
 bool Pool::is_ours() const { return impl_->is_ours(); }
 
+const void* Pool::identity() const { return impl_->pace.get(); }
+
 bool Pool::is_active() const {
   if (!is_ours()) return false;
   const std::scoped_lock lock(impl_->mutex);

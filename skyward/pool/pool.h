@@ -95,6 +95,8 @@ class Pool {
   // False in a forked child, which has the memory but not the engine's thread: the pool is not open
   // there.
   bool is_ours() const;
+  // An address that no other pool of this process has.
+  const void* identity() const;
   bool is_active() const;
   int instance_count() const;  // 0 when not open
   int total_slots() const;     // nodes × workers × concurrency
