@@ -197,7 +197,7 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
   spec.image.apt = options.apt;
   spec.concurrency = 2;  // the command, and the signals that are sent to it
   spec.runtime.command = {std::string(kAgentWord), "work"};
-  spec.runtime.environment = {{wire::kWorkerVariable, "1"}};
+  spec.runtime.environment = {{wire::kWorkerVariable, "skyward-agent"}};
   auto agent = find_agent();
   if (!agent) return fail(agent);
   spec.agent_path = *std::move(agent);

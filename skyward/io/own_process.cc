@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,6 +74,8 @@ std::string host_name() {
   if (::gethostname(name.data(), name.size() - 1) != 0) return "";
   return name.data();
 }
+
+bool lets_others_look() { return ::prctl(PR_GET_DUMPABLE) == 1; }
 
 std::string boot_id() {
   const Result<std::string> text = read_file("/proc/sys/kernel/random/boot_id");

@@ -35,6 +35,9 @@ void allow_many_files();
 // Takes a while when that is much. Any thread.
 void return_free_memory();
 
+// Whether other processes of this user may read what /proc has of this one.
+bool lets_others_look();
+
 std::string host_name();
 // The id of the running system, the same in all its containers and different after each boot. Empty
 // when it is not known.

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/io/own_process.h"
+
 #ifndef SKYWARD_AGENT_DEFAULT
 #define SKYWARD_AGENT_DEFAULT ""
 #endif
@@ -32,13 +34,16 @@ void note_agent(std::string path) { package_agent() = std::move(path); }
 
 Result<std::string> this_executable() {
   std::error_code error;
-  static_cast<void>(fs::read_symlink("/proc/self/exe", error));
+  const fs::path path = fs::read_symlink("/proc/self/exe", error);
   if (error) {
     return fail(ErrorKind::unsupported,
                 "cannot tell which executable this program is: /proc/self/exe: " + error.message(),
                 "workers are started from the same executable; mount /proc");
   }
-  // Not the path that this leads to: when the program is built again, it has another file there.
+  // The path that this leads to has another file when the program is built again. But programs that
+  // have changed their user or have capabilities may not be looked into, not even by their
+  // children.
+  if (!io::lets_others_look() && !path.native().ends_with(" (deleted)")) return path.native();
   return "/proc" / fs::read_symlink("/proc/self") / "exe";
 }
 
