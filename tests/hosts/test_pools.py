@@ -139,6 +139,7 @@ def test_where_tmp_is_memory_tasks_run_on_a_disk(
         folder = drive(bed, program, hosts[:1], tmp_path).facts["folder"]
         assert folder.startswith("/var/tmp/skyward-")
         nothing_is_left_on(hosts[:1])
+        assert hosts[0].run("find /var/tmp/skyward-0/nodes").stdout == "/var/tmp/skyward-0/nodes\n"
     finally:
         hosts[0].run("umount /tmp")
 

@@ -475,12 +475,12 @@ LocalSurroundings surroundings_of_this_process() {
   };
   LocalSurroundings surroundings;
   surroundings.variable = [](const char* name) { return io::environment_variable(name); };
-  if (const auto runtime = directory("XDG_RUNTIME_DIR")) {
-    surroundings.state_root = *runtime + "/skyward";
-  } else {
-    surroundings.state_root =
-        fmt::format("{}/skyward-{}", directory("TMPDIR").value_or("/tmp"), io::user_id());
-  }
+  std::vector<std::string> places = {directory("TMPDIR").value_or("/tmp"), "/var/tmp"};
+  const auto runtime = directory("XDG_RUNTIME_DIR");
+  if (runtime) places.insert(places.begin(), *runtime);
+  const std::string place = io::first_on_disk(places);
+  surroundings.state_root =
+      place == runtime ? place + "/skyward" : fmt::format("{}/skyward-{}", place, io::user_id());
   const auto cache = io::environment_variable("XDG_CACHE_HOME");
   if (cache && cache->starts_with('/')) {
     surroundings.environment_root = *cache + "/skyward/environments";

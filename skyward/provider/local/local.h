@@ -27,7 +27,8 @@ struct LocalSurroundings {
   std::function<std::optional<std::string>(const char*)> variable;
 };
 
-// State in $XDG_RUNTIME_DIR, $TMPDIR or /tmp; environments in $XDG_CACHE_HOME or ~/.cache.
+// State, where tasks run, in $XDG_RUNTIME_DIR, $TMPDIR, /tmp or /var/tmp, the first of them that is
+// no memory; environments in $XDG_CACHE_HOME or ~/.cache.
 LocalSurroundings surroundings_of_this_process();
 
 // Settings: "python" (path of the driver's interpreter), "cloudpickle" (its exact version), "uv"
