@@ -232,11 +232,11 @@ class LoopTest : public ::testing::Test {
  protected:
   void SetUp() override {
     io::SpawnOptions options;
-    options.command = {python(), "-c", "import cloudpickle"};
+    options.command = {python(), "-c", "import cloudpickle as c; assert c.__version__ >= '3'"};
     const auto found = io::run_command(options, kLoopTimeout);
     if (!found || found->status.code != 0)
       GTEST_SKIP() << "needs " << python()
-                   << " with cloudpickle; choose an interpreter with SKYWARD_TEST_PYTHON";
+                   << " with cloudpickle 3; choose an interpreter with SKYWARD_TEST_PYTHON";
     EXPECT_EQ(engine.take<wire::Welcome>().refusal, "");
   }
 

@@ -10,14 +10,14 @@ libc_flush = libc.fflush
 LINES = 1  # _IOLBF of stdio.h
 
 
-def send_lines():
+def send_lines() -> None:
     """What Python and C libraries print reaches the pipes line by line."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, **TEXT)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
 
 
-def flush_output():
+def flush_output() -> None:
     """All that the task wrote reaches the pipes before its result: Python's buffers and C's."""
     try:
         sys.stdout.flush()
