@@ -11,9 +11,9 @@ namespace skyward {
 
 // Inside a task: `callback` is called, once, when the machine's preemption is announced
 // while this task runs, at once when it is known already. It gets the time that is left, two
-// minutes at most on EC2. It runs on a thread of its own, beside the task, which ends only when it
-// has returned; what it throws is printed and dropped. Forgotten at the end of the task. Outside a
-// task it is never called.
+// minutes at most on EC2. It runs on a thread of its own, beside the task, whose result leaves when
+// it has returned: it must not wait for the task's end. What it throws is printed and dropped.
+// Forgotten at the end of the task. Outside a task it is never called.
 void on_preemption(std::function<void(Duration left)> callback);
 
 }  // namespace skyward
