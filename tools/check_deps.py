@@ -85,6 +85,7 @@ SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/pool/*", "skyward/io/shared_memory.h"),  # and a driver fills those it sends
     ("skyward/pool/*", "skyward/io/forks.h"),  # what a forked child may use of its parent's pools
     ("skyward/pool/*.cc", "skyward/io/start_thread.h"),  # threads that get no signals
+    ("skyward/pool/executable.cc", "skyward/io/own_process.h"),  # what children may see of this one
     ("skyward/pool/pool_record.h", "skyward/io/file_lock.h"),  # says that the pool is open
     ("skyward/mpi/plan.cc", "skyward/io/tcp_socket.h"),  # addresses as bytes
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
