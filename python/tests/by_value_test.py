@@ -1,12 +1,18 @@
 """Classes and functions of the program itself, on their way to a worker and back."""
 
+import dataclasses
+import datetime
+import enum
+import functools
 import io
 import os
 import pickle
 import subprocess
 import sys
+import threading
 import types
 
+import cloudpickle.cloudpickle
 import pytest
 from skyward.transport import functions
 from skyward.worker.by_value import AnswerPickler, Pickler, dumps
@@ -108,6 +114,20 @@ def test_classes_arrive_whole_and_answers_do_not_change_the_drivers(tmp_path):
     assert done.stdout == "done\n", done.stderr
 
 
+def in_another_process(program, data):
+    """What a program writes that reads this."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=data,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
 def test_a_class_that_the_reader_does_not_know_is_made_once():
     program = (
         "import pickle, sys\n"
@@ -126,15 +146,136 @@ def test_a_class_that_the_reader_does_not_know_is_made_once():
             return 2 * self.number
 
     data = pickle.dumps([dumps(Local(), pickler=AnswerPickler) for _ in range(2)])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        input=data,
-        capture_output=True,
-        timeout=60,
-        check=False,
-        env=ENVIRONMENT,
+    assert in_another_process(program, data) == b"True 2 4\n"
+
+
+ANSWER = """
+import pickle, sys
+answer = pickle.loads(sys.stdin.buffer.read())()
+from skyward.worker.by_value import AnswerPickler, dumps
+sys.stdout.buffer.write(dumps(answer, pickler=AnswerPickler))
+"""
+
+
+def test_an_enum_whose_own_code_makes_its_members_arrives_whole():
+    class Tag(enum.StrEnum):
+        ONE = "a", 1
+        TWO = "a", 2
+        THIRD = "c", 2
+
+        def __new__(cls, text, number):
+            member = str.__new__(cls, text)
+            member._value_ = number
+            return member
+
+    class Coordinate(bytes, enum.Enum):
+        X = 0, "km"
+        Y = 1, "m"
+
+        def __new__(cls, value, unit):
+            member = bytes.__new__(cls, [value])
+            member._value_ = value
+            member.unit = unit
+            return member
+
+    class Numbered(enum.Enum):
+        def __new__(cls):
+            member = object.__new__(cls)
+            member._value_ = len(cls.__members__) + 1
+            return member
+
+    class Colour(Numbered):
+        RED = ()
+        BLUE = ()
+
+    @dataclasses.dataclass(frozen=True)
+    class Size:
+        size: str
+        legs: int = 4
+
+    class Animal(Size, enum.Enum):
+        BEETLE = "small", 6
+        DOG = ("medium",)
+
+    class Holiday(datetime.date, enum.Enum):
+        NEW_YEAR = 2020, 1, 1
+
+    class Pair(tuple, enum.Enum):
+        LEFT = 1, 2
+
+        def __init__(self, *_):
+            super().__init__()
+            self.total = 3
+
+    class Access(enum.IntFlag):
+        READ, WRITE = 4, 2
+
+    def members():
+        assert Tag(1) is Tag.ONE == "a" and Tag(2) is Tag.TWO is Tag["THIRD"] == "a"
+        assert Coordinate(1) is Coordinate.Y == b"\x01" and Coordinate.Y.unit == "m"
+        assert Colour(2) is Colour.BLUE and Colour.__new__ is enum.Enum.__new__
+        assert Animal.BEETLE.legs == 6 and Animal.DOG.legs == 4
+        assert Animal(Size("small", 6)) is Animal.BEETLE
+        assert Holiday.NEW_YEAR == datetime.date(2020, 1, 1)
+        assert Pair.LEFT == (1, 2) and Pair.LEFT.total == 3
+        assert both == 6 and both is Access.READ | Access.WRITE
+        return [list(kind) for kind in kinds], both
+
+    kinds, both = [Tag, Coordinate, Colour, Animal, Holiday, Pair], Access.READ | Access.WRITE
+    answer, same = pickle.loads(in_another_process(ANSWER, dumps(members)))
+    assert same is both and isinstance(same, Access)
+    for kind, found in zip(kinds, answer, strict=True):
+        assert all(one is two for one, two in zip(kind, found, strict=True))
+
+
+def test_what_a_member_keeps_beside_its_fields_stays_here():
+    class Measure:
+        factor = 1.0
+        computed = property(lambda self: 1)
+        if sys.version_info >= (3, 12):  # before, one holds a lock, and no class may
+            computed = functools.cached_property(lambda self: None)
+
+    class Unit(Measure, enum.Enum):
+        METRE = 1
+        MILE = 1609
+
+        def __init__(self, factor):
+            super().__init__()
+            self.factor = float(factor)
+            self.lock = threading.Lock()
+            self.table = None
+            self.others = type(self)
+
+    def fields():
+        assert (Unit.METRE.factor, Unit.MILE.factor) == (1.0, 1609.0)
+        assert Unit.MILE.table is None and Unit.MILE.others is Unit
+        assert "computed" not in vars(Unit.MILE)
+        return hasattr(Unit.MILE, "lock")
+
+    assert Unit.MILE.computed in (None, 1)
+    size = len(dumps(fields))
+    Unit.MILE.table = bytes(1 << 20)
+    Unit.MILE.more = bytes(1 << 20)
+    assert len(dumps(fields)) == size
+    assert pickle.loads(in_another_process(ANSWER, dumps(fields))) is False
+
+
+def test_an_enum_is_reduced_once_however_many_members_have_fields(monkeypatch):
+    class Port(enum.Enum):
+        def __init__(self, number):
+            super().__init__()
+            self.number = number
+
+    many = Port("Many", {f"port_{number}": number for number in range(100)}, module=__name__)
+    reduced = []
+    original = cloudpickle.cloudpickle._enum_getstate
+    monkeypatch.setattr(
+        cloudpickle.cloudpickle,
+        "_enum_getstate",
+        lambda cls: reduced.append(cls) or original(cls),
     )
-    assert done.stdout == b"True 2 4\n", done.stderr
+    dumps(list(many))
+    assert reduced == [many, Port]
 
 
 class Unevaluated:

@@ -1,6 +1,7 @@
 """Pickles by value, as cloudpickle does, but damages less. Driver and worker use it."""
 
 import enum
+import functools
 import io
 import pkgutil
 import sys
@@ -9,7 +10,11 @@ import weakref
 from typing import Any
 
 import cloudpickle
-from cloudpickle.cloudpickle import _DYNAMIC_CLASS_TRACKER_BY_ID, _class_setstate
+from cloudpickle.cloudpickle import (
+    _DYNAMIC_CLASS_TRACKER_BY_ID,
+    _class_setstate,
+    _should_pickle_by_reference,
+)
 
 NAME = "skyward.worker.by_value"
 """This module, as its readers import it."""
@@ -19,28 +24,36 @@ class Pickler(cloudpickle.Pickler):
     """Of calls: what the class has become since the last call reaches the worker, too."""
 
     make_class = None  # what finds or makes a class; None: what cloudpickle takes
-    set_state = staticmethod(_class_setstate)  # of classes, and of the members of enums
+    set_class = staticmethod(_class_setstate)
+    set_member = None  # of enums; None: pickle itself sets the attributes
 
     def reducer_override(self, obj):
         if issubclass(type(obj), enum.Enum):
             return self._reduce_member(obj)
+        if type(obj) is types.FunctionType and obj in _NAMED:  # by the name that readers know
+            return pkgutil.resolve_name, (f"{NAME}:{obj.__name__}",)
         reduced = super().reducer_override(obj)
         if not issubclass(type(obj), type) or type(reduced) is not tuple or len(reduced) != 6:
             return reduced
         make, arguments, state, *_ = reduced
         if issubclass(type(obj), enum.EnumMeta):
-            arguments, state = _with_members(obj, arguments, state)
+            arguments, state = _with_members(obj, arguments, state, self.attributes_of)
         if self.make_class is not None:
             make, arguments = self.make_class, (arguments[-2], make, arguments)
-        return make, arguments, state, None, None, self.set_state
+        return make, arguments, state, None, None, self.set_class
 
     def _reduce_member(self, member):
-        attributes = _attributes_of(member)
-        reduced = member.__reduce_ex__(self.proto) if attributes else ()
-        by_value = len(reduced) == 2 and type(super().reducer_override(type(member))) is tuple
-        if not by_value:
+        cls, name = type(member), member._name_
+        is_named = cls._member_map_.get(name) is member  # not so are combinations of flags
+        if not is_named or _should_pickle_by_reference(cls):
             return NotImplemented
-        return *reduced, (attributes, {}), None, None, self.set_state
+        attributes = self.attributes_of(member) or None
+        setter = (None, None, self.set_member) if attributes and self.set_member else ()
+        return getattr, (cls, name), attributes, *setter
+
+    @staticmethod
+    def attributes_of(member):
+        return _attributes_of(member)
 
     def _dynamic_function_reduce(self, fn):
         try:
@@ -56,29 +69,96 @@ def dumps(value: Any, buffer_callback: Any = None, pickler: Any = Pickler) -> by
         return file.getvalue()
 
 
-def _with_members(cls, arguments, state):
+# ---- Enums
+
+_FIRST_SEEN = "__skyward_first_seen__"  # of a member: its attributes then
+
+
+def _with_members(cls, arguments, state, attributes_of):
     """cloudpickle's arguments and state of an enum, with its aliases, and with what its members
     hold beside their value."""
     members = cls.__members__
-    values = {name: member.value for name, member in members.items()}
+    values = {name: member._value_ for name, member in members.items()}
     fields = {name: value for name, value in state[0].items() if name not in members}
+    if not _values_make_members(cls):
+        parts = {name: [one._value_, _payload_of(one)] for name, one in members.items()}
+        values = {"__new__": new_member, "__init__": enum.Enum.__init__, **parts}
+        for name in ("__new_member__", "__init__"):  # the program's own, once the members are made
+            if hasattr(cls, name):
+                fields.setdefault(name, getattr(cls, name))
     # Nothing reads the second part of the state: a member sets its own when it is unpickled.
     return (
         (*arguments[:3], values, *arguments[4:]),
-        (fields, {"members": [one for one in members.values() if _attributes_of(one)]}),
+        (fields, {"members": [one for one in members.values() if attributes_of(one)]}),
     )
 
 
+def _values_make_members(cls):
+    """Whether Enum makes the same members from their values, without the class's own methods."""
+    new, kind = cls._new_member_, cls._member_type_
+    has_own_new = isinstance(new, types.FunctionType) and new.__module__ != "enum"
+    is_simple = kind is object or hasattr(kind, "__getnewargs__")
+    return is_simple and not has_own_new and cls.__init__ is enum.Enum.__init__
+
+
+def _payload_of(member):
+    """What the type that an enum is mixed with makes its part of the member from."""
+    kind, value = type(member)._member_type_, member._value_
+    if kind.__new__ is object.__new__:
+        return ()
+    if hasattr(kind, "__getnewargs__"):  # text, bytes, numbers, tuples
+        return kind.__getnewargs__(member)
+    reduced = value.__reduce__() if type(value) is kind else ()  # dates
+    if len(reduced) == 2 and reduced[0] is kind:
+        return reduced[1]
+    return value if isinstance(value, tuple) else (value,)
+
+
+def new_member(cls, parts):
+    """A member as it was, in place of the ``__new__`` that first made it."""
+    while isinstance(parts, tuple):  # for an enum of tuples
+        (parts,) = parts
+    value, payload = parts
+    member = cls._member_type_.__new__(cls, *payload)
+    member._value_ = value
+    return member
+
+
 def _attributes_of(member):
-    """What an enum's own ``__init__`` or ``__new__`` has given the member."""
-    cls = type(member)
-    if cls.__setattr__ is not object.__setattr__:
+    """What an enum's own ``__init__`` or ``__new__`` has given the member, as far as it can be
+    pickled, and as it was when first seen here: what a member keeps to save time may be large."""
+    fields = vars(member)
+    if _FIRST_SEEN not in fields:
+        found = {
+            name: value
+            for name, value in list(fields.items())
+            if _is_attribute(type(member), name) and _can_travel(value)
+        }
+        fields.setdefault(_FIRST_SEEN, found)
+    return fields[_FIRST_SEEN]
+
+
+def _is_attribute(cls, name):
+    if name.startswith("_") and name.endswith("_"):  # Enum's
+        return False
+    of_class = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return not isinstance(of_class, functools.cached_property)
+
+
+def _can_travel(value):
+    try:
+        dumps(value, lambda _: False, _Trial)
+    except Exception:
+        return False
+    return True
+
+
+class _Trial(Pickler):
+    """Of one attribute of a member. It may refer to the member, whose attributes are not known."""
+
+    @staticmethod
+    def attributes_of(member):
         return {}
-    return {
-        name: value
-        for name, value in vars(member).items()
-        if not (name.startswith("_") and name.endswith("_")) and not hasattr(cls, name)
-    }
 
 
 def _with_written_annotations(fn):
@@ -110,25 +190,25 @@ def find_or_make_class(name, make, arguments):
     return cls
 
 
-def set_state_if_new(obj, state):
-    """Fills a class that find_or_make_class() has made, or sets the attributes of its member."""
-    cls = obj if isinstance(obj, type) else type(obj)
+def set_class_if_new(cls, state):
+    """Fills a class that find_or_make_class() has made."""
     if cls in _unfinished:
-        _class_setstate(obj, state)
-    if cls is obj:
+        _class_setstate(cls, state)
         _unfinished.discard(cls)
+
+
+def set_member_if_new(member, attributes):
+    if type(member) in _unfinished:
+        vars(member).update(attributes)
 
 
 class AnswerPickler(Pickler):
     """Of answers: a class that the reader knows is the reader's own, and is not changed."""
 
     make_class = staticmethod(find_or_make_class)
-    set_state = staticmethod(set_state_if_new)
-
-    def reducer_override(self, obj):
-        if obj is find_or_make_class or obj is set_state_if_new:  # by the name that readers know
-            return pkgutil.resolve_name, (f"{NAME}:{obj.__name__}",)
-        return super().reducer_override(obj)
+    set_class = staticmethod(set_class_if_new)
+    set_member = staticmethod(set_member_if_new)
 
 
+_NAMED = frozenset({new_member, find_or_make_class, set_class_if_new, set_member_if_new})
 sys.modules.setdefault(NAME, sys.modules[__name__])  # for a worker that reads what it writes
