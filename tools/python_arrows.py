@@ -29,7 +29,11 @@ ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("providers", "providers/*", frozenset({"base", "exceptions", "spec"})),
     ("call", "call/*", frozenset({"by value", "exceptions", "spec"})),
     ("task", "task/*", frozenset({"call", "exceptions"})),
-    ("distributed", "distributed/*", frozenset({"call", "exceptions", "output", "task"})),
+    (
+        "distributed",
+        "distributed/*",
+        frozenset({"by value", "call", "exceptions", "output", "task"}),
+    ),
     ("transport", "transport/*", frozenset({"base", "call", "exceptions", "extension", "spec"})),
     (
         "pool",

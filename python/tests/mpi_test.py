@@ -1,6 +1,7 @@
 """distributed.mpi without an MPI. `./dev engines` runs worlds, skyward/mpi tests their plans."""
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import tempfile
@@ -172,6 +173,23 @@ def test_what_a_rank_raises_is_raised_by_its_worker(fake_mpi):
     answers = on_all(fails)
     assert isinstance(answers[1], LookupError)
     assert "in a rank of MPI" in answers[1].__notes__[0]
+
+
+def test_ranks_leave_the_classes_of_their_worker_alone(fake_mpi):
+    class Counter:
+        count = 0
+
+    def counted(number):
+        Counter.count += 1
+        if number == 8:
+            raise LookupError(Counter())
+        return Counter(), dataclasses.MISSING
+
+    for counter, missing in on_all(counted):
+        assert type(counter) is Counter and Counter.count == 0
+        assert missing is dataclasses.MISSING
+    for error in on_all(lambda number: counted(number + 1)):
+        assert type(error.args[0]) is Counter and Counter.count == 0
 
 
 def test_a_rank_that_dies_ends_the_world_of_its_worker(fake_mpi):

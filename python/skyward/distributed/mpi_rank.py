@@ -32,7 +32,9 @@ def main() -> None:
         told = pickle.loads(_receive(worker))
         _adopt(told)
         from skyward.worker.output import flush_output, send_lines
+        from skyward.worker.sentinels import keep_sentinels
 
+        keep_sentinels()
         send_lines()
         atexit.register(_limit_end)  # so it comes after all that the function registers
         answer, rank, code = _run(told)
@@ -103,7 +105,7 @@ def _adopt(told: dict[str, Any]) -> None:
 
 def _run(told: dict[str, Any]) -> tuple[bytes, int, int]:
     """The pickled answer, the rank, and the exit code."""
-    import cloudpickle
+    from skyward.worker.by_value import AnswerPickler, dumps
 
     try:
         from mpi4py import MPI
@@ -118,11 +120,11 @@ def _run(told: dict[str, Any]) -> tuple[bytes, int, int]:
             )
         function, args, kwargs = pickle.loads(told["call"])
         result = function(*args, **kwargs)
-        return cloudpickle.dumps(result, protocol=5), world.Get_rank(), 0
+        return dumps(result, pickler=AnswerPickler), world.Get_rank(), 0
     except BaseException as error:
         text = traceback.format_exc()
         try:
-            data = cloudpickle.dumps(error)
+            data = dumps(error, pickler=AnswerPickler)
             pickle.loads(data)
         except Exception:  # one that cannot travel
             data = b""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skyward.call.by_value import dumps_by_value
 from skyward.distributed.agent_program import ask
 from skyward.distributed.meeting import described
 from skyward.task.instance_info import InstanceInfo
@@ -69,11 +70,9 @@ def find_launcher(implementation: str | None) -> tuple[str, str]:
 
 
 def _told(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> bytes:
-    import cloudpickle
-
     return pickle.dumps(
         {
-            "call": cloudpickle.dumps(call),
+            "call": dumps_by_value(call),
             "environment": dict(os.environ),
             "path": list(sys.path),
             "folder": os.getcwd(),

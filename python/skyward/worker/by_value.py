@@ -23,9 +23,9 @@ NAME = "skyward.worker.by_value"
 class Pickler(cloudpickle.Pickler):
     """Of calls: what the class has become since the last call reaches the worker, too."""
 
-    make_class = None  # what finds or makes a class; None: what cloudpickle takes
+    make_class: Any = None  # what finds or makes a class; None: what cloudpickle takes
     set_class = staticmethod(_class_setstate)
-    set_member = None  # of enums; None: pickle itself sets the attributes
+    set_member: Any = None  # of enums; None: pickle itself sets the attributes
 
     def reducer_override(self, obj):
         if issubclass(type(obj), enum.Enum):
