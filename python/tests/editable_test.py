@@ -1,13 +1,16 @@
 """Modules that an import hook finds, as editable installs have them."""
 
 import importlib.util
+import itertools
 import os
 import subprocess
 import sys
+import tarfile
 import types
 
 import pytest
 from skyward.transport.runtime import worker_runtime
+from skyward.transport.shipping import modules_archive
 
 import skyward as sky
 
@@ -54,3 +57,30 @@ def test_an_environment_of_its_own_has_them_and_not_what_lies_beside_them(projec
             check=False,
         )
         assert done.stdout == "7\n", done.stderr
+
+
+def names_in(archive):
+    with tarfile.open(archive) as opened:
+        return set(opened.getnames())
+
+
+def test_a_package_keeps_its_name_on_rented_machines(project, monkeypatch):
+    spec = importlib.util.find_spec("editable_package")
+    monkeypatch.setitem(sys.modules, "editable_package", importlib.util.module_from_spec(spec))
+    for includes in ([], ["editable_package"]):
+        names = names_in(modules_archive(includes, []))
+        assert {"editable_package/__init__.py", "editable_package/part.py"} <= names
+        assert "lib/part.py" not in names
+
+
+def test_a_plugin_that_was_loaded_under_a_name_of_its_own_shadows_nothing(project, monkeypatch):
+    place = project / "plug" / "numpy.py"
+    place.parent.mkdir()
+    place.touch()
+    spec = importlib.util.spec_from_file_location("plugin_numpy", place)
+    monkeypatch.setitem(sys.modules, "plugin_numpy", importlib.util.module_from_spec(spec))
+    folders = worker_runtime(sky.Image(pip=["six"])).environment["SKYWARD_SYS_PATH"]
+    names = itertools.chain.from_iterable(map(os.listdir, folders.split(os.pathsep)))
+    assert "numpy.py" not in names
+    archive = modules_archive([], [])
+    assert archive is None or "numpy.py" not in names_in(archive)

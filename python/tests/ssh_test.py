@@ -162,6 +162,7 @@ def test_includes_do_not_overwrite_each_other(tmp_path):
         (tmp_path / part / "data").mkdir(parents=True)
         (tmp_path / part / "data" / "x.csv").write_text(part)
         (tmp_path / part / "data" / f"{part}.csv").touch()
+        (tmp_path / part / "data" / "__init__.py").write_text("# the same in both\n")
     one, two = (str(tmp_path / part / "data") for part in ("one", "two"))
     with pytest.raises(sky.ConfigurationError, match=r"one/data/x\.csv and \S+ as 'data/x\.csv'"):
         shipping.modules_archive([one, two], [])
@@ -169,7 +170,7 @@ def test_includes_do_not_overwrite_each_other(tmp_path):
         shipping.modules_archive([str(tmp_path / "one"), str(tmp_path / "two")], [])
     )
     both = shipping.modules_archive([one, two, f"{tmp_path}/one/../one/data"], ["x.csv"])
-    assert {"data/one.csv", "data/two.csv"} <= names_in(both)
+    assert {"data/one.csv", "data/two.csv", "data/__init__.py"} <= names_in(both)
 
 
 def test_data_is_not_sent_by_accident(project, monkeypatch):

@@ -5,8 +5,10 @@ program's own modules: those that it has imported, and those that its sources im
 inside functions. What is installed (site-packages) is not sent: it is named in ``Image(pip=…)``."""
 
 import ast
+import filecmp
 import hashlib
 import importlib.util
+import inspect
 import io
 import os
 import sys
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from skyward.base.programs import PACKAGE
+from skyward.call.by_value import PROGRAMS
 from skyward.exceptions import ConfigurationError
 from skyward.transport.installed import is_installed
 
@@ -53,7 +56,7 @@ def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | N
     for include in includes:
         more = _chosen(_included(include), excludes)
         for name in sorted(more.keys() & files.keys()):
-            if not more[name].samefile(files[name]):
+            if not filecmp.cmp(more[name], files[name], shallow=False):
                 raise ConfigurationError(
                     f"Image(includes=[{include!r}]): nodes would find both {files[name]} and"
                     f" {more[name]} as {name!r}. Rename one, or include the folder above it:"
@@ -63,20 +66,20 @@ def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | N
     return _store(files) if files else None
 
 
-def _chosen(origins: Iterable[Path], excludes: Sequence[str]) -> dict[str, Path]:
+def _chosen(origins: Iterable[tuple[str, Path]], excludes: Sequence[str]) -> dict[str, Path]:
     """The files of these, each by its name in the archive; of two with one name, the last."""
     return {
         name: path
-        for origin in origins
-        for name, path in _files_of(origin)
+        for top, origin in origins
+        for name, path in _files_of(top, origin)
         if not _is_left_out(name, excludes)
     }
 
 
-def local_modules() -> list[Path]:
-    """The files and package folders of the top-level modules that are the program's own. A package
-    without an ``__init__.py`` may have several folders; the first, which Python asks first, is last
-    here."""
+def local_modules() -> list[tuple[str, Path]]:
+    """The files and package folders of the top-level modules that are the program's own, and their
+    names on nodes. A package without an ``__init__.py`` may have several folders; the first, which
+    Python asks first, is last here."""
     found: dict[str, list[Path]] = {}
     queue: list[Path] = []
 
@@ -90,21 +93,27 @@ def local_modules() -> list[Path]:
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main and os.path.isfile(main):
         queue.append(Path(main).absolute())
-    for name in [name for name in sys.modules if "." not in name]:
-        if name in sys.stdlib_module_names:
+    for name, module in list(sys.modules.items()):
+        if "." in name or name in sys.stdlib_module_names:
             continue
-        take(name, _places(getattr(sys.modules.get(name), "__spec__", None)))
+        spec = getattr(module, "__spec__", None)
+        if getattr(spec, "name", None) == name or name in PROGRAMS:  # not of another name's
+            take(name, _places(spec))
     while queue:
         for name in _imports_of(queue.pop()):
             if name not in found and name not in sys.stdlib_module_names:
                 take(name, _places(_spec_of(name)))
-    return [place for name in sorted(found) for place in found[name]]
+    return [_named(name, place) for name in sorted(found) for place in found[name]]
+
+
+def _named(module: str, place: Path) -> tuple[str, Path]:
+    return (module if place.is_dir() else place.name, place)
 
 
 def hooked_modules(folders: Sequence[str]) -> Iterator[tuple[str, Path]]:
     """The program's own modules that are found by a hook and not in one of the folders, such as
     those of editable installs: names, and files or package folders."""
-    names = {name for name in sys.modules if "." not in name}
+    names = {name for name in list(sys.modules) if "." not in name}
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable__"):  # setuptools' hook, which lists what it finds
             names.update(found.partition(".")[0] for found in getattr(module, "MAPPING", ()))
@@ -127,7 +136,10 @@ def _places(spec: Any) -> list[Path]:
         return []
     if spec.submodule_search_locations is not None:
         return [Path(place).absolute() for place in spec.submodule_search_locations]
-    if spec.has_location and spec.origin and not spec.origin.endswith(".pyc"):
+    if not spec.has_location or not spec.origin or spec.origin.endswith(".pyc"):
+        return []
+    # A file that was loaded under a name of its own would be found under another.
+    if inspect.getmodulename(spec.origin) == spec.name:
         return [Path(spec.origin).absolute()]
     return []
 
@@ -153,34 +165,35 @@ def _imports_of(path: Path) -> set[str]:
 
 def included_folders(names: Sequence[str]) -> list[str]:
     """Where nodes that share this machine's files find what the user named."""
-    return [str(place.parent) for name in names for place in _included(name)]
+    return [str(place.parent) for name in names for _, place in _included(name)]
 
 
-def _included(name: str) -> list[Path]:
-    """A module or a path that the user named."""
+def _included(name: str) -> list[tuple[str, Path]]:
+    """A module or a path that the user named, as local_modules() has them."""
     path = Path(name).expanduser()
     if path.exists():
-        return [path.absolute()]
+        return [(path.absolute().name, path.absolute())]
     places = _places(_spec_of(name)) if name.isidentifier() else []
     if not places:
         raise ConfigurationError(
             f"Image(includes=[{name!r}]): no file, folder or module has this name;"
             f" paths are relative to {os.getcwd()}"
         )
-    return places[::-1]
+    return [_named(name, place) for place in places[::-1]]
 
 
-def _files_of(origin: Path) -> Iterator[tuple[str, Path]]:
-    """Name in the archive and path, of a module's file or of all files of a folder."""
+def _files_of(top: str, origin: Path) -> Iterator[tuple[str, Path]]:
+    """Name in the archive and path, of a module's file or of all files of a folder. `top`: the name
+    of the origin there."""
     if not origin.is_dir():
-        yield origin.name, origin
+        yield top, origin
         return
     for folder, folders, names in os.walk(origin, followlinks=True):
         folders[:] = sorted(name for name in folders if not _matches(name, _NEVER))
         for name in sorted(names):
             path = Path(folder, name)
             if not _matches(name, _NEVER) and path.is_file():
-                yield f"{origin.name}/{path.relative_to(origin).as_posix()}", path
+                yield f"{top}/{path.relative_to(origin).as_posix()}", path
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
