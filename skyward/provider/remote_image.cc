@@ -143,7 +143,21 @@ fi
 step skyward
 )bash";
 
-bool is_address(std::string_view value) { return value.contains("://"); }
+bool is_address(std::string_view value) {
+  return value.contains("://") && !value.starts_with("file:");
+}
+
+// Those of --find-links that a node can reach.
+std::string addresses_in(std::string_view links) {
+  std::string found;
+  while (!links.empty()) {
+    const std::size_t end = std::min(links.find(','), links.size());
+    const std::string_view link = trimmed(links.substr(0, end));
+    links.remove_prefix(std::min(end + 1, links.size()));
+    if (is_address(link)) found += (found.empty() ? "" : ",") + std::string(link);
+  }
+  return found;
+}
 
 // Variables of the client that mean the same on a node.
 constexpr std::array kForwarded = {
@@ -151,6 +165,7 @@ constexpr std::array kForwarded = {
     "UV_DEFAULT_INDEX",
     "UV_INDEX",
     "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
     "UV_INDEX_STRATEGY",
     "UV_INSECURE_HOST",
     "UV_HTTP_TIMEOUT",
@@ -188,15 +203,15 @@ std::vector<std::string> credentials_of(std::string_view indexes) {
 }
 
 // The client's own variables and, where they do not overrule it, what its files of uv say.
-Variable with_uv_config(const Variable& own, UvVariables config) {
+Variable with_uv_config(const Variable& own, std::map<std::string, std::string> config) {
   if (own("UV_DEFAULT_INDEX") || own("UV_INDEX_URL")) config.erase("UV_DEFAULT_INDEX");
   return [own, config](const char* name) -> std::optional<std::string> {
     std::optional<std::string> set = own(name);
     const auto found = config.find(name);
     if (found == config.end()) return set;
-    const std::string_view variable = name;
-    const bool is_list = variable == "UV_INDEX" || variable == "UV_EXTRA_INDEX_URL";
-    return set && is_list ? *set + " " + found->second : set.value_or(found->second);
+    if (!set) return found->second;
+    const std::string_view separator = uv_separator(name);
+    return separator.empty() ? *set : *set + std::string(separator) + found->second;
   };
 }
 
@@ -230,34 +245,45 @@ EnvironmentRequest request_of(const PoolSpec& spec) {
   return request;
 }
 
-// What uv and pip read on the node while they install the packages. `no_index` as of pip's own
-// settings here; where the nodes would then find nothing, it fails.
+// What uv and pip read on the node while they install the packages. `no_index` as the settings of
+// uv or pip here say; where the nodes would then find nothing, it fails.
 Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentRequest& request,
                                     const Variable& variable) {
   const Variable own = [&](const char* name) {
     const auto given = request.variables.find(name);
-    return given != request.variables.end() ? std::optional(given->second) : variable(name);
+    if (given != request.variables.end()) return std::optional(given->second);
+    std::optional<std::string> here = variable(name);
+    if (here && std::string_view(name) == "UV_FIND_LINKS") here = addresses_in(*here);
+    return here && here->empty() ? std::nullopt : here;
   };
   const bool has_python = !spec.runtime.python.empty();
   std::map<std::string, std::string> pip;
-  UvVariables uv;
+  UvConfig uv;
   if (has_python && !spec.image.pip.empty()) {
     pip = pip_config(spec.runtime.python);
-    Result<UvVariables> read = read_uv_config(uv_config_files(variable));
+    Result<UvConfig> read = read_uv_config(uv_config_files(own));
     if (!read) return fail(read);
     uv = *std::move(read);
+    const auto links = uv.variables.find("UV_FIND_LINKS");
+    if (links != uv.variables.end()) links->second = addresses_in(links->second);
+    std::erase_if(uv.variables, [](const auto& pair) { return pair.second.empty(); });
   }
-  const Variable all = with_uv_config(own, uv);
+  const Variable all = with_uv_config(own, uv.variables);
   UvSettings settings = uv_settings(pip, request.extra_index, all);
   std::vector<std::pair<std::string, std::string>>& environment = settings.environment;
   environment = index_environment(pip, request.extra_index, all);
-  if (settings.no_index && std::ranges::none_of(environment, [](const auto& pair) {
-        return pair.first == "UV_FIND_LINKS";
-      })) {
-    return fail(ErrorKind::invalid,
-                "pip's configuration forbids indexes (no-index), and its packages are in folders "
-                "of this computer, which nodes do not have; nothing was started",
-                "set UV_DEFAULT_INDEX to an index that the nodes can reach");
+  if (uv.no_index) settings.no_index = *uv.no_index;
+  const bool has_links = std::ranges::any_of(
+      environment, [](const auto& pair) { return pair.first == "UV_FIND_LINKS"; });
+  if (settings.no_index && !has_links) {
+    const bool is_of_uv = uv.no_index.has_value();
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("the configuration of {} forbids indexes (no-index), and its packages are in "
+                    "folders of this computer, which nodes do not have; nothing was started",
+                    is_of_uv ? "uv" : "pip"),
+        fmt::format("set {}UV_DEFAULT_INDEX to an index that the nodes can reach",
+                    is_of_uv ? "UV_NO_CONFIG to 1 and " : ""));
   }
   if (has_python && !request.index_project.empty()) {
     environment.emplace_back(kIndexProject, request.index_project);
@@ -269,17 +295,22 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
   return settings;
 }
 
-// Where the requirement lies on a disk: "name @ file:///x.whl" → "/x.whl". Empty: on none.
+// Where the requirement lies on a disk: "name @ file:///x.whl ; marker" → "/x.whl". Empty: on none.
 std::string disk_path_of(std::string_view requirement) {
+  requirement = requirement.substr(0, requirement.find(';'));
   const std::size_t at = requirement.find('@');
   if (at != std::string_view::npos && !requirement.substr(0, at).contains('/')) {
     requirement.remove_prefix(at + 1);
   }
   requirement = trimmed(requirement, " ");
-  if (requirement.starts_with("git+")) requirement.remove_prefix(4);
+  const bool is_git = requirement.starts_with("git+");
+  if (is_git) requirement.remove_prefix(4);
   if (requirement.starts_with("file://")) requirement.remove_prefix(7);
-  const bool is_path = requirement.starts_with('/') || requirement.starts_with('.');
-  return is_path ? std::string(requirement.substr(0, requirement.find('#'))) : "";
+  if (!requirement.starts_with('/') && !requirement.starts_with('.')) return "";
+  requirement = requirement.substr(0, requirement.find('#'));
+  if (is_git) requirement = requirement.substr(0, requirement.rfind('@'));  // the revision
+  if (requirement.ends_with(']')) requirement = requirement.substr(0, requirement.rfind('['));
+  return std::string(requirement);
 }
 
 // A worker is started by sh, which knows where things are on its machine.
@@ -327,8 +358,9 @@ std::vector<std::pair<std::string, std::string>> index_environment(
     }
   }
   for (const auto& [name, value] : uv_settings(pip, image_extra_index, variable).environment) {
-    const bool names_files = name == "SSL_CERT_FILE" || name == "UV_FIND_LINKS";
-    if (!names_files || is_address(value)) found[name] = value;
+    if (name == "SSL_CERT_FILE") continue;  // a file
+    const std::string there = name == "UV_FIND_LINKS" ? addresses_in(value) : value;
+    if (!there.empty()) found[name] = there;
   }
   return {found.begin(), found.end()};
 }
@@ -350,7 +382,7 @@ Status check_packages(const Image& image) {
                 fmt::format("Image(pip=[{}]) is on this computer, and rented machines do not have "
                             "its files; nothing was started",
                             json_string(package)),
-                "send a package's source with Image(includes=[…]), or put it into an index");
+                "send a package's source with Image(includes=[…]), or publish it to an index");
   }
   return {};
 }

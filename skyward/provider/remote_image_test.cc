@@ -293,7 +293,9 @@ TEST_F(RemoteImageTest, PackagesOnThisComputerAreRefused) {
   std::ofstream(wheel) << "x";
   for (const std::string& package :
        {wheel, root_, "file://" + wheel, "six @ file://" + wheel + "#sha256=00",
-        "git+file://" + root_, std::string("six[x]@./six.whl")}) {
+        "git+file://" + root_, std::string("six[x]@./six.whl"), wheel + "[gpu]",
+        "six @ file://" + wheel + " ; python_version >= '3.11'", "git+file://" + root_ + "@v1",
+        "six @ git+file://" + root_ + "@v1#subdirectory=six"}) {
     const Status refused = check_packages({.pip = {"attrs", package}});
     ASSERT_FALSE(refused) << package;
     EXPECT_THAT(refused.error().message, HasSubstr("\"" + package + "\"")) << package;
@@ -322,6 +324,37 @@ TEST_F(RemoteImageTest, WherePipMayUseNoIndexNodesUseNone) {
   configure("global.find-links='https://wheels.example/'\n");
   EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=(--no-index)\n"));
   variables_ = {{"UV_DEFAULT_INDEX", "https://mirror.example/simple"}};
+  EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=()\n"));
+}
+
+TEST_F(RemoteImageTest, WhereUvMayUseNoIndexNodesUseNone) {
+  variables_["UV_CONFIG_FILE"] = root_ + "/uv.toml";
+  const auto configure = [&](const std::string& text) {
+    std::ofstream(root_ + "/uv.toml") << text;
+  };
+  PoolSpec asked = spec();
+  asked.image.pip = {"our-models"};
+  const auto planned = [&] {
+    return plan_remote_image(asked, [this](const char* name) {
+      const auto found = variables_.find(name);
+      return found == variables_.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  configure("no-index = true\nfind-links = [\"/srv/wheels\", \"file:///srv/wheels\"]\n");
+  const auto refused = planned();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("of uv forbids indexes (no-index)"));
+  configure(
+      "find-links = [\"/srv/wheels\", \"https://wheels.example/\"]\n[pip]\nno-index = true\n");
+  variables_["UV_DEFAULT_INDEX"] = "https://mirror.example/simple";  // uv uses none all the same
+  variables_["UV_FIND_LINKS"] = "/srv/more,https://more.example/";
+  const auto image = planned();
+  ASSERT_TRUE(image) << image.error().message;
+  EXPECT_THAT(image->bootstrap.script, HasSubstr("\noptions=(--no-index)\n"));
+  EXPECT_THAT(image->bootstrap.environment,
+              Contains(Pair("UV_FIND_LINKS", "https://more.example/,https://wheels.example/")));
+  asked.image.env = {{"UV_NO_CONFIG", "1"}};  // the image's variables count as this program's
   EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=()\n"));
 }
 

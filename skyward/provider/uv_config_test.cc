@@ -15,10 +15,10 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-UvVariables parsed(std::string_view text) {
+std::map<std::string, std::string> parsed(std::string_view text) {
   auto found = parse_uv_config(text, "uv.toml");
   EXPECT_TRUE(found) << found.error().message;
-  return found.value_or(UvVariables{});
+  return found.value_or(UvConfig{}).variables;
 }
 
 TEST(UvConfig, SaysWhatTheFileSays) {
@@ -36,8 +36,27 @@ TEST(UvConfig, SaysWhatTheFileSays) {
                           Pair("UV_INDEX", "one=https://one https://two"),
                           Pair("UV_INDEX_STRATEGY", "unsafe-first-match"),
                           Pair("UV_INSECURE_HOST", "h1 h2")));
-  EXPECT_THAT(parsed("index-url = \"https://a\"\n[pip]\nindex-url = \"https://b\"\n"),
-              ElementsAre(Pair("UV_DEFAULT_INDEX", "https://b")));
+  EXPECT_THAT(parsed("index-url = \"https://a\"\nfind-links = [\"https://c\", \"/d\"]\n"
+                     "[pip]\nindex-url = \"https://b\"\nfind-links = [\"https://e\"]\n"),
+              ElementsAre(Pair("UV_DEFAULT_INDEX", "https://b"),
+                          Pair("UV_FIND_LINKS", "https://e,https://c,/d")));
+}
+
+// What keeps uv off the public index here must do so on nodes.
+TEST(UvConfig, ADefaultIndexIsKeptEvenIfItIsExplicit) {
+  EXPECT_THAT(parsed("[[index]]\nname = \"own\"\nurl = \"https://own\"\ndefault = true\n"
+                     "explicit = true\n"),
+              ElementsAre(Pair("UV_DEFAULT_INDEX", "own=https://own")));
+}
+
+TEST(UvConfig, SaysWhetherThereIsAnIndexAtAll) {
+  const auto no_index = [](std::string_view text) {
+    return parse_uv_config(text, "uv.toml").value_or(UvConfig{}).no_index;
+  };
+  EXPECT_EQ(no_index("[pip]\n"), std::nullopt);
+  EXPECT_EQ(no_index("no-index = true\n"), true);
+  EXPECT_EQ(no_index("[pip]\nno-index = true\n"), true);
+  EXPECT_EQ(no_index("no-index = true\n[pip]\nno-index = false\n"), false);
 }
 
 TEST(UvConfig, ErrorsNameTheFileAndTheLineAndNoPassword) {
@@ -56,9 +75,18 @@ TEST(UvConfig, FilesAreTheUsersAndThisComputers) {
       return found->second;
     });
   };
+  variables["XDG_CONFIG_DIRS"] = "/nowhere";
   EXPECT_THAT(files(), ElementsAre("/h/.config/uv/uv.toml", "/etc/uv/uv.toml"));
   variables["XDG_CONFIG_HOME"] = "/config";
   EXPECT_THAT(files(), ElementsAre("/config/uv/uv.toml", "/etc/uv/uv.toml"));
+  const std::string root = ::testing::TempDir() + "skyward-uv-" + io::random_hex(8);
+  for (const char* folder : {"/first/uv", "/second/uv"}) {
+    std::filesystem::create_directories(root + folder);
+    std::ofstream(root + folder + "/uv.toml") << "";
+  }
+  variables["XDG_CONFIG_DIRS"] = "/nowhere:" + root + "/first:" + root + "/second";
+  EXPECT_THAT(files(), ElementsAre("/config/uv/uv.toml", root + "/first/uv/uv.toml"));
+  std::filesystem::remove_all(root);
   variables["UV_CONFIG_FILE"] = "/my/uv.toml";
   EXPECT_THAT(files(), ElementsAre("/my/uv.toml"));
   variables["UV_NO_CONFIG"] = "1";
@@ -70,11 +98,12 @@ TEST(UvConfig, FilesAreReadTogether) {
   std::filesystem::create_directories(root);
   std::ofstream(root + "/user") << "extra-index-url = [\"https://a\"]\nindex-url = \"https://b\"\n";
   std::ofstream(root + "/system")
-      << "extra-index-url = [\"https://c\"]\nindex-url = \"https://d\"\n";
+      << "extra-index-url = [\"https://c\"]\nindex-url = \"https://d\"\nno-index = true\n";
   const auto found = read_uv_config({root + "/user", root + "/system", root + "/none"});
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_THAT(*found, ElementsAre(Pair("UV_DEFAULT_INDEX", "https://b"),
-                                  Pair("UV_EXTRA_INDEX_URL", "https://a https://c")));
+  EXPECT_THAT(found->variables, ElementsAre(Pair("UV_DEFAULT_INDEX", "https://b"),
+                                            Pair("UV_EXTRA_INDEX_URL", "https://a https://c")));
+  EXPECT_EQ(found->no_index, true);
   std::filesystem::remove_all(root);
 }
 

@@ -107,8 +107,8 @@ def _with_package(image: Image, package: str, version: str | None) -> Image:
 
 
 def _with_numpy_for_it(image: Image) -> Image:
-    """A release of scikit-learn from before a major version of numpy was built for the one before,
-    but does not say so: numpy stays at the major version of this machine."""
+    """Old releases of scikit-learn were built for numpy's previous major version but do not declare
+    it: numpy stays at this machine's major version."""
     if any(_name(item) == "numpy" for item in image.pip):
         return image
     major = _version_here("numpy").removeprefix("==").partition(".")[0]
