@@ -84,3 +84,20 @@ def test_a_plugin_that_was_loaded_under_a_name_of_its_own_shadows_nothing(projec
     assert "numpy.py" not in names
     archive = modules_archive([], [])
     assert archive is None or "numpy.py" not in names_in(archive)
+
+
+def test_other_threads_may_import_meanwhile(project, monkeypatch):
+    class Name(str):
+        """Of a module: when it is looked at, another one is imported."""
+
+        def __contains__(self, part):
+            sys.modules["imported_late"] = late
+            return super().__contains__(part)
+
+    late = types.ModuleType("imported_late")
+    for name in ("imported_late", Name("looked_at")):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    for walk in (lambda: modules_archive([], []), lambda: worker_runtime(sky.Image(pip=["six"]))):
+        del sys.modules["imported_late"]
+        walk()
+        assert sys.modules["imported_late"] is late
