@@ -51,10 +51,14 @@ bool is_in_repository(std::string folder) {
 // What git tracks or would track there.
 Result<std::vector<std::string>> paths_of_git(const std::string& root) {
   io::SpawnOptions git;
-  // A file system monitor would be a program of the repository's choice.
+  // The repository's configuration may not choose programs to run: no monitor of its files, and no
+  // way to fetch objects that a partial clone does not have.
   git.command = {"git",      "-C", root,       "-c",       "core.fsmonitor=false",
                  "ls-files", "-z", "--cached", "--others", "--exclude-standard"};
-  git.environment = {{"LC_ALL", "C"}, {"GIT_OPTIONAL_LOCKS", "0"}};
+  git.environment = {{"LC_ALL", "C"},
+                     {"GIT_OPTIONAL_LOCKS", "0"},
+                     {"GIT_NO_LAZY_FETCH", "1"},               // since git 2.44
+                     {"GIT_ALLOW_PROTOCOL", "none"}};          // before it
   git.unset = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"};  // of another repository
   const auto answer = io::run_command(git, kGitTimeout);
   if (!answer) return fail(answer);

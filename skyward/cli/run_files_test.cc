@@ -88,6 +88,36 @@ TEST_F(RunFiles, FailWithTheWordsOfGit) {
   EXPECT_THAT(chosen.error().message, HasSubstr("config"));
 }
 
+// To list a directory of which the index has only the name, git needs its tree, which this
+// repository says a program provides.
+TEST_F(RunFiles, AreListedWithoutProgramsThatARepositoryNames) {
+  write("folder/a", "1");
+  write("b", "2");
+  constexpr const char* kHostile = R"sh(
+    set -e; cd "$0"
+    git init -q . && git add folder b && git -c user.name=a -c user.email=a@b commit -qm first
+    git sparse-checkout init --cone --sparse-index && git sparse-checkout set
+    tree=$(git rev-parse HEAD:folder)
+    rm -f ".git/objects/$(echo "$tree" | cut -c 1-2)/$(echo "$tree" | cut -c 3-)"
+    git config core.repositoryformatversion 1
+    git config core.fsmonitor "touch $0/ran; false"
+    git config extensions.partialClone origin
+    git config remote.origin.promisor true
+    git config remote.origin.url .
+    git config remote.origin.uploadpack "touch $0/ran; false"
+    git config protocol.file.allow always
+  )sh";
+  io::SpawnOptions options;
+  options.command = {"sh", "-c", kHostile, root_};
+  const auto made = io::run_command(options, std::chrono::seconds(30));
+  ASSERT_TRUE(made && made->status.code == 0) << (made ? made->err : made.error().message);
+  fs::remove(root_ + "/ran");
+  const auto chosen = choose_files(root_, "", false);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_THAT(paths_of(chosen->entries), ElementsAre("b"));
+  EXPECT_FALSE(fs::exists(root_ + "/ran"));
+}
+
 TEST_F(RunFiles, AreAllButHiddenOnesWhereGitFailsIfTheUserNamedTheDirectory) {
   write("in/a.py", "1");
   write("in/.env", "secret");

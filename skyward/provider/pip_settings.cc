@@ -17,6 +17,7 @@ std::map<std::string, std::string> pip_config(const std::string& python) {
   if (!python.starts_with('/')) return {};
   io::SpawnOptions query;
   query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
+  query.directory = "/";  // `-m` imports from there first: not a pip.py beside the user's program
   const Result<io::CommandResult> answer = io::run_command(query, kPipConfigTimeout);
   if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
   return parse_pip_config(answer->out);

@@ -26,7 +26,10 @@ namespace skyward::provider {
 // Plain facts about a cloud.
 struct Capabilities {
   bool spot = false;
-  bool private_network = true;  // nodes reach each other at their instances' addresses
+  // Nodes reach each other at their instances' addresses, and nobody else reaches them there:
+  // frameworks trust whoever calls.
+  bool private_network = true;
+  bool open_network = false;  // they do, and so does the internet: only agents may talk there
   bool descriptors =
       false;  // connections are Unix sockets on this machine: memory can be passed by descriptor
   bool root = true;               // packages can be installed with apt

@@ -13,7 +13,6 @@
 #include "skyward/base/text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
-#include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
 #include "skyward/provider/uv_config.h"
 #include "skyward/provider/volume_script.h"
@@ -29,8 +28,9 @@ namespace {
 // started it has seen to HOME.
 constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:?}/.cache}/skyward\n";
 
-// Follows the assignments that script_of() writes. All that comes from outside is in those, quoted,
-// or in the environment.
+// Follows the assignments that plan_remote_image() writes. All that comes from outside is in those,
+// quoted, or in the environment. It runs in `/`: uv reads settings from the directory it is started
+// in and from those above, and anyone may write to the /tmp above a node's.
 constexpr std::string_view kUntilPackages = R"bash(
 say() { printf 'skyward: %s\n' "$*" >&2; }
 step() { printf '%s\n' "$1" >&3; }
@@ -271,7 +271,7 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
   const Variable all = with_uv_config(own, uv.variables);
   UvSettings settings = uv_settings(pip, request.extra_index, all);
   std::vector<std::pair<std::string, std::string>>& environment = settings.environment;
-  environment = index_environment(pip, request.extra_index, all);
+  environment = index_environment(settings, all);
   if (uv.no_index) settings.no_index = *uv.no_index;
   const bool has_links = std::ranges::any_of(
       environment, [](const auto& pair) { return pair.first == "UV_FIND_LINKS"; });
@@ -345,9 +345,8 @@ std::vector<std::string> worker_command(const PoolSpec& spec, const std::string&
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> index_environment(
-    const std::map<std::string, std::string>& pip,
-    const std::optional<std::string>& image_extra_index, const Variable& variable) {
+std::vector<std::pair<std::string, std::string>> index_environment(const UvSettings& settings,
+                                                                   const Variable& variable) {
   std::map<std::string, std::string> found;
   for (const char* name : kForwarded) {
     if (const auto value = variable(name)) found[name] = *value;
@@ -357,7 +356,7 @@ std::vector<std::pair<std::string, std::string>> index_environment(
       if (const auto value = variable(name.c_str())) found[name] = *value;
     }
   }
-  for (const auto& [name, value] : uv_settings(pip, image_extra_index, variable).environment) {
+  for (const auto& [name, value] : settings.environment) {
     if (name == "SSL_CERT_FILE") continue;  // a file
     const std::string there = name == "UV_FIND_LINKS" ? addresses_in(value) : value;
     if (!there.empty()) found[name] = there;
@@ -425,7 +424,7 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   if (!installing) return fail(installing);
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
-      "set -euo pipefail\n{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
+      "set -euo pipefail\ncd /\n{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
       "options=({})\npackages=({})\nprograms=({})\narchives=({})\n{}{}{}{}",
       volumes.begin, kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
       list_of(spec.image.pip), installing->no_index ? "--no-index" : "", list_of(spec.image.apt),

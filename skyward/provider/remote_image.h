@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/provider/local/environment.h"
 #include "skyward/provider/provider.h"
 #include "skyward/spec/pool_spec.h"
 
@@ -38,10 +39,9 @@ Status check_agent(const PoolSpec& spec);
 Status check_packages(const Image& image);
 
 // The variables of the client that make uv and apt on a node use the same indexes, mirrors and
-// proxies as this machine. Values that are paths on this machine are left out. `pip`: from
-// parse_pip_config().
-std::vector<std::pair<std::string, std::string>> index_environment(
-    const std::map<std::string, std::string>& pip,
-    const std::optional<std::string>& image_extra_index, const Variable& variable);
+// proxies as this machine, with those of `settings`, from uv_settings(). Values that are paths on
+// this machine are left out.
+std::vector<std::pair<std::string, std::string>> index_environment(const UvSettings& settings,
+                                                                   const Variable& variable);
 
 }  // namespace skyward::provider

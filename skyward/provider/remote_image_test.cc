@@ -12,6 +12,7 @@
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
+#include "skyward/provider/pip_settings.h"
 
 namespace skyward::provider {
 namespace {
@@ -21,6 +22,7 @@ using ::testing::_;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::Pair;
 
@@ -156,6 +158,28 @@ TEST_F(RemoteImageTest, APackageThatCannotBeHadSaysSo) {
   EXPECT_EQ(failed.steps, "uv\napt\n");
   EXPECT_THAT(failed.err, HasSubstr("skyward-no-such-package"));
   EXPECT_THAT(failed.err, HasSubstr("could not be installed"));
+}
+
+TEST_F(RemoteImageTest, UvFindsNoSettingsAboveTheDirectoryOfANode) {
+  fs::create_directory(root_ + "/bin");
+  std::ofstream(root_ + "/bin/uv") << "#!/bin/sh\npwd >>" + root_ + "/places\nexec false\n";
+  fs::permissions(root_ + "/bin/uv", fs::perms::owner_all);
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"six"};
+  EXPECT_NE(run(plan(wanted), root_ + "/bin:" + path_).code, 0);
+  EXPECT_THAT(content(root_ + "/places"), MatchesRegex("(/\n)+"));
+}
+
+TEST(PipConfig, IsNotAskedOfAModuleInTheWorkingDirectory) {
+  const std::string folder = ::testing::TempDir() + "skyward-pip-" + io::random_hex(8);
+  fs::create_directory(folder);
+  std::ofstream(folder + "/pip.py") << "open('ran', 'w')\n";
+  const fs::path before = fs::current_path();
+  fs::current_path(folder);
+  (void)pip_config(io::find_program("python3", io::environment_variable("PATH")).value_or(""));
+  fs::current_path(before);
+  EXPECT_FALSE(fs::exists(folder + "/ran"));
+  EXPECT_TRUE(io::remove_tree(folder));
 }
 
 TEST_F(RemoteImageTest, AnotherPythonWithoutUvIsNamed) {
@@ -363,12 +387,14 @@ TEST(IndexEnvironment, TakesIndexesAndProxiesAndLeavesFilesHere) {
       {"UV_INDEX_URL", "https://mirror.example/simple"},
       {"http_proxy", "http://proxy.example:3128"},
       {"UV_CACHE_DIR", "/srv/me/cache"}};
-  const auto found =
-      index_environment({{"find-links", "/srv/me/wheels"}, {"cert", "/srv/me/ca.pem"}},
-                        "https://extra.example", [&](const char* name) {
-                          const auto it = variables.find(name);
-                          return it == variables.end() ? std::nullopt : std::optional(it->second);
-                        });
+  const Variable variable = [&](const char* name) {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional(it->second);
+  };
+  const UvSettings settings =
+      uv_settings({{"find-links", "/srv/me/wheels"}, {"cert", "/srv/me/ca.pem"}},
+                  "https://extra.example", variable);
+  const auto found = index_environment(settings, variable);
   EXPECT_THAT(found, Contains(Pair("UV_INDEX_URL", "https://mirror.example/simple")));
   EXPECT_THAT(found, Contains(Pair("http_proxy", "http://proxy.example:3128")));
   EXPECT_THAT(found, Contains(Pair("UV_EXTRA_INDEX_URL", "https://extra.example")));

@@ -243,7 +243,7 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   // A comma would begin another option; none of these is the user's to spell freely but the
   // endpoint.
   std::string options = fmt::format(
-      "url={},endpoint={},sigv4,allow_other,umask=022,mp_umask=022,retries=3,connect_timeout=5",
+      "url={},endpoint={},sigv4,allow_other,umask=077,mp_umask=077,retries=3,connect_timeout=5",
       endpoint, region);
   if (!own_endpoint.empty()) options += ",use_path_request_style";
   std::string prepare = buckets ? "keep_keys" : "";

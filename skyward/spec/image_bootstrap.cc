@@ -15,6 +15,7 @@ constexpr std::string_view kHead = R"bash(#!/bin/bash
 # that everything is there. Progress: /opt/skyward/.step_NAME and .ready; a failure: .error.
 # shellcheck disable=SC2016 # quoted values stand as they are
 set -Eeuo pipefail
+cd / # not where somebody may have left settings of a project
 root=/opt/skyward
 mkdir -p "$root"
 exec >>"$root/bootstrap.log" 2>&1

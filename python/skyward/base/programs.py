@@ -68,7 +68,7 @@ def fetch_uv(architecture: str) -> str | None:
     """uv for machines of another architecture, from where this computer's packages come from; None
     where there is none to have, then they look for one themselves."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(cache) / "skyward" / "uv" / architecture
+    folder = Path(cache) / "skyward" / "programs" / architecture
     program = folder / "bin" / "uv"
     own = find_uv()
     if program.exists() or own is None:
@@ -81,6 +81,7 @@ def fetch_uv(architecture: str) -> str | None:
             subprocess.run(
                 [own, "pip", "install", "--quiet", "--python", sys.executable]
                 + [*options, "--target", f"{new}/uv", "uv"],
+                cwd="/",  # not where uv would find a project, whose index may be a stranger's
                 check=True,
                 capture_output=True,
                 timeout=120,

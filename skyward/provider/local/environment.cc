@@ -53,8 +53,9 @@ std::string joined_words(std::string_view text, std::string_view separator) {
 }
 
 // Follows the assignments that environment_script() writes. All that comes from outside is in
-// those, quoted.
+// those, quoted. It runs in `/`, as the script for other machines does (remote_image.cc).
 constexpr std::string_view kEnvironmentScript = R"bash(
+cd /
 say() { printf 'skyward: %s\n' "$*" >&2; }
 
 mkdir -p -- "${environment%/*}"

@@ -468,6 +468,12 @@ TEST_F(LocalEnvironment, APackageThatDoesNotExistFailsAndLeavesNoEnvironment) {
   }
 }
 
+TEST_F(LocalEnvironment, FilesAboveTheNodesDirectoryDoNotSteerUv) {
+  std::ofstream(root_ + "/uv.toml") << "this is no TOML";
+  const Run ran = run(spec_with({"skyward-test-package"}));
+  EXPECT_EQ(ran.code, 0) << ran.err;
+}
+
 TEST_F(LocalEnvironment, AUvThatWentAwayIsNamed) {
   if (fs::exists("/usr/bin/uv") || fs::exists("/bin/uv")) GTEST_SKIP() << "uv is a system program";
   const PoolSpec wanted = spec_with({"skyward-test-package"});

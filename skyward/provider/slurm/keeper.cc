@@ -91,7 +91,7 @@ Words srun_words(std::string_view job, std::string_view node) {
               "--overlap",
               "--unbuffered",  // else it holds back what is no whole line
               "--quiet",
-              "--export=ALL"};
+              "--export=PATH,HOME,USER"};  // none of the program's secrets
   const Words call = call_words();
   words.insert(words.end(), call.begin(), call.end());
   return words;

@@ -90,6 +90,8 @@ class VerdaCloud final : public RentedCloud {
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
     return {.spot = true,
+            .private_network = false,
+            .open_network = true,
             .stop_ends_billing = false,
             .provision_timeout = kGreetTimeout,
             .greet_timeout = kGreetTimeout,
