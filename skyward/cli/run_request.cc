@@ -83,15 +83,32 @@ Result<std::string> script_below(const std::string& root, const std::string& sai
   return *std::move(below);
 }
 
-// A directory of this machine, in which what comes back can be stored.
+// A link on the way to the results may be a stranger's: it came with the files here, and could lead
+// what the nodes send to ~/.ssh. `directory`: below the working directory.
+Status check_links(const std::string& said, const fs::path& directory) {
+  std::error_code error;
+  const fs::path leads_to = fs::weakly_canonical(directory, error);
+  if (error || leads_to == directory) return {};
+  return fail(
+      ErrorKind::denied,
+      fmt::format("--output {}: a symbolic link leads from there to {}", said, leads_to.native()),
+      "name another directory, or remove the link");
+}
+
+// A directory of this machine, in which what comes back can be stored. `said`: an inner path.
 Result<std::string> output_here(const std::string& said, int nodes) {
   std::error_code error;
-  std::string path = fs::absolute(said).lexically_normal().native();
-  fs::create_directories(path, error);
-  for (int i = 0; nodes > 1 && i < nodes && !error; ++i) {
-    fs::create_directories(fmt::format("{}/node-{}", path, i), error);
+  const fs::path path = fs::absolute(said).lexically_normal();
+  std::vector<fs::path> directories{path};
+  for (int i = 0; nodes > 1 && i < nodes; ++i) {
+    directories.push_back(path / fmt::format("node-{}", i));
   }
-  if (!error && io::is_writable_directory(path)) return path;
+  for (const fs::path& directory : directories) {
+    if (Status harmless = check_links(said, directory); !harmless) return fail(harmless);
+    fs::create_directories(directory, error);
+    if (error) break;
+  }
+  if (!error && io::is_writable_directory(path)) return path.native();
   return fail(ErrorKind::denied,
               fmt::format("--output {}: cannot write there{}{}", said, error ? ": " : "",
                           error ? error.message() : ""),

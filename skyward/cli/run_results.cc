@@ -18,6 +18,9 @@ using run::PieceKind;
 
 constexpr std::size_t kToldPaths = 20;
 
+// A directory is a repository when it has a file HEAD, beside others.
+constexpr std::string_view kHead = "HEAD";
+
 bool is_git(std::string_view name) {
   constexpr std::string_view kGit = ".git";
   return std::ranges::equal(name, kGit, [](char one, char git) {
@@ -30,7 +33,7 @@ bool is_git(std::string_view name) {
 bool names_git(std::string_view path) {
   while (!path.empty()) {
     const std::size_t end = std::min(path.find('/'), path.size());
-    if (is_git(path.substr(0, end))) return true;
+    if (is_git(path.substr(0, end)) || path == kHead) return true;
     path.remove_prefix(std::min(end + 1, path.size()));
   }
   return false;
@@ -124,7 +127,7 @@ void RunResults::miss(const std::string& path, const std::string& why) {
 
 void RunResults::leave_out_git() {
   if (std::exchange(git_left_out_, true)) return;
-  tell_("left out: what is named .git: it could make git here run programs");
+  tell_("left out: what is named .git or HEAD: it could make git here run programs");
 }
 
 void RunResults::tell_end(bool failed) const {

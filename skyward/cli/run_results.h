@@ -51,8 +51,8 @@ class RunResults {
   bool git_left_out_ = false;
 };
 
-// Pure: whether one of the path's names is ".git", in any case. What such a directory holds can
-// make git run programs.
+// Pure: whether one of the path's names is ".git", in any case, or its last one is "HEAD", which
+// makes its directory a repository. What a repository holds can make git run programs.
 bool names_git(std::string_view path);
 
 }  // namespace skyward::cli

@@ -102,12 +102,13 @@ TEST_F(Results, StopBeforeTheDiskIsFull) {
 TEST_F(Results, PlantNoRepository) {
   RunResults results = make(root_);
   expect_taken(results, {directory(".git"), directory(".git/hooks"), file(".git/hooks/post-merge"),
-                         data("evil"), file("a/.GIT/config"), data("evil"), file("b.git"),
-                         data("good"), file(".gitignore"), data("*")});
+                         data("evil"), file("a/.GIT/config"), data("evil"), file("HEAD"),
+                         data("ref: refs/heads/main"), file("b.git"), data("good"),
+                         file(".gitignore"), data("*")});
   EXPECT_TRUE(results.finish());
   EXPECT_TRUE(results.is_complete());
   EXPECT_THAT(io::list_directory(root_), ElementsAre(".gitignore", "b.git"));
-  EXPECT_THAT(lines_, ElementsAre(HasSubstr("left out: what is named .git")));
+  EXPECT_THAT(lines_, ElementsAre(HasSubstr("left out: what is named .git or HEAD")));
 }
 
 TEST_F(Results, NeverLeaveTheirDirectory) {

@@ -327,6 +327,19 @@ def test_results_of_another_directory_come_to_the_working_directory(project):
     assert os.listdir("part/results") == ["old"]
 
 
+@pytest.mark.parametrize("link", ["out", "out/node-1"])
+def test_links_that_came_with_the_files_do_not_lead_results_away(project, link):
+    other = project.parent / f"{project.name}-other"
+    other.mkdir()
+    (project / link).parent.mkdir(exist_ok=True)
+    (project / link).symlink_to(other)
+    words = ["--nodes", "2", "--output", "out", "--", "touch", "out/x"]
+    code, out, err = run(*words)
+    assert code == FAILED and out == "", err
+    assert f"a symbolic link leads from there to {other}" in err
+    assert "opening" not in err and os.listdir(other) == []
+
+
 MISTAKES = {
     "nothing": ([], "there is nothing to run", "skyward run -- nvidia-smi"),
     "missing": (["no.py"], "there is no script no.py", "skyward run -- no.py"),
