@@ -31,9 +31,9 @@ int exit_code(ErrorKind kind);
 int complain(const Streams& streams, const Error& error);
 int complain_of_ledger(const Streams& streams, const Error& error);
 
-// Rows of words below their heads, in columns as wide as they must be.
+// Rows of words below their heads, in columns as wide as they must be. The words may be a cloud's.
 void print_table(std::ostream& out, const std::vector<std::string>& heads,
-                 const std::vector<std::vector<std::string>>& rows);
+                 std::vector<std::vector<std::string>> rows);
 
 struct OffersOptions {
   std::string provider{};  // empty: every cloud that this computer has credentials for

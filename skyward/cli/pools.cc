@@ -10,6 +10,7 @@
 
 #include "skyward/cli/commands.h"
 #include "skyward/cli/pool_names.h"
+#include "skyward/display/display_text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
@@ -303,7 +304,7 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
     if (streams.json) {
       print_lines(streams, part, *text);
     } else {
-      streams.out << *text;
+      streams.out << printable_text(*text);
     }
   }
   if (any) return 0;

@@ -8,6 +8,7 @@
 #include "skyward/call/error.h"
 #include "skyward/call/sendable.h"
 #include "skyward/cli/commands.h"
+#include "skyward/display/display_text.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/machine.h"
 #include "skyward/pool/stream.h"
@@ -23,6 +24,9 @@ constexpr int kOutput = 1;
 constexpr int kError = 2;
 // Where the reader of a stream that does not block is slow.
 constexpr Duration kWritePause = std::chrono::milliseconds(10);
+
+// It may name files of a node.
+std::string told(const std::string& line) { return "skyward: " + printable_text(line) + "\n"; }
 
 }  // namespace
 
@@ -41,12 +45,12 @@ bool RunTerminal::write(int stream, std::string_view bytes) {
   return true;
 }
 
-void RunTerminal::tell(const std::string& line) { write(kError, "skyward: " + line + "\n"); }
+void RunTerminal::tell(const std::string& line) { write(kError, told(line)); }
 
 void RunTerminal::tell_now(const std::string& line) {
   const std::unique_lock lock(err_mutex_, std::try_to_lock);
   if (!lock || !io::can_write_now(kError)) return;
-  const std::string text = "skyward: " + line + "\n";
+  const std::string text = told(line);
   (void)io::write_part(kError, std::as_bytes(std::span(text)));
 }
 

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "skyward/cli/commands.h"
+#include "skyward/display/display_text.h"
 
 namespace skyward::cli {
 
@@ -39,8 +40,8 @@ int complain(const Streams& streams, const Error& error) {
         {"error", to_string(error.kind)}, {"message", error.message}, {"hint", error.hint}};
     streams.out << line.dump() << '\n';
   }
-  streams.err << "skyward: " << error.message << '\n';
-  if (!error.hint.empty()) streams.err << "  hint: " << error.hint << '\n';
+  streams.err << "skyward: " << printable_text(error.message) << '\n';
+  if (!error.hint.empty()) streams.err << "  hint: " << printable_text(error.hint) << '\n';
   return exit_code(error.kind);
 }
 
@@ -51,11 +52,14 @@ int complain_of_ledger(const Streams& streams, const Error& error) {
 }
 
 void print_table(std::ostream& out, const std::vector<std::string>& heads,
-                 const std::vector<std::vector<std::string>>& rows) {
+                 std::vector<std::vector<std::string>> rows) {
   std::vector<std::size_t> widths;
   for (const std::string& head : heads) widths.push_back(head.size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = printable_text(row[i]);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
   }
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line;

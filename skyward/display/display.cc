@@ -137,7 +137,7 @@ struct LogDisplay::Renderer {
     out += painted(fmt::format("{:<7}", level), color, options) + " ";
     constexpr std::size_t kAround = 10;  // the level, and blanks
     const std::size_t indent = clock.size() + kAround + std::max<std::size_t>(8, source.size());
-    for (const char c : message) {
+    for (const char c : printable_text(message)) {
       out += c;
       if (c == '\n') out.append(indent, ' ');
     }

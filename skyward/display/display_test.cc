@@ -341,6 +341,17 @@ TEST(Text, DurationsAndMoney) {
   EXPECT_EQ(cut_text("ab", 0), "");
 }
 
+TEST(PrintableText, HasNoControlCharactersButColours) {
+  EXPECT_EQ(printable_text("plain\tä…\n"), "plain\tä…\n");
+  EXPECT_EQ(printable_text("\x1b[1;31mred\x1b[0m"), "\x1b[1;31mred\x1b[0m");
+  EXPECT_EQ(printable_text("\x1b]52;c;ZXZpbA==\x07"), "�]52;c;ZXZpbA==�");
+  EXPECT_EQ(printable_text("a\rb\x7f\x1b[2J\x1b[31"), "a�b��[2J�[31");
+  EXPECT_EQ(printable_text("\xc2\x9b"
+                           "2J\xc2\xa0\xc2"),
+            "�2J\xc2\xa0\xc2");
+  EXPECT_EQ(printable_text(std::string_view("\0", 1)), "�");
+}
+
 TEST(TerminalFacts, ColorAndRedrawing) {
   const auto with = [](bool tty, std::optional<std::string> no, std::optional<std::string> force,
                        std::optional<std::string> term) {

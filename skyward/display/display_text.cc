@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kMaxReceiptRows = 16;  // a longer table says nothing at a glance
 constexpr double kLeastLife_s = 60;          // what clouds count at least
 constexpr MicroDollars kShown = 100;         // the last digit of money_text()
+constexpr std::string_view kReplacement = "\uFFFD";
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
@@ -105,6 +106,32 @@ std::string money_text(double dollars) { return fmt::format("${:.4f}", dollars);
 
 std::string count_text(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string printable_text(std::string_view text) {
+  const auto is_control = [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n') || c == 0x7f;
+  };
+  constexpr char kBeforeControl = '\xc2';  // of U+0080 to U+009F, which UTF-8 has in two bytes
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::size_t color = text.substr(at).starts_with("\x1b[")
+                                  ? text.find_first_not_of("0123456789;:", at + 2)
+                                  : std::string_view::npos;
+    if (color != std::string_view::npos && text[color] == 'm') {
+      out += text.substr(at, color + 1 - at);
+      at = color;
+    } else if (text[at] == kBeforeControl && at + 1 < text.size() &&
+               static_cast<unsigned char>(text[at + 1]) < 0xa0) {
+      out += kReplacement;
+      ++at;
+    } else if (is_control(text[at])) {
+      out += kReplacement;
+    } else {
+      out += text[at];
+    }
+  }
+  return out;
 }
 
 int text_width(std::string_view text) {
