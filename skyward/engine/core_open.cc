@@ -207,9 +207,11 @@ void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cl
   if (auto other = state.placement.other_region(state.spec)) effects.emit(*std::move(other));
   if (rents_apart(state)) {
     effects.emit(Notice{
-        .message = fmt::format("nodes at {} do not reach each other: distributed calls fail, and "
-                               "large arguments go from this computer to each node",
-                               provider_label(state.spec.provider.name))});
+        .message = fmt::format("nodes at {} have no network of their own: distributed calls fail{}",
+                               provider_label(state.spec.provider.name),
+                               state.options.peer_key.empty()
+                                   ? ", and large arguments go from this computer to each node"
+                                   : "")});
   }
   effects.emit(InstanceLaunching{count, state.placement.offer().instance_type,
                                  provider_label(state.spec.provider.name)});

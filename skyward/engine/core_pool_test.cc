@@ -90,19 +90,23 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
 
 // The list of peers goes into an environment variable, which the kernel bounds.
 TEST_F(CorePoolTest, ThatMachinesHaveNoNetworkIsSaidBeforeTheyAreRented) {
-  make({.nodes = 2});
-  state.spec.provider.name = "vastai";
-  state.options.private_network = false;
-  on_open(state, effects, now);
-  effects.drop_all();
-  on_offers(state, effects, now, std::vector{Offer{}});
-  effects.take<Prepare>();
-  on_prepared(state, effects, now, Cluster{});
-  effects.take_event<InfraCreated>();
-  EXPECT_THAT(effects.take_event<Notice>().message,
-              HasSubstr("nodes at Vast.ai do not reach each other"));
-  effects.take_event<InstanceLaunching>();
-  EXPECT_EQ(effects.take<Provision>().count, 2);
+  for (const bool agents_talk : {false, true}) {
+    make({.nodes = 2});
+    state.spec.provider.name = agents_talk ? "verda" : "vastai";
+    state.options.private_network = false;
+    state.options.peer_key = agents_talk ? "secret" : "";
+    on_open(state, effects, now);
+    effects.drop_all();
+    on_offers(state, effects, now, std::vector{Offer{}});
+    effects.take<Prepare>();
+    on_prepared(state, effects, now, Cluster{});
+    effects.take_event<InfraCreated>();
+    const std::string message = effects.take_event<Notice>().message;
+    EXPECT_THAT(message, HasSubstr(" have no network of their own: distributed calls fail"));
+    EXPECT_EQ(message.contains("large arguments go from this computer"), !agents_talk);
+    effects.take_event<InstanceLaunching>();
+    EXPECT_EQ(effects.take<Provision>().count, 2);
+  }
 }
 
 TEST_F(CorePoolTest, NodesOfALargePoolAreNotToldOfEachOther) {

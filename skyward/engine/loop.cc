@@ -26,7 +26,8 @@ Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
 // What the agents of a pool on more than one machine prove to each other.
 Options with_peer_key(Options options, const PoolSpec& spec,
                       const provider::Capabilities& capabilities) {
-  if (spec.nodes > 1 && capabilities.private_network && !capabilities.descriptors) {
+  const bool has_network = capabilities.private_network || capabilities.open_network;
+  if (spec.nodes > 1 && has_network && !capabilities.descriptors) {
     options.peer_key = io::random_hex(64);
   }
   return options;

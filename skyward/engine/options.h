@@ -33,7 +33,7 @@ struct Options {
   Duration charges_interval{};  // how often the cloud is asked; zero: never
 
   // Between nodes.
-  bool private_network = true;  // they reach each other by the addresses that instances report
+  bool private_network = true;  // they alone reach each other by the addresses of instances
   std::string peer_key;  // the secret that agents prove to each other; empty: they do not connect
 };
 
