@@ -7,7 +7,7 @@ import pytest
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
 from skyward.distributed.decorate import failure_timed
-from skyward.distributed.elastic import sources
+from skyward.distributed.elastic import _checked, sources
 from skyward.pool.restarts import run_together
 from skyward.pool.together import in_order, run_once
 from skyward.transport.remote_error import FAILED_AFTER_ATTRIBUTE, failed, raised
@@ -296,3 +296,10 @@ def test_each_file_comes_from_whoever_has_changed_it_last():
     ]
     assert sources(lists) == [("last.pt", 1), ("part-0", 0), ("part-1", 1), ("part-2", 2)]
     assert sources([{}, {}]) == []
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", ""])
+def test_checkpoints_of_other_workers_stay_in_their_folder(name):
+    assert _checked({"a/b..pt": [1, "digest"]}) == {"a/b..pt": (1, "digest")}
+    with pytest.raises(ValueError, match="is not the name of a checkpoint"):
+        _checked({name: [1, "digest"]})

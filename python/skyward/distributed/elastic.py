@@ -3,11 +3,12 @@ starts before it."""
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from skyward.distributed.environment import variables
@@ -61,8 +62,8 @@ def share_checkpoints(info: InstanceInfo) -> None:
     writes = info.worker == 0
     group = dist.new_group(backend="gloo")
     try:
-        lists: list[Any] = [None] * info.total_workers
-        dist.all_gather_object(lists, _files(folder) if writes else {}, group=group)
+        mine = json.dumps(_files(folder) if writes else {}).encode()
+        lists = [_checked(json.loads(text)) for text in _gather(dist, group, mine)]
         for name, source in sources(lists):
             changed, digest = lists[source][name]
             if all(name in files and files[name][1] == digest for files in _writers(lists, info)):
@@ -108,8 +109,40 @@ def _files(folder: Path) -> dict[str, tuple[int, str]]:
     return found
 
 
+# Torch's own functions for objects send pickles; these do not: whoever is on the nodes' network may
+# pose as one of the workers.
+
+
+def _gather(dist: Any, group: Any, mine: bytes) -> list[bytes]:
+    """What each worker brings, by rank."""
+    import torch
+
+    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(sizes, torch.tensor([len(mine)]), group=group)
+    longest = max(map(int, sizes))
+    brought = [torch.zeros(longest, dtype=torch.uint8) for _ in sizes]
+    padded = torch.frombuffer(bytearray(mine.ljust(longest, b"\0")), dtype=torch.uint8)
+    dist.all_gather(brought, padded, group=group)
+    return [
+        data.numpy().tobytes()[: int(size)] for data, size in zip(brought, sizes, strict=True)
+    ]
+
+
+def _checked(files: Any) -> dict[str, tuple[int, str]]:
+    """What a worker says of its files: all are below the folder."""
+    found = {}
+    for name, (changed, digest) in files.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise ValueError(f"{name!r} is not the name of a checkpoint")
+        found[name] = (int(changed), str(digest))
+    return found
+
+
 def _copy(dist: Any, group: Any, path: Path, source: int, info: InstanceInfo, writes: bool) -> None:
     """Sends a file from one worker to all; those that lack it write it."""
+    import torch
+
     is_source = info.global_worker_index == source
     with contextlib.ExitStack() as opened:
         file = opened.enter_context(path.open("rb")) if is_source else None
@@ -117,11 +150,15 @@ def _copy(dist: Any, group: Any, path: Path, source: int, info: InstanceInfo, wr
         if writes:
             part.parent.mkdir(parents=True, exist_ok=True)
         target = opened.enter_context(part.open("wb")) if writes else None
-        piece: list[Any] = [b"start"]
-        while piece[0]:
-            piece = [file.read(_PIECE_BYTES) if file is not None else None]
-            dist.broadcast_object_list(piece, src=source, group=group)
+        while True:
+            own = bytearray(file.read(_PIECE_BYTES) if file is not None else b"")
+            size = torch.tensor([len(own)])
+            dist.broadcast(size, src=source, group=group)
+            if not int(size):
+                break
+            piece = torch.frombuffer(own or bytearray(int(size)), dtype=torch.uint8)
+            dist.broadcast(piece, src=source, group=group)
             if target is not None:
-                target.write(piece[0])
+                target.write(piece.numpy())
     if writes:
         part.replace(path)
