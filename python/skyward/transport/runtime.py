@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -79,16 +80,25 @@ def importable_folders(own_environment: bool) -> list[str]:
     ]
 
 
+def _is_ours(folder: Path) -> bool:
+    """Whether no other user has made it or may write to it, as to one in /tmp."""
+    status = os.lstat(folder)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 2
+
+
 def _folder_with(name: str, place: Path) -> str:
     """A folder from which this module alone can be imported: its own folder may hold more, as a
     site-packages does."""
     key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    for parent in (Path(cache), Path(tempfile.gettempdir()) / f"skyward-{os.getuid()}"):
+    own = Path(tempfile.gettempdir()) / f"skyward-{os.getuid()}"
+    for parent in (Path(os.path.realpath(cache)), own):
         folder = parent / "skyward" / "package" / key
         link = folder / (place.name if place.is_file() else name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if not all(map(_is_ours, (parent, parent / "skyward", folder.parent, folder))):
+                continue
             if not link.exists():
                 link.symlink_to(place)
             return str(folder)
