@@ -798,6 +798,23 @@ TEST(MultiPool, OpensAllOrNothing) {
   EXPECT_EQ(stopped, 2);
 }
 
+TEST(MultiPool, OnEventMayDestroyIt) {
+  std::optional<MultiPool> pools;
+  std::atomic<bool> is_open{false};
+  std::promise<void> destroyed;
+  PoolOptions options = quiet(1);
+  options.collect_tasks = true;
+  options.on_event = [&](const Event&) {
+    if (!is_open.exchange(false)) return;
+    pools.reset();
+    destroyed.set_value();
+  };
+  pools.emplace(std::vector{quiet(1), options, quiet(1)});
+  is_open = true;
+  const Future<void> call = submit(nothing(), (*pools)[1]);
+  EXPECT_EQ(destroyed.get_future().wait_for(20s), std::future_status::ready);
+}
+
 TEST(MultiPool, WithoutThreadsItThrows) {
   const io::NoThreads none;
   EXPECT_THROW(MultiPool({quiet(1), quiet(1)}), std::system_error);

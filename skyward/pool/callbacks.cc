@@ -39,7 +39,6 @@ class Callbacks {
   bool is_this_thread() const { return thread_.load() == std::this_thread::get_id(); }
 
   bool wait(CallbackOwner owner, Duration limit) {
-    if (delivers_events || is_this_thread()) return true;
     std::unique_lock lock(mutex_);
     return engine::wait_within(lock, returned_, limit,
                                [this, owner] { return !left_.contains(owner); });
@@ -99,12 +98,12 @@ void call_back(CallbackOwner owner, std::function<void()> callback) {
   callbacks().add(owner, std::move(callback));
 }
 
-bool is_callback_thread() { return callbacks().is_this_thread(); }
-
 void note_events_thread() { delivers_events = true; }
 
+bool runs_callbacks() { return delivers_events || callbacks().is_this_thread(); }
+
 bool wait_for_callbacks(CallbackOwner owner, Duration limit) {
-  return callbacks().wait(owner, limit);
+  return runs_callbacks() || callbacks().wait(owner, limit);
 }
 
 }  // namespace skyward

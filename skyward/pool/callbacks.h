@@ -21,14 +21,15 @@ using CallbackOwner = const void*;  // Pool::identity()
 // stderr. Any thread; does not block.
 void call_back(CallbackOwner owner, std::function<void()> callback);
 
-bool is_callback_thread();
-
-// For the threads that call on_event: a callback that closes a pool waits for them, so they must
-// not wait for callbacks.
+// For the threads that call on_event.
 void note_events_thread();
 
+// Whether this thread runs callbacks, or calls on_event. Such a thread must not wait for callbacks,
+// nor for a thread that closes a pool: the pool may be waiting for this one.
+bool runs_callbacks();
+
 // Waits until none of the owner's callbacks waits or runs, or the limit is over; returns whether
-// that is so. On the callbacks' own thread and those that call on_event, it does not wait.
+// that is so. Where runs_callbacks(), it does not wait.
 bool wait_for_callbacks(CallbackOwner owner, Duration limit = kForever);
 
 }  // namespace skyward

@@ -36,15 +36,14 @@ void MultiPool::close_all() {
   std::vector<std::jthread> threads;
   for (auto& pool : pools_) {
     if (!pool) continue;
-    if (is_callback_thread()) {  // another thread would wait for this one
-      pool.reset();
-      continue;
+    if (!runs_callbacks()) {  // else the new thread would wait for this one
+      try {
+        threads.emplace_back([&pool] { pool.reset(); });
+        continue;
+      } catch (const std::system_error&) {  // no more threads: one after the other
+      }
     }
-    try {
-      threads.emplace_back([&pool] { pool.reset(); });
-    } catch (const std::system_error&) {  // no more threads: one after the other
-      pool.reset();
-    }
+    pool.reset();
   }
 }
 
