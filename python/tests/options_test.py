@@ -151,8 +151,8 @@ def test_conflicts_and_nonsense(options, says):
         ({"apt": "git"}, "apt='git'"),
         ({"includes": "folder"}, "includes='folder'"),
         ({"env": [("A", "1")]}, "env=.*mapping"),
-        ({"env": {"A": 1}}, "names and values must be text"),
-        ({"python": 3.11}, 'write it as text, python="3.11"'),
+        ({"env": {"A": 1}}, "names and values must be strings"),
+        ({"python": 3.11}, 'write it as a string, python="3.11"'),
         ({"python": "three"}, "python='three'.*version"),
         ({"pip_extra_index_url": 3}, "pip_extra_index_url=3"),
     ],
@@ -263,7 +263,7 @@ def test_volumes():
     ("make", "says"),
     [
         (lambda: sky.SSH(hosts=["a"], user=3), "SSH: user=3: text"),
-        (lambda: sky.SSH(hosts=3), r"SSH\(hosts=3\): a list of texts"),
+        (lambda: sky.SSH(hosts=3), r"SSH\(hosts=3\): a list of strings"),
         (lambda: sky.SSH(hosts=["a"], port="x"), "SSH: port='x': a whole number"),
         (lambda: sky.SSH(hosts=["a"], identity_file=3), "identity_file=3: a path"),
         (lambda: sky.Command([["sh", "-c"]], python=3), "Command: python=3: text"),
@@ -335,7 +335,7 @@ def test_clouds_are_values():
         (lambda: sky.AWS(ami=["a"]), "text or None"),
         (lambda: sky.AWS(instance_timeout=True), "a whole number"),
         (lambda: sky.DigitalOcean(token=12345), r"token=…\) does not fit"),
-        (lambda: sky.RunPod(ports=(22,)), "a list of texts"),
+        (lambda: sky.RunPod(ports=(22,)), "a list of strings"),
         (lambda: sky.AWS(use_ssm="perhaps"), "True or False"),
         (lambda: sky.AWS(allocation_strategy="best"), "lowest-price"),
         (lambda: sky.DigitalOcean(region="mars1"), "nyc1, nyc2"),
@@ -374,7 +374,7 @@ def test_pairs_become_texts():
     moon = Moon(labels={"disk": "ssd", "zone": "a"})
     assert moon.settings() == {"labels": "disk=ssd,zone=a"} and hash(moon)
     assert moon == Moon(labels=["disk=ssd", "zone=a"])
-    with pytest.raises(ConfigurationError, match="expected a dict of texts or a list of texts"):
+    with pytest.raises(ConfigurationError, match="expected a dict of strings or a list of strings"):
         Moon(labels={"disk": 1})
 
 
@@ -455,7 +455,7 @@ def test_labels_of_nodes_are_a_dict_or_texts():
         node_selector=("disktype=ssd", "a.b/c=d"), tolerations=("x=y:NoSchedule", "z")
     )
     assert hash(cluster)
-    with pytest.raises(sky.ConfigurationError, match="a dict of texts or a list of texts"):
+    with pytest.raises(sky.ConfigurationError, match="a dict of strings or a list of strings"):
         sky.Kubernetes(node_selector={"a": 1})
 
 

@@ -79,9 +79,9 @@ std::string wanted_words(SettingKind kind) {
       return "a number";
     case SettingKind::list:
     case SettingKind::lines:
-      return "a list of texts";
+      return "a list of strings";
     case SettingKind::json:
-      return "a list of texts, or of lists of texts";
+      return "a list of strings, or of lists of strings";
     case SettingKind::host_keys:
       return "the path of a known_hosts file, a list of its lines, or a table with a key for each "
              "host";

@@ -325,11 +325,11 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
            Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected a whole number"},
            Wrong{"[providers.aws]\ninstance_timeout = -1", "expected a whole number"},
            Wrong{"[providers.aws]\nallocation_strategy = \"best\"", "expected one of price-"},
-           Wrong{"[providers.ssh]\nhosts = [\"a\", 3]", "expected a list of texts"},
-           Wrong{"[providers.ssh]\nhosts = []", "expected a list of texts"},
-           Wrong{"[providers.ssh]\njump = [\"a,b\"]", "expected a list of texts"},
+           Wrong{"[providers.ssh]\nhosts = [\"a\", 3]", "expected a list of strings"},
+           Wrong{"[providers.ssh]\nhosts = []", "expected a list of strings"},
+           Wrong{"[providers.ssh]\njump = [\"a,b\"]", "expected a list of strings"},
            Wrong{"[providers.ssh]\nhost_keys = {w1 = 3}", "the path of a known_hosts file"},
-           Wrong{"[providers.command]\ncommands = \"sh\"", "a list of texts, or of lists"},
+           Wrong{"[providers.command]\ncommands = \"sh\"", "a list of strings, or of lists"},
        }) {
     project_says(wrong.text);
     EXPECT_THAT(find("aws", "region"),

@@ -70,7 +70,7 @@ Status validate_mig(const Accelerator& accelerator) {
     return fail(
         ErrorKind::invalid,
         fmt::format("{}: mig: this model cannot be split into partitions", accelerator.name),
-        "leave mig out, or take an H100 or an A100");
+        "leave mig out, or use an H100 or an A100");
   }
   const double memory = device_memory_gb(accelerator);
   const bool large = memory >= kLarge;

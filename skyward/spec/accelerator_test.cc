@@ -144,9 +144,9 @@ TEST(Accelerator, RefusalsNameWhatIsNear) {
   EXPECT_THAT(refusal("A100-41GB", ""), HasSubstr("A100-40GB"));
   EXPECT_THAT(refusal("qwertyuiop", ""), HasSubstr("accelerators.Custom"));
   EXPECT_EQ(refusal("A100", "64GB"),
-            "A100: memory=\"64GB\" does not exist: it is made with 80GB or 40GB | "
-            "say memory=\"80GB\", or leave memory out");
-  EXPECT_THAT(refusal("A100-40GB", "80GB"), HasSubstr("made with 40GB"));
+            "A100: memory=\"64GB\" does not exist: this model comes with 80GB or 40GB | "
+            "write memory=\"80GB\", or leave memory out");
+  EXPECT_THAT(refusal("A100-40GB", "80GB"), HasSubstr("comes with 40GB"));
   EXPECT_THAT(refusal("T4", "lots"), HasSubstr("\"lots\" is not an amount of memory"));
   for (const double count : {0.0, -1.0, 1.5, 1e9, std::numeric_limits<double>::quiet_NaN()})
     EXPECT_THAT(refusal("T4", "", count), HasSubstr("is out of range")) << count;

@@ -114,7 +114,7 @@ def _host_keys(keys: Any) -> str:
 
 def _words(name: str, value: Any) -> list[str]:
     if not isinstance(value, (str, list, tuple)):
-        raise ConfigurationTypeError(f"SSH({name}={value!r}): a list of texts is expected")
+        raise ConfigurationTypeError(f"SSH({name}={value!r}): a list of strings is expected")
     words = value.split(",") if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str) or not word.strip() or "\n" in word:
