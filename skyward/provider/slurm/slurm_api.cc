@@ -51,7 +51,7 @@ std::optional<Number> read_number(std::string_view text) {
 }
 
 std::unexpected<Error> no_list(std::string_view list) {
-  return fail(ErrorKind::invalid, fmt::format("\"{}\" is no list of nodes", list),
+  return fail(ErrorKind::invalid, fmt::format("\"{}\" is not a list of nodes", list),
               "look at what 'squeue' shows; this may be a version of Slurm that is not known");
 }
 
@@ -169,7 +169,7 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
   } else if (says_any(said, {"time limit"})) {
     out.hint = "'sinfo -o \"%P %l\"' shows the limits; lower time=";
   } else if (words.front() == "sbatch") {
-    out.hint = "check partition=, account=, qos=, gres= and extra=: sbatch takes them as they are";
+    out.hint = "check partition=, account=, qos=, gres= and extra=: sbatch gets them as they are";
   }
   return out;
 }
@@ -204,8 +204,8 @@ Result<Words> expand_nodes(std::string_view list) {
 Result<Duration> parse_time_limit(std::string_view text) {
   if (text == "infinite" || text == "UNLIMITED" || text == "n/a") return Duration{};
   const auto refused = [&] {
-    return fail(ErrorKind::invalid, fmt::format("\"{}\" is no time limit", text),
-                "write days-hours:minutes:seconds, or less of it");
+    return fail(ErrorKind::invalid, fmt::format("\"{}\" is not a time limit", text),
+                "write days-hours:minutes:seconds, or part of it");
   };
   std::int64_t days = 0;
   const std::size_t dash = text.find('-');
@@ -358,7 +358,7 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
     if (said.empty())
       said = fmt::format("'{}' ended with {}", words.front(), ran->status.describe());
     return std::unexpected(no_answer({ErrorKind::unavailable, std::move(said),
-                                      "'ssh LOGIN' must work without a question; then try again"}));
+                                      "'ssh LOGIN' must work without a prompt; then try again"}));
   }
   return std::unexpected(refusal_of(words, *ran));
 }
