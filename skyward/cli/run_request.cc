@@ -131,7 +131,7 @@ Status add_python(PoolSpec& spec, const RunOptions& options) {
   const PythonHere here = find_python();
   if (spec.provider.name == "local" && here.program.empty()) {
     return fail(ErrorKind::invalid, "there is no python3 here, and the nodes are this machine's",
-                "install Python, or take a provider with --provider");
+                "install Python, or choose a provider with --provider");
   }
   if (spec.provider.name == "local" && !here.uv.empty()) spec.provider.settings["uv"] = here.uv;
   spec.image.python = options.python;

@@ -197,13 +197,13 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
     return fail(ErrorKind::invalid,
                 fmt::format("architecture=\"{}\": this machine is {}", spec.architecture,
                             own_architecture()),
-                "leave architecture out, or take a provider that rents such machines");
+                "leave architecture out, or use a provider that rents such machines");
   }
   if (!spec.machine.empty() && spec.machine != kMachine) {
     return fail(
         ErrorKind::invalid,
         fmt::format("machine=\"{}\": the local provider has this machine only", spec.machine),
-        "leave machine out, or take a provider that rents such machines");
+        "leave machine out, or use a provider that rents such machines");
   }
   if (!spec.volumes.empty()) {
     return fail(ErrorKind::invalid,

@@ -75,7 +75,8 @@ Result<ReaperOrder> read_reaper_order(std::string_view text) {
     }
   }
   if (out.provider.name.empty() || !is_pool_id(out.pool) || out.expires_s <= 0) {
-    return fail(ErrorKind::invalid, "this is no order for a reaper", "a pool starts its reaper");
+    return fail(ErrorKind::invalid, "this is not an order for a reaper",
+                "a pool starts its reaper");
   }
   return out;
 }
