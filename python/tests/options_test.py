@@ -331,10 +331,10 @@ def test_clouds_are_values():
     ("make", "says"),
     [
         (lambda: sky.AWS(region=""), "region"),
-        (lambda: sky.AWS(region=3), r"AWS\(region=3\) does not fit: expected text"),
+        (lambda: sky.AWS(region=3), r"AWS\(region=3\) is not valid: expected text"),
         (lambda: sky.AWS(ami=["a"]), "text or None"),
         (lambda: sky.AWS(instance_timeout=True), "a whole number"),
-        (lambda: sky.DigitalOcean(token=12345), r"token=…\) does not fit"),
+        (lambda: sky.DigitalOcean(token=12345), r"token=…\) is not valid"),
         (lambda: sky.RunPod(ports=(22,)), "a list of strings"),
         (lambda: sky.AWS(use_ssm="perhaps"), "True or False"),
         (lambda: sky.AWS(allocation_strategy="best"), "lowest-price"),

@@ -31,7 +31,7 @@ std::size_t rounded(std::size_t size) {
 
 std::unexpected<Error> no_memory(std::size_t size, int error) {
   return fail(ErrorKind::exhausted,
-              fmt::format("no shared memory of {} bytes: {}", size, errno_text(error)),
+              fmt::format("cannot get shared memory of {} bytes: {}", size, errno_text(error)),
               "free memory, send less at once, or raise the limits of memory and open files");
 }
 

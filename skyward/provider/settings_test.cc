@@ -287,13 +287,13 @@ TEST_F(Settings, WhatNoTableKnowsStaysAsItIs) {
 TEST_F(Settings, VariablesAreCheckedAsFilesAre) {
   fixture_.variables["SKYWARD_AWS_USE_SSM"] = "perhaps";
   EXPECT_EQ(find("aws", "use_ssm"),
-            "SKYWARD_AWS_USE_SSM=perhaps does not fit | expected true or false");
+            "SKYWARD_AWS_USE_SSM=perhaps is not valid | expected true or false");
   fixture_.variables["SKYWARD_SSH_IDENTITY_FILE"] = "~/id";
   EXPECT_EQ(find("ssh", "identity_file"), "/h/id from $SKYWARD_SSH_IDENTITY_FILE");
   fixture_.variables["SKYWARD_SSH_HOST_KEYS"] = "known";
   EXPECT_EQ(find("ssh", "host_keys"), "/h/project/known from $SKYWARD_SSH_HOST_KEYS");
   fixture_.variables["SKYWARD_RUNPOD_API_KEY"] = "hush\nhush";
-  EXPECT_THAT(find("runpod", "api_key"), HasSubstr("SKYWARD_RUNPOD_API_KEY=… does not fit"));
+  EXPECT_THAT(find("runpod", "api_key"), HasSubstr("SKYWARD_RUNPOD_API_KEY=… is not valid"));
 }
 
 struct Wrong {
@@ -306,11 +306,11 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
            Wrong{"provider = ", ":1: not valid TOML: "},
            Wrong{"a\n[x", ":1: not valid TOML: "},
            Wrong{"\nprovider = 3",
-                 ":2: provider has a wrong value | expected the name of a provider: "},
+                 ":2: provider has an invalid value | expected the name of a provider: "},
            Wrong{"provider = \"asw\"", ":1: there is no provider \"asw\" | did you mean aws?"},
            Wrong{"[pools.big]\nnodes = 4", ":1: there is no setting or table pools | "},
            Wrong{"providers = 3", ":1: there is no setting or table providers"},
-           Wrong{"providers.aws = 3", ":1: providers.aws is no table | write [providers.aws]"},
+           Wrong{"providers.aws = 3", ":1: providers.aws is not a table | write [providers.aws]"},
            Wrong{"\n[providers.awss]", ":2: there is no provider \"awss\""},
            Wrong{
                "[providers.aws]\n\nregoin = \"x\"",
@@ -319,7 +319,7 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
                  ":2: [providers.local] has no setting x | it has none"},
            Wrong{"[providers.command]\npython = \"p\"", "has no setting python"},
            Wrong{"[providers.aws]\nregion = 3",
-                 ":2: [providers.aws] region does not fit | expected text"},
+                 ":2: [providers.aws] region is not valid | expected text"},
            Wrong{"[providers.aws]\nami = \"\"", "expected text that is not empty"},
            Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected true or false"},
            Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected a whole number"},

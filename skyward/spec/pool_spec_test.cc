@@ -123,7 +123,7 @@ TEST(PoolSpec, WhatEachMachineMustHave) {
   EXPECT_EQ(refusal(spec), "volume: mount_path=\"/\" would hide a part of the system");
   spec = good();
   spec.provider = {.name = "aws", .settings = {{"use_ssm", "perhaps"}}};
-  EXPECT_EQ(refusal(spec), "AWS(use_ssm=\"perhaps\") does not fit");
+  EXPECT_EQ(refusal(spec), "AWS(use_ssm=\"perhaps\") is not valid");
 }
 
 }  // namespace

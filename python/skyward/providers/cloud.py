@@ -40,7 +40,7 @@ class Cloud:
             if not _fits(value, setting.type):
                 shown = "…" if not setting.repr else repr(value)
                 raise ConfigurationTypeError(
-                    f"{type(self).__name__}({setting.name}={shown}) does not fit: expected"
+                    f"{type(self).__name__}({setting.name}={shown}) is not valid: expected"
                     f" {_words(setting.type)}"
                 )
         if core := compiled():

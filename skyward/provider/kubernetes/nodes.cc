@@ -143,7 +143,7 @@ bool is_name(std::string_view text) {
 
 std::unexpected<Error> refused(std::string_view setting, std::string_view value,
                                const char* expected) {
-  return fail(ErrorKind::invalid, fmt::format("Kubernetes: {}=\"{}\" does not fit", setting, value),
+  return fail(ErrorKind::invalid, fmt::format("Kubernetes: {}=\"{}\" is not valid", setting, value),
               expected);
 }
 
