@@ -629,7 +629,7 @@ exit 1
         assert sky.compute(abs)(-1) >> pool == 1
     assert troubles == [
         "node 0: the command that reaches it ended (exit code 1); it wrote: no such option: '…';"
-        f" run it yourself, it must answer \"hi\": {reach} 'echo hi'; connecting again"
+        f" run it yourself; it must print \"hi\": {reach} 'echo hi'; connecting again"
     ]
 
 

@@ -79,7 +79,7 @@ void tell_counts(const Streams& streams, Counts& counts, bool dry_run) {
                              counts[SweepAction::failed],
                              counts[SweepAction::skipped] == 0
                                  ? std::string()
-                                 : fmt::format(", {} not looked at", counts[SweepAction::skipped]));
+                                 : fmt::format(", {} not checked", counts[SweepAction::skipped]));
 }
 
 int complain_of_sweep(const Streams& streams, const Error& error) {

@@ -104,9 +104,9 @@ void CommandLine::add_offers() {
   list->add_option("--region", offers.region, "only this region; else where a pool would look");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
   list->add_option("--count", offers.count, "devices per machine (1)")->check(above_zero());
-  list->add_option("--cpu", offers.cpus, "least number of CPU cores per machine")
+  list->add_option("--cpu", offers.cpus, "minimum number of CPU cores per machine")
       ->check(not_negative());
-  list->add_option("--memory", offers.memory, "least memory per machine, such as 32GB");
+  list->add_option("--memory", offers.memory, "minimum memory per machine, such as 32GB");
   list->add_option("--machine", offers.machine, "only this machine type");
   list->add_flag("--spot", offers.spot, "spot machines, by spot price");
   list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)")
@@ -172,7 +172,8 @@ void CommandLine::add_run() {
     to_run.timeout = time();
     command = [this](const cli::Streams& streams) { return cli::run_program(streams, to_run); };
   });
-  made->add_option("--provider", to_run.provider, "where machines come from; else as pools choose");
+  made->add_option("--provider", to_run.provider,
+                   "where machines come from; else the pools' default");
   made->add_option("--region", to_run.region, "which region of the provider");
   made->add_option("--nodes", to_run.nodes, "how many machines; the command runs on all (1)");
   made->add_option("--accelerator", to_run.accelerator, "a model, for example A100 or H100-80GB");

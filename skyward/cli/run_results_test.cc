@@ -107,7 +107,7 @@ TEST_F(Results, PlantNoRepository) {
   EXPECT_TRUE(results.finish());
   EXPECT_TRUE(results.is_complete());
   EXPECT_THAT(io::list_directory(root_), ElementsAre(".gitignore", "b.git"));
-  EXPECT_THAT(lines_, ElementsAre(HasSubstr("left out: what is named .git")));
+  EXPECT_THAT(lines_, ElementsAre(HasSubstr("left out: files named .git")));
 }
 
 TEST_F(Results, NeverLeaveTheirDirectory) {

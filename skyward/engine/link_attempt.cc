@@ -327,7 +327,7 @@ void LinkAttempt::finish(End end) {
   end.means.hopeless = std::ranges::any_of(connection_.hopeless_errors, says);
   end.means.refused = stderr_tail_.contains(kRefused);
   if (!reached_ && connection_.stands && end.error.hint.empty()) {
-    end.error.hint = fmt::format("run it yourself, it must answer \"hi\": {} 'echo hi'",
+    end.error.hint = fmt::format("run it yourself; it must print \"hi\": {} 'echo hi'",
                                  fmt::join(connection_.command, " "));
   }
   let_go(kExitGrace);

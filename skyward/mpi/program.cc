@@ -81,7 +81,7 @@ int with_order(const std::string& text, Act act) {
   try {
     return act(json::parse(text));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "skyward-agent: this is no order: {}\n", error.what());
+    fmt::print(stderr, "skyward-agent: this is not an order: {}\n", error.what());
     return kWrong;
   }
 }
