@@ -104,9 +104,9 @@ def test_the_second_names_mean_the_same():
             {"provider": ""},
             r"unknown provider\. Choose one of 'local', 'ssh', 'command', 'aws', .*'slurm'",
         ),
-        ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is not Unicode text"),
-        ({"machine": "\udcff"}, "machine: the character 0"),
-        ({"provider": ["aws", ["verda"]]}, "a list has providers, not lists"),
+        ({"env": {"A": "\udcff"}}, r"env\['A'\]: character 0 is not valid Unicode"),
+        ({"machine": "\udcff"}, "machine: character 0"),
+        ({"provider": ["aws", ["verda"]]}, "a list contains providers, not lists"),
         ({"provider": ["aws", "verdda"]}, "did you mean 'verda'"),
         ({"nodes": (1, 4)}, r"nodes=\(1, 4\).*from 1 to 10000$"),
         ({"nodes": 10_001}, "from 1 to 10000$"),
@@ -271,7 +271,7 @@ def test_volumes():
         (lambda: sky.testing.FakeCloud(prices={"A10": "x"}), "prices=.*a mapping such as"),
         (lambda: sky.testing.FakeCloud(storms=3), "storms=3.*a list of times"),
         (lambda: sky.testing.FakeCloud(seed="x"), "seed='x'.*a number is"),
-        (lambda: sky.Image(pip=["\udcff"]), "pip: the character 0"),
+        (lambda: sky.Image(pip=["\udcff"]), "pip: character 0"),
     ],
 )
 def test_values_of_a_wrong_kind_are_refused_where_they_are_given(make, says):

@@ -11,7 +11,7 @@
 
 A decorator may stand above or below ``@compute``. A call of such a function runs on every worker at
 the same time (``@``): the workers meet, the framework is told who they are and connected, the
-function runs, and all of it is taken down again, so that the next call begins afresh. Outside a
+function runs, and all of it is torn down again, so that the next call starts fresh. Outside a
 pool the function just runs.
 
 Every decorator takes `timeout`: how long, in seconds, the workers wait for each other at the start

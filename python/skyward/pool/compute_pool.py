@@ -89,7 +89,7 @@ class ComputePool(PoolRequest, StaysHere):
         volume: storage to mount: volumes, or {"/data": "s3://bucket/prefix"}.
         spot: "always", "if-available", "never", "cheapest", the minimum share of spot machines
             (0.8), or a strategy of Spot. Providers without spot machines ignore it.
-        timeout: lifetime of the machines in seconds; they end by themselves then.
+        timeout: lifetime of the machines in seconds; then they terminate themselves.
         env: environment variables of the tasks; win over the image's.
         concurrency: tasks that run on a node at the same time, each in a process of its own.
         display: "log", "spinner" or "quiet".

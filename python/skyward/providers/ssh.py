@@ -1,4 +1,4 @@
-"""Machines that one has already, by SSH."""
+"""Machines that you already have, by SSH."""
 
 import json
 import os

@@ -47,8 +47,8 @@ class Worker:
         whole("concurrency", self.concurrency, MAX_CONCURRENCY)
         if self.executor not in ("auto", "process"):
             raise ConfigurationError(
-                f"Worker(executor={self.executor!r}): tasks run in processes of their own, so that"
-                " one that crashes takes no other with it; choose 'auto' or 'process'"
+                f"Worker(executor={self.executor!r}): tasks run in processes of their own, so one"
+                " that crashes does not take others down; choose 'auto' or 'process'"
             )
 
 
@@ -171,7 +171,7 @@ def _check_encodable(name: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationTypeError(
-            f"{name}: the character {error.start} is not Unicode text"
+            f"{name}: character {error.start} is not valid Unicode"
         ) from None
 
 

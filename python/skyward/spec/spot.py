@@ -32,7 +32,7 @@ class _IfAvailable:
 
 @dataclass(frozen=True)
 class _Percent:
-    """At least this share of the machines are spot ones, 0 to 1."""
+    """At least this share of the machines, from 0 to 1, are spot machines."""
 
     percentage: float
 

@@ -187,7 +187,7 @@ def _length(what: str, array: Any) -> int:
         kind = type(array).__name__
         fix = "list(x.items())" if isinstance(array, Mapping) else "sorted(x)"
         raise ConfigurationTypeError(
-            f"{what} needs data with positions, which a {kind} does not have; pass {fix}"
+            f"{what} needs data that can be indexed, which a {kind} cannot be; pass {fix}"
         )
     try:
         return len(array)
