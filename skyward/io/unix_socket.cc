@@ -69,7 +69,7 @@ Result<FileDescriptor> listen_at(const std::string& path) {
     return fail(ErrorKind::invalid,
                 fmt::format("cannot create a socket at {}: its path has {} bytes; the limit is {}",
                             path, path.size(), sizeof(sockaddr_un::sun_path) - 1),
-                "choose a shorter directory");
+                "choose a directory with a shorter path");
   }
   FileDescriptor socket = make_socket();
   ::unlink(path.c_str());

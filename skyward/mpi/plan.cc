@@ -325,7 +325,8 @@ Result<std::vector<std::string>> shell_words(std::string_view line) {
       words.back() += c;
     }
   }
-  if (quote != '\0') return fail(ErrorKind::unavailable, "a quote in MPI's line does not end");
+  if (quote != '\0')
+    return fail(ErrorKind::unavailable, "a quote in MPI's command line is not closed");
   return words;
 }
 

@@ -110,7 +110,7 @@ Status reap(const World& world, PoolResources& resources, const ReaperOrder& ord
     world.pause(pause, {});
     pause = std::min(pause * 2, kLongestReaperPause);
   }
-  if (last) last = fail(ErrorKind::timeout, "something may still come of a request", "");
+  if (last) last = fail(ErrorKind::timeout, "a request may still take effect", "");
   (void)world.write_file(last_words_path(world, order.pool), last.error().message);
   return last;
 }

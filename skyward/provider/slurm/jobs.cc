@@ -46,11 +46,11 @@ constexpr std::string_view kNotForThisJob = "use this partition";
 
 std::string hint_of(std::string_view reason) {
   if (reason.contains(kNotForThisJob) || reason.ends_with("NotAllowed")) {
-    return "name an account= and a qos= that the partition takes, or another partition=: "
+    return "name an account= and a qos= that the partition accepts, or another partition=: "
            "'scontrol show partition'";
   }
   if (reason == "PartitionTimeLimit")
-    return "lower timeout= of the pool, or take a partition with a higher limit: 'sinfo -s'";
+    return "lower timeout= of the pool, or choose a partition with a higher limit: 'sinfo -s'";
   if (is_one_of(reason, {"PartitionConfig", "PartitionNodeLimit", "BadConstraints"})) {
     return "ask for fewer nodes, or for less on each: 'sinfo -o \"%P %D %c %m %G %l\"'";
   }

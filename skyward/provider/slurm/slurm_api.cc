@@ -52,7 +52,7 @@ std::optional<Number> read_number(std::string_view text) {
 
 std::unexpected<Error> no_list(std::string_view list) {
   return fail(ErrorKind::invalid, fmt::format("\"{}\" is not a list of nodes", list),
-              "look at what 'squeue' shows; this may be a version of Slurm that is not known");
+              "see what 'squeue' shows; Skyward may not know this version of Slurm");
 }
 
 // Adds what "1-3" or "07" stands for.
@@ -151,7 +151,7 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
                              "Controller busy", "try again later", "temporarily unable"})) {
     out.refusal = Refusal::transient;
     out.heard = Heard::not_sent;
-    out.hint = "'scontrol ping' tells whether its controller runs";
+    out.hint = "'scontrol ping' shows whether its controller runs";
   } else if (ran.status.code == kNoProgram || said.contains("configuration source")) {
     out = no_slurm(out.message);
   } else if (says_any(said, {"QOSMax", "AssocMax", "AssocGrp", "QOSGrp", "violates accounting",
@@ -344,7 +344,7 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
   const Duration left = std::min(deadline - clock_.now(), kLongestCommand);
   if (left <= Duration{}) {
     return std::unexpected(not_sent({ErrorKind::timeout, "no time is left for " + words.front(),
-                                     "try again; 'scontrol ping' tells whether Slurm answers"}));
+                                     "try again; 'scontrol ping' shows whether Slurm answers"}));
   }
   const auto ran = run_(words, input, left);
   if (!ran && ran.error().kind == ErrorKind::invalid) {
