@@ -156,7 +156,7 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   }
   for (const provider::LedgerEntry& entry : *open) {
     streams.err << fmt::format(
-        "the ledger still lists {} {}: the cloud has not confirmed its end\n", entry.kind,
+        "the ledger still lists {} {}: the cloud has not confirmed that it is gone\n", entry.kind,
         entry.id.empty() ? "whose request got no answer" : entry.id);
   }
   if (!open->empty()) streams.err << "run it again in two minutes\n";

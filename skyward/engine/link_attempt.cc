@@ -187,7 +187,7 @@ void LinkAttempt::refuse_machine(const std::string& machine) {
   std::vector<std::string> known;
   for (const EntryFile& agent : entry_.agents) known.push_back(agent.machine);
   finish({.error = {ErrorKind::unsupported,
-                    fmt::format("it is a {} machine, and this installation has agents only for "
+                    fmt::format("it is a {} machine, but this installation has agents only for "
                                 "{}",
                                 machine, fmt::join(known, " and ")),
                     fmt::format("use {} machines, or install skyward from a wheel that has an "

@@ -250,7 +250,7 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
   const Curl& curl = libcurl();
   if (!curl.ready) {
     return fail(ErrorKind::unsupported,
-                "Skyward uses libcurl to reach clouds, and this machine has no libcurl.so.4",
+                "Skyward uses libcurl to reach clouds, but this machine has no libcurl.so.4",
                 "install it, for example with 'apt-get install libcurl4'");
   }
   const Duration left = deadline == kNever ? Duration::max() : deadline - EventLoop::now();

@@ -112,7 +112,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(int descriptor, 
   if (file_size < size) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("a shared buffer was announced with {} bytes and has {}", size, file_size));
+        fmt::format("a shared buffer was announced with {} bytes, but has {}", size, file_size));
   }
   std::byte* data = nullptr;
   if (size > 0 && lasts) {

@@ -154,7 +154,7 @@ Status require_one_worker_per_host(const InstanceInfo& info, const std::string& 
     return {};
   }
   return fail(ErrorKind::invalid,
-              fmt::format("{}: {}, and an MPI world needs a host for each worker.\n"
+              fmt::format("{}: {}, but an MPI world needs a host for each worker.\n"
                           "Nothing was started. Use nodes with one worker and one address each; "
                           "ranks_per_node puts several ranks on a worker.",
                           name, why));

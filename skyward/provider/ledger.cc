@@ -432,7 +432,7 @@ Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const s
   if (!sqlite().ready) {
     return fail(
         ErrorKind::unsupported,
-        "Skyward keeps its ledger in an SQLite file, and this machine has no libsqlite3.so.0",
+        "Skyward keeps its ledger in an SQLite file, but this machine has no libsqlite3.so.0",
         "install it, for example with 'apt-get install libsqlite3-0'");
   }
   sqlite3* database = nullptr;

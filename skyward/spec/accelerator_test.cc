@@ -194,7 +194,7 @@ TEST(Mig, RefusalsSayWhichProfilesThereAre) {
   EXPECT_THAT(refusal("A100", "40GB", 1, "3g.40gb"), HasSubstr("3g.20gb"));
   EXPECT_THAT(refusal("T4", "", 1, "1g.5gb"), HasSubstr("cannot be split"));
   EXPECT_THAT(refusal("H100", "", 1, std::vector<std::string>{"4g.40gb", "4g.40gb"}),
-              HasSubstr("needs 8 slices, and a GPU has 7"));
+              HasSubstr("needs 8 slices, but a GPU has 7"));
   EXPECT_THAT(refusal("H100", "", 1, std::vector<std::string>{}), HasSubstr("names no profile"));
   EXPECT_THAT(refusal("H100", "", 0.5, "3g.40gb"), HasSubstr("cannot be split further"));
 }
@@ -212,11 +212,11 @@ TEST(Mig, PartitionsMustFitTogether) {
         << profile.name;
   }
   EXPECT_EQ(refusal("H100", "", 1, Several{"3g.40gb", "3g.40gb", "1g.10gb"}),
-            "H100: mig=[3g.40gb, 3g.40gb, 1g.10gb] needs 90GB of memory, and the partitions of a "
+            "H100: mig=[3g.40gb, 3g.40gb, 1g.10gb] needs 90GB of memory, but the partitions of a "
             "GPU share 80GB | ask for fewer or smaller partitions");
   EXPECT_THAT(refusal("H100", "", 1, Several(7, "1g.20gb")), HasSubstr("needs 140GB"));
   EXPECT_THAT(refusal("A100", "40GB", 1, Several{"3g.20gb", "3g.20gb", "1g.5gb"}),
-              HasSubstr("needs 45GB of memory, and the partitions of a GPU share 40GB"));
+              HasSubstr("needs 45GB of memory, but the partitions of a GPU share 40GB"));
   for (const Several& fits :
        {Several{"4g.40gb", "3g.40gb"}, Several{"4g.40gb", "2g.20gb", "1g.20gb"},
         Several{"1g.20gb", "1g.20gb", "1g.20gb", "1g.10gb", "1g.10gb"}}) {

@@ -116,7 +116,7 @@ Result<Credentials> assume_role(const Search& search, const Credentials& base,
                                 const Section& section) {
   if (!value_at(section, "mfa_serial").empty()) {
     return fail(ErrorKind::unsupported,
-                "the AWS profile needs a multi-factor code, and Skyward cannot ask for one",
+                "the AWS profile needs a multi-factor code, but Skyward cannot ask for one",
                 "assume the role once with 'aws sts assume-role' and export its keys, or use "
                 "'aws sso login'");
   }

@@ -55,7 +55,7 @@ Status check_session_manager(const World& world, const std::string& instance_pro
   }
   if (instance_profile.empty()) {
     return fail(ErrorKind::invalid,
-                "use_ssm=True: only machines with a role can connect to Session Manager, and these "
+                "use_ssm=True: only machines with a role can connect to Session Manager, but these "
                 "would have none",
                 "give instance_profile_arn= of a profile whose role has the policy "
                 "AmazonSSMManagedInstanceCore");

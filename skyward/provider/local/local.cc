@@ -156,7 +156,7 @@ Status LocalProvider::check(const PoolSpec& spec) {
     if (!fs::exists(environment_marker(request), error) &&
         !io::find_program(request.uv, surroundings_.variable("PATH"))) {
       return fail(ErrorKind::invalid,
-                  fmt::format("the image's packages are installed with uv, and there is no program "
+                  fmt::format("the image's packages are installed with uv, but there is no program "
                               "'{}'",
                               request.uv),
                   "install uv ('pip install uv'), or use an image without packages");

@@ -163,7 +163,7 @@ Status RunPodCloud::check(const PoolSpec&) {
   }
   if (limits_.networked && limits_.tier == Tier::community) {
     return fail(ErrorKind::invalid,
-                "RunPod: global_networking needs data centres, and community machines are in none",
+                "RunPod: global_networking needs data centres, but community machines are in none",
                 "use cloud_type=\"secure\", or leave global_networking out");
   }
   if (!limits_.places.empty() && limits_.tier == Tier::community) {
