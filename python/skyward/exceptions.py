@@ -16,7 +16,7 @@ class ConfigurationError(SkywardError, ValueError):
 
 
 class ConfigurationTypeError(ConfigurationError, TypeError):
-    """A value of a wrong type."""
+    """A value of the wrong type."""
 
 
 class NoMatchingInstanceError(ConfigurationError):

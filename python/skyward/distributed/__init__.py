@@ -10,7 +10,7 @@
         losses = train(rows) @ pool
 
 A decorator may stand above or below ``@compute``. A call of such a function runs on every worker at
-the same time (``@``): the workers meet, the framework is told who they are and connected, the
+the same time (``@``): the workers meet, the framework is set up and connected among them, the
 function runs, and all of it is torn down again, so that the next call starts fresh. Outside a
 pool the function just runs.
 

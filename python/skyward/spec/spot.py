@@ -46,7 +46,7 @@ class _Cheapest:
 
 
 class _Never:
-    """No spot machines. There is one of it, and it is not called."""
+    """No spot machines. A constant: it is not called."""
 
     __slots__ = ()
 
