@@ -56,7 +56,7 @@ def ask_nodes(
 def slots_are_busy(verb: str, node: int, seconds: float) -> TimeoutError:
     return TimeoutError(
         f"{verb}: node {node} did not answer in {seconds:g} s.\n"
-        "It runs other calls, or it is lost and its replacement is not there yet.\n"
+        "It is running other calls, or it was lost and its replacement is not ready yet.\n"
         "An engine needs a free slot on each node: wait for your calls first, open the pool with a"
         " larger concurrency=, or give timeout=."
     )

@@ -233,7 +233,7 @@ ApiError read_error(const io::HttpReply& reply) {
 void add_region_hint(ApiError& error) {
   // libcurl's words. The addresses of Amazon's services have the region in them.
   if (error.message.contains("resolve host")) {
-    error.hint = "check the name of the region, and that this machine has a network";
+    error.hint = "check the name of the region, and that this machine has a network connection";
   }
 }
 

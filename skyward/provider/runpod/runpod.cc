@@ -183,7 +183,7 @@ Status RunPodCloud::check_places(const std::vector<DataCenter>& there) const {
     std::string names;
     for (const DataCenter& one : there) names += (names.empty() ? "" : ", ") + one.id;
     return fail(ErrorKind::invalid, fmt::format("RunPod: there is no data centre {}", place),
-                "there are " + names);
+                "the data centres are " + names);
   }
   return {};
 }

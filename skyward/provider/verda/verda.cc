@@ -164,7 +164,7 @@ Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadlin
   const std::string region = spec_.setting("region");
   if (!region.empty() && !locations_.contains(region)) {
     return fail(ErrorKind::invalid, fmt::format("Verda: there is no location {}", region),
-                fmt::format("there are {}", fmt::join(locations_, ", ")));
+                fmt::format("the locations are {}", fmt::join(locations_, ", ")));
   }
   std::erase_if(*all, [&](const Offer& one) {
     const bool elsewhere = !region.empty() && one.region != region;
