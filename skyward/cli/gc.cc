@@ -112,11 +112,12 @@ std::string cloud_of_id(std::string_view pool, const std::string& otherwise) {
 
 int complain_of_open(const Streams& streams, const std::string& pool, int process) {
   const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
-  const std::string word = process == 0 ? "end it" : fmt::format("'kill -INT {}'", process);
+  const std::string how =
+      process == 0 ? "interrupt it" : fmt::format("interrupt it with 'kill -INT {}'", process);
   return complain(streams,
                   {ErrorKind::unsupported,
                    fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
-                   word + ": interrupt it, and it releases its machines"});
+                   how + ", and it releases its machines"});
 }
 
 // One that the ledger has; gives the exit code. It is looked for where it is.
