@@ -53,7 +53,7 @@ std::map<std::string, int> by_type(const char* what, const FakeCloudOptions& opt
   std::map<std::string, int> out;
   for (const auto& [name, count] : limits) {
     if (!options.prices.contains(name)) {
-      refuse(fmt::format("{}[\"{}\"]: it is not in prices, so that there is none", what, name));
+      refuse(fmt::format("{}[\"{}\"]: it is not in prices, so there are none", what, name));
     }
     if (count < 0) refuse(fmt::format("{}[\"{}\"]={}: it is negative", what, name, count));
     out[type_name(name)] = count;
@@ -66,7 +66,8 @@ void check_shares(const FakeCloudOptions& options) {
                                     std::pair("server_errors", options.server_errors),
                                     std::pair("failed_boots", options.failed_boots),
                                     std::pair("stray_disks", options.stray_disks)}) {
-    if (!(share >= 0 && share <= 1)) refuse(fmt::format("{}={}: a share is 0 to 1", name, share));
+    if (!(share >= 0 && share <= 1))
+      refuse(fmt::format("{}={}: a share must be from 0 to 1", name, share));
   }
   for (const auto& [name, value] : {std::pair("price_volatility", options.price_volatility),
                                     std::pair("requests_per_second", options.requests_per_second),

@@ -279,7 +279,7 @@ class CostFinal(Event):
     total_cost: float
     total_seconds: float
     hourly_rate: float
-    """The highest that there was."""
+    """The highest rate at any time."""
     spot_count: int
     """Number of machines."""
     ondemand_count: int

@@ -16,7 +16,7 @@ class ConfigurationError(SkywardError, ValueError):
 
 
 class ConfigurationTypeError(ConfigurationError, TypeError):
-    """A value of a wrong type."""
+    """A value of the wrong type."""
 
 
 class NoMatchingInstanceError(ConfigurationError):
@@ -52,7 +52,7 @@ class CapacityError(ProvisioningError):
     ) -> None:
         super().__init__(text)
         self.requested = requested
-        """Machines; of SpotMinimumNotMetError the least number of spot machines."""
+        """Machines; of SpotMinimumNotMetError the minimum number of spot machines."""
         self.got = got
         """The most machines that ran at the same time."""
         self.region = region
@@ -68,11 +68,11 @@ class SpotCapacityError(CapacityError):
 
 
 class SpotMinimumNotMetError(CapacityError):
-    """There was less spot capacity than the least share requires."""
+    """There was less spot capacity than the minimum share requires."""
 
 
 class QuotaExceededError(CapacityError):
-    """The account may not have so many machines of that kind."""
+    """The account is not allowed that many machines of that kind."""
 
 
 class AllProvidersFailedError(ProvisioningError):
@@ -89,7 +89,7 @@ class AllProvidersFailedError(ProvisioningError):
 
 
 class BudgetExceededError(ProvisioningError):
-    """The money that ``budget`` or ``max_hourly_cost`` allows is spent, or does not suffice; the
+    """The money that ``budget`` or ``max_hourly_cost`` allows is spent, or is not enough; the
     text says what was spent and what to do."""
 
 

@@ -127,7 +127,7 @@ class FakeCloud:
         return {**Local().settings(), **self._cloud.settings()}
 
     def advance(self, seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0) -> None:
-        """Lets so much time pass there at once: machines are billed, boot, and are preempted."""
+        """Lets this much time pass there at once: machines are billed, boot, and are preempted."""
         self._cloud.advance(seconds + 60 * minutes + 3600 * hours)
 
     @property
@@ -177,7 +177,7 @@ class FakeCloud:
 
     @property
     def violations(self) -> list[str]:
-        """What no careful client does, and Skyward did: a bug of Skyward."""
+        """What no careful client does, and Skyward did: a bug in Skyward."""
         return list(self._cloud.violations())
 
     def __repr__(self) -> str:

@@ -96,7 +96,7 @@ def test_what_the_catalogue_knows():
     ("make", "says"),
     [
         (lambda: Accelerator("H1OO"), "H1OO.*\n.*H100"),
-        (lambda: Accelerator("A100", "64GB"), "64GB.*made with 80GB or 40GB"),
+        (lambda: Accelerator("A100", "64GB"), "64GB.*comes with 80GB or 40GB"),
         (lambda: accelerators.A100(memory="81GB"), "80GB or 40GB"),
         (lambda: accelerators.T4(count=0), "count=0"),
         (lambda: accelerators.T4(count=1.5), "count=1.5"),

@@ -165,7 +165,7 @@ def test_wrong_use_is_named():
         distributed.jax("gloo")
     with pytest.raises(sky.ConfigurationError, match="positive number"):
         distributed.torch(timeout=0)
-    with pytest.raises(sky.ConfigurationError, match="a number from 0 on"):
+    with pytest.raises(sky.ConfigurationError, match="a number of 0 or more"):
         sky.distributed.torch(max_restarts=-1)
     with pytest.raises(sky.ConfigurationError, match="items is a generator"):
 

@@ -197,7 +197,7 @@ def test_what_is_missing_has_its_own_class():
     [
         ({"prices": {"A1000": 1.0}}, "A1000"),
         ({"prices": {"A100": 0.0}}, "must be positive"),
-        ({"lost_replies": 2.0}, "a share is 0 to 1"),
+        ({"lost_replies": 2.0}, "a share must be from 0 to 1"),
         ({"capacity": {"L4": 1}}, "not in prices"),
         ({"speed": "fast"}, "speed='fast'"),
     ],

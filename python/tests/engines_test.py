@@ -147,8 +147,8 @@ def test_a_node_that_stays_lost_is_given_up():
     for thread in members._threads:
         thread.join(30)
         assert not thread.is_alive()
-    assert f"{VERB}: node 1 was lost; its replacement joins when it is there" in engine.told
-    assert f"{VERB} gives up node 1" in engine.told[-1]
+    assert f"{VERB}: node 1 was lost; its replacement joins when it is ready" in engine.told
+    assert f"{VERB} gives up on node 1" in engine.told[-1]
     assert engine.sent < 10
     members.close()
 

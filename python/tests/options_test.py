@@ -104,9 +104,9 @@ def test_the_second_names_mean_the_same():
             {"provider": ""},
             r"unknown provider\. Choose one of 'local', 'ssh', 'command', 'aws', .*'slurm'",
         ),
-        ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is not Unicode text"),
-        ({"machine": "\udcff"}, "machine: the character 0"),
-        ({"provider": ["aws", ["verda"]]}, "a list has providers, not lists"),
+        ({"env": {"A": "\udcff"}}, r"env\['A'\]: character 0 is not valid Unicode"),
+        ({"machine": "\udcff"}, "machine: character 0"),
+        ({"provider": ["aws", ["verda"]]}, "a list contains providers, not lists"),
         ({"provider": ["aws", "verdda"]}, "did you mean 'verda'"),
         ({"nodes": (1, 4)}, r"nodes=\(1, 4\).*from 1 to 10000$"),
         ({"nodes": 10_001}, "from 1 to 10000$"),
@@ -151,8 +151,8 @@ def test_conflicts_and_nonsense(options, says):
         ({"apt": "git"}, "apt='git'"),
         ({"includes": "folder"}, "includes='folder'"),
         ({"env": [("A", "1")]}, "env=.*mapping"),
-        ({"env": {"A": 1}}, "names and values must be text"),
-        ({"python": 3.11}, 'write it as text, python="3.11"'),
+        ({"env": {"A": 1}}, "names and values must be strings"),
+        ({"python": 3.11}, 'write it as a string, python="3.11"'),
         ({"python": "three"}, "python='three'.*version"),
         ({"pip_extra_index_url": 3}, "pip_extra_index_url=3"),
     ],
@@ -263,7 +263,7 @@ def test_volumes():
     ("make", "says"),
     [
         (lambda: sky.SSH(hosts=["a"], user=3), "SSH: user=3: text"),
-        (lambda: sky.SSH(hosts=3), r"SSH\(hosts=3\): a list of texts"),
+        (lambda: sky.SSH(hosts=3), r"SSH\(hosts=3\): a list of strings"),
         (lambda: sky.SSH(hosts=["a"], port="x"), "SSH: port='x': a whole number"),
         (lambda: sky.SSH(hosts=["a"], identity_file=3), "identity_file=3: a path"),
         (lambda: sky.Command([["sh", "-c"]], python=3), "Command: python=3: text"),
@@ -271,7 +271,7 @@ def test_volumes():
         (lambda: sky.testing.FakeCloud(prices={"A10": "x"}), "prices=.*a mapping such as"),
         (lambda: sky.testing.FakeCloud(storms=3), "storms=3.*a list of times"),
         (lambda: sky.testing.FakeCloud(seed="x"), "seed='x'.*a number is"),
-        (lambda: sky.Image(pip=["\udcff"]), "pip: the character 0"),
+        (lambda: sky.Image(pip=["\udcff"]), "pip: character 0"),
     ],
 )
 def test_values_of_a_wrong_kind_are_refused_where_they_are_given(make, says):
@@ -331,11 +331,11 @@ def test_clouds_are_values():
     ("make", "says"),
     [
         (lambda: sky.AWS(region=""), "region"),
-        (lambda: sky.AWS(region=3), r"AWS\(region=3\) does not fit: expected text"),
+        (lambda: sky.AWS(region=3), r"AWS\(region=3\) is not valid: expected text"),
         (lambda: sky.AWS(ami=["a"]), "text or None"),
         (lambda: sky.AWS(instance_timeout=True), "a whole number"),
-        (lambda: sky.DigitalOcean(token=12345), r"token=…\) does not fit"),
-        (lambda: sky.RunPod(ports=(22,)), "a list of texts"),
+        (lambda: sky.DigitalOcean(token=12345), r"token=…\) is not valid"),
+        (lambda: sky.RunPod(ports=(22,)), "a list of strings"),
         (lambda: sky.AWS(use_ssm="perhaps"), "True or False"),
         (lambda: sky.AWS(allocation_strategy="best"), "lowest-price"),
         (lambda: sky.DigitalOcean(region="mars1"), "nyc1, nyc2"),
@@ -374,7 +374,7 @@ def test_pairs_become_texts():
     moon = Moon(labels={"disk": "ssd", "zone": "a"})
     assert moon.settings() == {"labels": "disk=ssd,zone=a"} and hash(moon)
     assert moon == Moon(labels=["disk=ssd", "zone=a"])
-    with pytest.raises(ConfigurationError, match="expected a dict of texts or a list of texts"):
+    with pytest.raises(ConfigurationError, match="expected a dict of strings or a list of strings"):
         Moon(labels={"disk": 1})
 
 
@@ -455,7 +455,7 @@ def test_labels_of_nodes_are_a_dict_or_texts():
         node_selector=("disktype=ssd", "a.b/c=d"), tolerations=("x=y:NoSchedule", "z")
     )
     assert hash(cluster)
-    with pytest.raises(sky.ConfigurationError, match="a dict of texts or a list of texts"):
+    with pytest.raises(sky.ConfigurationError, match="a dict of strings or a list of strings"):
         sky.Kubernetes(node_selector={"a": 1})
 
 

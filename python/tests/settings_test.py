@@ -198,5 +198,5 @@ def test_the_program_names_what_is_wrong_in_a_file(project):
     (project / "skyward.toml").write_text("[providers.aws]\nuse_ssm = 1\n")
     status, out, err = show("--json")
     assert status == 2 and json.loads(out)["error"] == "invalid"
-    assert f"{project}/skyward.toml:2: [providers.aws] use_ssm does not fit" in err
+    assert f"{project}/skyward.toml:2: [providers.aws] use_ssm is not valid" in err
     assert "expected true or false" in err

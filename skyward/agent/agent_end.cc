@@ -113,7 +113,7 @@ void AgentEnd::on_frame(LineId line, Result<wire::DecodedFrame> frame) {
     case wire::Session::Arrival::duplicate:
       return;
     case wire::Session::Arrival::gap:
-      return close(line, "a message of the engine is missing");
+      return close(line, "a message from the engine is missing");
   }
   if (!std::holds_alternative<wire::Heartbeat>(frame->message)) handle(std::move(frame->message));
   if (!ended_) conversation_.acknowledge();

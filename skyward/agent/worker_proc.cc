@@ -413,7 +413,7 @@ void WorkerProcess::take_answers() {
     if (message->kind == wire::WorkerKind::item && groups_.contains(message->task))
       return give_up("it sent an item of a group");
     if (message->kind != wire::WorkerKind::result && message->kind != wire::WorkerKind::item)
-      return give_up("its ring holds a message that is no answer");
+      return give_up("its ring holds a message that is not an answer");
     deliver(*std::move(message));
   }
 }

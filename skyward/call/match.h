@@ -32,7 +32,7 @@ void match(const Variant& variant, Fs&&... functions) {
           overloaded(value);
         } else {
           static_assert(!(std::is_invocable_v<std::decay_t<Fs>&, decltype(value)> || ...),
-                        "two functions given to sky::match fit the same thing equally well");
+                        "two functions given to sky::match fit the same type equally well");
         }
       },
       variant);

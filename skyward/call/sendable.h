@@ -32,8 +32,8 @@ namespace skyward {
 template <typename T>
 struct CheckedForm {
   static_assert(!std::is_class_v<T> || !probe::inherits_its_form<T>(),
-                "this struct adds fields to a `serialize` or `save` that it inherits, which knows "
-                "nothing of them: write one for the struct itself that begins with "
+                "this struct adds fields, but inherits a `serialize` or `save` that does not "
+                "include them: write one for the struct itself that begins with "
                 "archive(cereal::base_class<Base>(this))");
 };
 template <typename T>

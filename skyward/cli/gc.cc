@@ -79,7 +79,7 @@ void tell_counts(const Streams& streams, Counts& counts, bool dry_run) {
                              counts[SweepAction::failed],
                              counts[SweepAction::skipped] == 0
                                  ? std::string()
-                                 : fmt::format(", {} not looked at", counts[SweepAction::skipped]));
+                                 : fmt::format(", {} not checked", counts[SweepAction::skipped]));
 }
 
 int complain_of_sweep(const Streams& streams, const Error& error) {
@@ -112,11 +112,12 @@ std::string cloud_of_id(std::string_view pool, const std::string& otherwise) {
 
 int complain_of_open(const Streams& streams, const std::string& pool, int process) {
   const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
-  const std::string word = process == 0 ? "end it" : fmt::format("'kill -INT {}'", process);
+  const std::string how =
+      process == 0 ? "interrupt it" : fmt::format("interrupt it with 'kill -INT {}'", process);
   return complain(streams,
                   {ErrorKind::unsupported,
                    fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
-                   word + ": interrupt it, and it releases its machines"});
+                   how + ", and it releases its machines"});
 }
 
 // One that the ledger has; gives the exit code. It is looked for where it is.
@@ -156,7 +157,7 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   }
   for (const provider::LedgerEntry& entry : *open) {
     streams.err << fmt::format(
-        "the ledger still lists {} {}: the cloud has not confirmed its end\n", entry.kind,
+        "the ledger still lists {} {}: the cloud has not confirmed that it is gone\n", entry.kind,
         entry.id.empty() ? "whose request got no answer" : entry.id);
   }
   if (!open->empty()) streams.err << "run it again in two minutes\n";

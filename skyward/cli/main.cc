@@ -104,9 +104,9 @@ void CommandLine::add_offers() {
   list->add_option("--region", offers.region, "only this region; else where a pool would look");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
   list->add_option("--count", offers.count, "devices per machine (1)")->check(above_zero());
-  list->add_option("--cpu", offers.cpus, "least number of CPU cores per machine")
+  list->add_option("--cpu", offers.cpus, "minimum number of CPU cores per machine")
       ->check(not_negative());
-  list->add_option("--memory", offers.memory, "least memory per machine, such as 32GB");
+  list->add_option("--memory", offers.memory, "minimum memory per machine, such as 32GB");
   list->add_option("--machine", offers.machine, "only this machine type");
   list->add_flag("--spot", offers.spot, "spot machines, by spot price");
   list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)")
@@ -172,17 +172,19 @@ void CommandLine::add_run() {
     to_run.timeout = time();
     command = [this](const cli::Streams& streams) { return cli::run_program(streams, to_run); };
   });
-  made->add_option("--provider", to_run.provider, "where machines come from; else as pools choose");
-  made->add_option("--region", to_run.region, "which region of the provider");
+  made->add_option("--provider", to_run.provider,
+                   "where machines come from; else the pools' default");
+  made->add_option("--region", to_run.region, "region of the provider");
   made->add_option("--nodes", to_run.nodes, "how many machines; the command runs on all (1)");
   made->add_option("--accelerator", to_run.accelerator, "a model, for example A100 or H100-80GB");
   made->add_option("--count", to_run.count, "devices per machine (1)")->check(above_zero());
-  made->add_option("--cpu", to_run.cpus, "CPU cores that a machine needs")->check(not_negative());
-  made->add_option("--memory", to_run.memory, "memory that a machine needs, such as 32GB");
+  made->add_option("--cpu", to_run.cpus, "minimum number of CPU cores per machine")
+      ->check(not_negative());
+  made->add_option("--memory", to_run.memory, "minimum memory per machine, such as 32GB");
   made->add_option("--machine", to_run.machine, "exactly this machine type");
   made->add_option("--architecture", to_run.architecture, "x86_64 or arm64");
   made->add_option("--spot", to_run.spot, "always, if-available, never or cheapest (always)");
-  made->add_option("--budget", to_run.budget, "dollars that it may cost")->check(above_zero());
+  made->add_option("--budget", to_run.budget, "limit in dollars")->check(above_zero());
   made->add_option("--timeout", timeout, "lifetime of the machines in seconds (3600)")
       ->check(above_zero());
   made->add_option("--lease", to_run.lease_s,
@@ -198,7 +200,7 @@ void CommandLine::add_run() {
   made->add_option("--sync", to_run.sync,
                    "the directory to send and to run in (the working directory)");
   made->add_flag("--no-sync", to_run.no_sync, "send nothing");
-  made->add_option("--max-sync", to_run.max_sync, "refuse to send more than that (1GB)");
+  made->add_option("--max-sync", to_run.max_sync, "refuse to send more than this (1GB)");
   made->add_option("--output", to_run.output,
                    "bring back this directory; relative to the command's working directory on the "
                    "node, and to the current directory here; with several nodes to node-0, "

@@ -28,7 +28,7 @@ int reap(const Streams& streams, const std::string& text) {
   const provider::TableRow* row = provider::find_row(order->provider.name);
   if (row == nullptr || row->cloud == nullptr) {
     return complain(streams, {ErrorKind::invalid,
-                              fmt::format("machines of \"{}\" need no process that ends them",
+                              fmt::format("machines of \"{}\" need no process that terminates them",
                                           order->provider.name),
                               "a pool starts this by itself where it is needed"});
   }

@@ -241,7 +241,7 @@ class Run {
     }
     lock.unlock();
     if (!all_done()) {  // a thread waits for the reader of our output
-      shared_.terminal.tell_now("nobody reads the output: leaving out the rest of it");
+      shared_.terminal.tell_now("nothing reads the output: dropping the rest of it");
       for (const std::string& failure : failures_) shared_.terminal.tell_now(failure);
       std::_Exit(exit_code());
     }

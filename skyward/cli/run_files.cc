@@ -135,7 +135,7 @@ Result<ChosenFiles> choose_files(const std::string& root, const std::string& out
     if (in_repository && !is_named) {
       return fail(ErrorKind::invalid,
                   fmt::format("git cannot list the files in {}: {}", root, paths.error().message),
-                  "mend that, send everything but hidden files with --sync ., or nothing with "
+                  "fix that, send everything but hidden files with --sync ., or nothing with "
                   "--no-sync");
     }
     auto entries = io::list_tree(root, is_visible);
@@ -157,7 +157,7 @@ Result<ChosenFiles> choose_files(const std::string& root, const std::string& out
         io::entry_at(root, path.ends_with('/') ? path.substr(0, path.size() - 1) : path);
     if (!entry) continue;  // deleted, and git does not know it yet
     if (entry->kind == io::EntryKind::directory) {
-      notes.push_back(fmt::format("not sent: {}, a repository of its own", path));
+      notes.push_back(fmt::format("not sent: {}, a separate repository", path));
     } else {
       entries.push_back(*entry);
     }

@@ -123,7 +123,7 @@ void RunNode::take(const Piece& piece) {
       if (Status taken = results_.take(piece); !taken) throw_error(taken.error());
       return;
   }
-  throw SerializationError("the node sent a piece of a kind that does not exist");
+  throw SerializationError("the node sent a piece of an unknown kind");
 }
 
 void RunNode::pass_on(int stream, std::string_view bytes) {

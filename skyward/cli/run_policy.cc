@@ -153,7 +153,7 @@ Result<std::map<std::string, std::string>> parse_variables(
       return fail(ErrorKind::invalid,
                   fmt::format("--env {}: {}", one,
                               name.empty() ? "the name is missing" : "it is not set here"),
-                  "say NAME=VALUE, or NAME alone for a variable that is set here");
+                  "write NAME=VALUE, or NAME alone for a variable that is set here");
     }
     values[name] = *value;
   }

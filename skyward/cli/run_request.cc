@@ -77,7 +77,8 @@ Result<std::string> script_below(const std::string& root, const std::string& sai
   }
   auto below = path_below(root, path.native());
   if (!below) {
-    return fail(ErrorKind::invalid, fmt::format("{} is not in {}, which is sent", said, root),
+    return fail(ErrorKind::invalid,
+                fmt::format("{} is not in {}, the directory that is sent", said, root),
                 "name the directory that holds it with --sync");
   }
   return *std::move(below);
@@ -147,8 +148,8 @@ PythonHere find_python() {
 Status add_python(PoolSpec& spec, const RunOptions& options) {
   const PythonHere here = find_python();
   if (spec.provider.name == "local" && here.program.empty()) {
-    return fail(ErrorKind::invalid, "there is no python3 here, and the nodes are this machine's",
-                "install Python, or take a provider with --provider");
+    return fail(ErrorKind::invalid, "there is no python3 here, and the nodes run on this machine",
+                "install Python, or choose a provider with --provider");
   }
   if (spec.provider.name == "local" && !here.uv.empty()) spec.provider.settings["uv"] = here.uv;
   spec.image.python = options.python;
@@ -301,7 +302,7 @@ Status check_words(const RunOptions& options) {
       ErrorKind::invalid,
       fmt::format("--output {}: a path relative to the command's working directory is expected",
                   options.output),
-      "say it without a leading '/', without '..' and without a '/' at its end, "
+      "write it without a leading '/', without '..' and without a '/' at its end, "
       "for example --output results");
 }
 

@@ -127,7 +127,7 @@ void RunResults::miss(const std::string& path, const std::string& why) {
 
 void RunResults::leave_out_git() {
   if (std::exchange(git_left_out_, true)) return;
-  tell_("left out: what is named .git or HEAD: it could make git here run programs");
+  tell_("left out: files named .git or HEAD, which could make git here run programs");
 }
 
 void RunResults::tell_end(bool failed) const {
@@ -136,7 +136,7 @@ void RunResults::tell_end(bool failed) const {
     tell_(fmt::format("not brought back: {} more", missing_ - kToldPaths));
   }
   if (failed) {
-    if (files_ > 0) tell_(fmt::format("what is in {} is not complete", directory_));
+    if (files_ > 0) tell_(fmt::format("{} is incomplete", directory_));
   } else if (files_ == 0 && is_complete()) {
     tell_("results: the command wrote no files to the directory of --output");
   } else {

@@ -108,7 +108,7 @@ TEST_F(Results, PlantNoRepository) {
   EXPECT_TRUE(results.finish());
   EXPECT_TRUE(results.is_complete());
   EXPECT_THAT(io::list_directory(root_), ElementsAre(".gitignore", "b.git"));
-  EXPECT_THAT(lines_, ElementsAre(HasSubstr("left out: what is named .git or HEAD")));
+  EXPECT_THAT(lines_, ElementsAre(HasSubstr("left out: files named .git or HEAD")));
 }
 
 TEST_F(Results, NeverLeaveTheirDirectory) {

@@ -90,7 +90,7 @@ std::string_view under_way_after(std::string_view step) {
        {"skyward", "starting workers"},
        {"server", ""}}};
   const auto* found = std::ranges::find(kNext, step, &decltype(kNext)::value_type::first);
-  return found == kNext.end() ? "preparing the image" : found->second;
+  return found == kNext.end() ? "setting up the image" : found->second;
 }
 
 // Where nothing is installed, the environment is none.
@@ -206,7 +206,7 @@ struct LogDisplay::Renderer {
                      e.region));
   }
   void operator()(const BootstrapStarting& e) {
-    display.steps_[e.instance_id] = {"preparing Python", wall_us};
+    display.steps_[e.instance_id] = {"setting up Python", wall_us};
   }
   void operator()(const BootstrapProgress& e) {
     const std::string_view next = under_way_after(e.step);
@@ -248,7 +248,7 @@ struct LogDisplay::Renderer {
   void operator()(const InstancePreempted& e) {
     display.steps_.erase(e.instance_id);
     const std::string when = e.seconds_left > 0
-                                 ? fmt::format("is preempted in {:.0f} s", e.seconds_left)
+                                 ? fmt::format("will be preempted in {:.0f} s", e.seconds_left)
                                  : std::string("was preempted");
     line(e.node, kWarning, fmt::format("{} {}: {}", e.instance_id, when, e.reason));
   }
@@ -353,7 +353,7 @@ void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
                  },
                  // While others work, a machine that takes a node's place is no news.
                  [&](const BootstrapStarting&) {
-                   if (!running_) phase_ = "preparing Python";
+                   if (!running_) phase_ = "setting up Python";
                  },
                  [&](const BootstrapProgress& e) {
                    const std::string_view next = under_way_after(e.step);

@@ -104,7 +104,7 @@ TEST_F(Log, WhatIsUnderWayIsToldAndNotWhatIsDone) {
     return display.tick(kNoon + kSecond);
   };
   const std::string begin = "12:00:00 node 0   INFO    ";
-  EXPECT_EQ(after(BootstrapStarting{"i-0"}), begin + "preparing Python\n");
+  EXPECT_EQ(after(BootstrapStarting{"i-0"}), begin + "setting up Python\n");
   EXPECT_EQ(after(BootstrapProgress{"i-0", "uv"}), begin + "installing system packages\n");
   EXPECT_EQ(after(BootstrapProgress{"i-0", "apt"}), begin + "installing Python packages\n");
   EXPECT_EQ(after(BootstrapProgress{"i-0", "volumes"}), begin + "unpacking modules\n");
@@ -200,7 +200,7 @@ TEST_F(Log, ACloudPoolThatCosts) {
       "12:00:00 node 1   INFO    i-0123456789abcdef1, g5.xlarge on aws [on-demand, $1.206/hr]\n"
       "12:00:00 pool     INFO    2 instances provisioned (1 spot + 1 on-demand) on aws, us-east-1\n"
       "12:01:05 pool     INFO    $0.0231 (1m05s) | $1.608/hr | 1 spot + 1 on-demand\n"
-      "12:01:06 node 0   WARNING i-0123456789abcdef0 is preempted in 120 s: capacity\n"
+      "12:01:06 node 0   WARNING i-0123456789abcdef0 will be preempted in 120 s: capacity\n"
       "12:01:10 node 0   WARNING i-0123456789abcdef0 replaced by i-2 (attempt 1)\n"
       "12:01:11 node 1   ERROR   first\n"
       "                          second\n"

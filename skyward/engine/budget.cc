@@ -78,7 +78,7 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   const std::string provider = provider_label(facts.spec.provider.name);
   if (!price) {
     return fail(ErrorKind::invalid,
-                fmt::format("{} does not report what its machines cost, so Skyward cannot keep "
+                fmt::format("{} does not report what its machines cost, so Skyward cannot enforce "
                             "budget={}; nothing was launched",
                             provider, dollars_text(*facts.spec.budget)),
                 "leave budget out and limit the pool with timeout=, or use another provider");

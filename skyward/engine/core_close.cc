@@ -61,7 +61,8 @@ std::string wait_text(const EngineState& state, Time now) {
   }
   names = state.releases.asked();
   if (names.empty()) return {};  // they are asked again later, which was said
-  return fmt::format("waiting for {} to end {}{}", provider, names_text("machine", names), limit);
+  return fmt::format("waiting for {} to terminate {}{}", provider, names_text("machine", names),
+                     limit);
 }
 
 // `left`: which machines may still be there.

@@ -223,8 +223,8 @@ void EngineEnd::on_frame(Result<wire::DecodedFrame> frame, Time now) {
     case wire::Session::Arrival::duplicate:
       return;
     case wire::Session::Arrival::gap:
-      if (!options_.reconnects) return lose(ErrorKind::lost, "a message of its agent is missing");
-      return drop_connection("a message of its agent is missing", now);
+      if (!options_.reconnects) return lose(ErrorKind::lost, "a message from its agent is missing");
+      return drop_connection("a message from its agent is missing", now);
   }
   handle(std::move(frame->message));
   if (!over_) conversation_.acknowledge();

@@ -210,7 +210,7 @@ TEST_F(EngineEndTest, AMissingFrameCostsTheConnectionOrTheChild) {
   begin_joined(true);
   end->on_frame(frame(wire::Output{}, {.sequence = 2}), now);
   ASSERT_EQ(lost.size(), 1U);
-  EXPECT_EQ(lost[0].message, "a message of its agent is missing");
+  EXPECT_EQ(lost[0].message, "a message from its agent is missing");
 }
 
 TEST_F(EngineEndTest, WhatWaitsForItsDataIsWithdrawnWithoutAWord) {

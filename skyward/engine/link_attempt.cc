@@ -187,7 +187,7 @@ void LinkAttempt::refuse_machine(const std::string& machine) {
   std::vector<std::string> known;
   for (const EntryFile& agent : entry_.agents) known.push_back(agent.machine);
   finish({.error = {ErrorKind::unsupported,
-                    fmt::format("it is a {} machine, and this installation has agents only for "
+                    fmt::format("it is a {} machine, but this installation has agents only for "
                                 "{}",
                                 machine, fmt::join(known, " and ")),
                     fmt::format("use {} machines, or install skyward from a wheel that has an "
@@ -327,7 +327,7 @@ void LinkAttempt::finish(End end) {
   end.means.hopeless = std::ranges::any_of(connection_.hopeless_errors, says);
   end.means.refused = stderr_tail_.contains(kRefused);
   if (!reached_ && connection_.stands && end.error.hint.empty()) {
-    end.error.hint = fmt::format("run it yourself, it must answer \"hi\": {} 'echo hi'",
+    end.error.hint = fmt::format("run it yourself; it must print \"hi\": {} 'echo hi'",
                                  fmt::join(connection_.command, " "));
   }
   let_go(kExitGrace);

@@ -29,7 +29,7 @@ Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers)
                                   spec.nodes, provider_label(spec.provider.name), *least,
                                   *spec.max_hourly_cost)
                     : fmt::format("{} does not report what its machines cost, so Skyward cannot "
-                                  "keep max_hourly_cost=${:.2f}",
+                                  "enforce max_hourly_cost=${:.2f}",
                                   provider_label(spec.provider.name), *spec.max_hourly_cost),
               "raise the limit, ask for fewer or smaller machines, or allow spot machines");
 }

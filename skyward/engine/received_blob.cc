@@ -15,7 +15,7 @@ Result<std::shared_ptr<io::SharedMemory>> ReceivedBlob::map(std::uint64_t size) 
   memory_->close_descriptor();
   if (memory_->size() >= size) return memory_;
   return fail(ErrorKind::invalid,
-              fmt::format("a received buffer was announced with {} bytes and has {}", size,
+              fmt::format("a received buffer was announced with {} bytes, but has {}", size,
                           memory_->size()));
 }
 

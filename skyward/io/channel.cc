@@ -530,7 +530,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     cut_known = false;
     if (arrived.size() < cut.descriptors) {
       fail_with({.kind = ErrorKind::invalid,
-                 .message = fmt::format("a message announced {} descriptors and {} came with it",
+                 .message = fmt::format("a message announced {} descriptors, but {} came with it",
                                         cut.descriptors, arrived.size()),
                  .hint = {}});
       return;

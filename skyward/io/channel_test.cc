@@ -454,7 +454,7 @@ TEST_F(ChannelTest, AnnouncedDescriptorsThatDidNotComeAreAnError) {
   write_all(peer.get(), message.head);
   const Error error = run_to_close();
   EXPECT_EQ(error.kind, ErrorKind::invalid);
-  EXPECT_NE(error.message.find("announced 2 descriptors and 0 came"), std::string::npos)
+  EXPECT_NE(error.message.find("announced 2 descriptors, but 0 came"), std::string::npos)
       << error.message;
 }
 

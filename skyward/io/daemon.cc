@@ -102,12 +102,12 @@ Result<bool> split_daemon(const std::string& directory, const std::vector<int>& 
       ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) {
     return fail(ErrorKind::unavailable, "cannot write " + log + ": " + errno_text(errno),
-                "check the rights and the free space there");
+                "check the permissions and free space there");
   }
   const pid_t child = ::fork();
   if (child < 0) {
     return fail(ErrorKind::exhausted, "cannot start a process: " + errno_text(errno),
-                "end other programs, or raise the limit of processes (ulimit -u)");
+                "close other programs, or raise the limit of processes (ulimit -u)");
   }
   if (child > 0) {
     int status = 0;
@@ -115,7 +115,7 @@ Result<bool> split_daemon(const std::string& directory, const std::vector<int>& 
     }
     if (status == 0) return false;
     return fail(ErrorKind::exhausted, "cannot start a process in the background",
-                "end other programs, or raise the limit of processes (ulimit -u)");
+                "close other programs, or raise the limit of processes (ulimit -u)");
   }
   // The one in between leads a session and goes; its child can never get a terminal.
   ::setsid();

@@ -94,7 +94,7 @@ Result<std::string> read_safely(const std::string& path, bool follow_link, std::
   }
   if (found.st_uid != user_id() && found.st_uid != 0) {
     return fail(ErrorKind::denied, fmt::format("{} belongs to another user", path),
-                "replace it by a file of your own");
+                "replace it with a file of your own");
   }
   if ((found.st_mode & 022) != 0) {
     return fail(ErrorKind::denied, fmt::format("other users may write to {}", path),

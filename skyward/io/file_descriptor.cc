@@ -31,7 +31,7 @@ void FileDescriptor::reset() {
 Result<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-    return fail(kind_of(errno), "cannot make a pipe: " + errno_text(errno),
+    return fail(kind_of(errno), "cannot create a pipe: " + errno_text(errno),
                 "raise the limit of open files (ulimit -n)");
   }
   return Pipe{.read = FileDescriptor(ends[0]), .write = FileDescriptor(ends[1])};
@@ -40,7 +40,7 @@ Result<Pipe> make_pipe() {
 Result<SocketPair> make_socket_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-    return fail(kind_of(errno), "cannot make a socket pair: " + errno_text(errno),
+    return fail(kind_of(errno), "cannot create a socket pair: " + errno_text(errno),
                 "raise the limit of open files (ulimit -n)");
   }
   return SocketPair{.ours = FileDescriptor(ends[0]), .theirs = FileDescriptor(ends[1])};

@@ -108,7 +108,7 @@ Error explain(const std::string& what, int error) {
     case ELOOP:
     case ENOTDIR:
       return {ErrorKind::denied,
-              fmt::format("{}: a link or a file stands where a directory must be", what),
+              fmt::format("{}: a link or a file is where a directory must be", what),
               "remove it; files are not written through links"};
     default:
       return {ErrorKind::unavailable, fmt::format("{}: {}", what, errno_text(error)), ""};
@@ -162,7 +162,7 @@ Result<std::vector<TreeEntry>> list_tree(
       auto entry = entry_in(AT_FDCWD, at->path().native(), path);
       if (!entry && errno == ENOENT) continue;  // removed meanwhile
       if (!entry) {
-        Error why = explain("cannot look at " + at->path().native(), errno);
+        Error why = explain("cannot inspect " + at->path().native(), errno);
         if (!unreadable) return std::unexpected(std::move(why));
         unreadable(path, why);
         continue;
@@ -235,7 +235,7 @@ Result<FileDescriptor> TreeWriter::folder_of(const std::string& path) const {
                 fmt::format("\"{}\" is not a path below {}: refused", path, name_));
   }
   FileDescriptor folder = enter_folder(root_.get(), path, kOwnerAll | 0055);
-  if (!folder) return failed("make the directory of", path, errno);
+  if (!folder) return failed("create the directory of", path, errno);
   return folder;
 }
 
@@ -245,13 +245,13 @@ Status TreeWriter::make_directory(const std::string& path, std::uint32_t mode) {
   const std::string name = last_name(path);
   const std::uint32_t usable = (mode & kModeBits) | kOwnerAll;
   if (::mkdirat(folder->get(), name.c_str(), usable) == 0) return {};
-  if (errno != EEXIST) return failed("make the directory", path, errno);
+  if (errno != EEXIST) return failed("create the directory", path, errno);
   const auto there = entry_in(folder->get(), name, path);
   if (there && there->kind == EntryKind::directory) return {};
   if (remove_file(folder->get(), name) && ::mkdirat(folder->get(), name.c_str(), usable) == 0) {
     return {};
   }
-  return failed("make the directory", path, errno);
+  return failed("create the directory", path, errno);
 }
 
 Status TreeWriter::make_link(const std::string& path, const std::string& target) {
@@ -266,7 +266,7 @@ Status TreeWriter::make_link(const std::string& path, const std::string& target)
       ::symlinkat(target.c_str(), folder->get(), name.c_str()) == 0) {
     return {};
   }
-  return failed("make the link", path, errno);
+  return failed("create the link", path, errno);
 }
 
 TreeWriter::BegunFile::~BegunFile() {

@@ -171,7 +171,7 @@ std::unexpected<Error> explain(CURLcode code, const char* detail, const HttpRequ
                   "(package ca-certificates)");
     case CURLE_ABORTED_BY_CALLBACK:
       return fail(ErrorKind::cancelled,
-                  fmt::format("the request to {} was broken off: the program ends", site));
+                  fmt::format("the request to {} was aborted: the program is exiting", site));
     case CURLE_WRITE_ERROR:
       if (arriving.too_large) {
         return fail(ErrorKind::exhausted, fmt::format("the reply of {} is larger than {} bytes",
@@ -250,7 +250,7 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
   const Curl& curl = libcurl();
   if (!curl.ready) {
     return fail(ErrorKind::unsupported,
-                "Skyward uses libcurl to reach clouds, and this machine has no libcurl.so.4",
+                "Skyward uses libcurl to reach clouds, but this machine has no libcurl.so.4",
                 "install it, for example with 'apt-get install libcurl4'");
   }
   const Duration left = deadline == kNever ? Duration::max() : deadline - EventLoop::now();

@@ -46,7 +46,7 @@ Result<FileDescriptor> dial(const PlainRequest& request, Time deadline) {
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(request.port));
   if (::inet_pton(AF_INET, request.address.c_str(), &address.sin_addr) != 1) {
-    return fail(ErrorKind::invalid, fmt::format("{} is no IPv4 address", request.address));
+    return fail(ErrorKind::invalid, fmt::format("{} is not an IPv4 address", request.address));
   }
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return no_answer(request, errno_text(errno));

@@ -39,7 +39,7 @@ Status make_private_directory(const std::string& path) {
   const int error = errno;
   return fail(error == EEXIST ? ErrorKind::invalid : ErrorKind::denied,
               "cannot create the directory " + path + ": " + errno_text(error),
-              "check the rights and the free space there, or choose another place with TMPDIR");
+              "check the permissions and free space there, or choose another place with TMPDIR");
 }
 
 Status ensure_private_directory(const std::string& path) {
@@ -60,7 +60,8 @@ Status ensure_private_directory(const std::string& path) {
                 "remove it, or choose another place with TMPDIR");
   }
   if ((status.st_mode & 0777) != 0700 && ::chmod(path.c_str(), 0700) != 0) {
-    return fail(ErrorKind::denied, "cannot set the rights of " + path + ": " + errno_text(errno),
+    return fail(ErrorKind::denied,
+                "cannot set the permissions of " + path + ": " + errno_text(errno),
                 "remove it, or choose another place with TMPDIR");
   }
   return {};

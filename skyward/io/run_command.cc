@@ -94,7 +94,7 @@ Error took_too_long(const SpawnOptions& options, Duration timeout, const std::st
   return {
       ErrorKind::timeout,
       fmt::format("'{}' did not end within {:.1f} s and was killed{}{}", options.command.front(),
-                  seconds(timeout), said.empty() ? "" : "; its last words: ",
+                  seconds(timeout), said.empty() ? "" : "; its last output: ",
                   said.substr(said.size() - std::min(said.size(), kLastWords))),
       "give it more time, or find out what it waits for"};
 }

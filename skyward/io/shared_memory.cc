@@ -31,7 +31,7 @@ std::size_t rounded(std::size_t size) {
 
 std::unexpected<Error> no_memory(std::size_t size, int error) {
   return fail(ErrorKind::exhausted,
-              fmt::format("no shared memory of {} bytes: {}", size, errno_text(error)),
+              fmt::format("cannot get shared memory of {} bytes: {}", size, errno_text(error)),
               "free memory, send less at once, or raise the limits of memory and open files");
 }
 
@@ -112,7 +112,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(int descriptor, 
   if (file_size < size) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("a shared buffer was announced with {} bytes and has {}", size, file_size));
+        fmt::format("a shared buffer was announced with {} bytes, but has {}", size, file_size));
   }
   std::byte* data = nullptr;
   if (size > 0 && lasts) {

@@ -114,7 +114,7 @@ TEST(SharedMemory, AFileThatIsTooShortIsRefused) {
   const auto received = SharedMemory::map_private(sent->descriptor(), 4097);
   ASSERT_FALSE(received);
   EXPECT_EQ(received.error().kind, ErrorKind::invalid);
-  EXPECT_NE(received.error().message.find("4097 bytes and has 4096"), std::string::npos);
+  EXPECT_NE(received.error().message.find("4097 bytes, but has 4096"), std::string::npos);
   EXPECT_FALSE(SharedMemory::map_private(-1, 1));
 }
 

@@ -227,13 +227,13 @@ std::unexpected<Error> explain(const SpawnOptions& options, Step step, int error
   const ErrorKind other = short_of_something ? ErrorKind::exhausted : ErrorKind::unavailable;
   switch (step) {
     case Step::start:
-      return fail(other, fmt::format("{}: no new process: {}", what, errno_text(error)),
+      return fail(other, fmt::format("{}: cannot create a process: {}", what, errno_text(error)),
                   "raise the limits of processes (ulimit -u) and memory, or run fewer workers");
     case Step::parent:
       return fail(ErrorKind::unavailable,
                   fmt::format("{}: the parent has ended: {}", what, errno_text(error)));
     case Step::session:
-      return fail(other, fmt::format("{}: no new session: {}", what, errno_text(error)));
+      return fail(other, fmt::format("{}: cannot create a session: {}", what, errno_text(error)));
     case Step::descriptor:
       return fail(short_of_something ? ErrorKind::exhausted : ErrorKind::invalid,
                   fmt::format("{}: cannot pass on its descriptors: {}", what, errno_text(error)),

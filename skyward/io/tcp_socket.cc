@@ -42,7 +42,7 @@ std::optional<SocketAddress> place_of(const std::string& address, std::uint16_t 
 }
 
 std::unexpected<Error> no_address(const std::string& address) {
-  return fail(ErrorKind::invalid, fmt::format("'{}' is no network address", address));
+  return fail(ErrorKind::invalid, fmt::format("'{}' is not a network address", address));
 }
 
 FileDescriptor make_socket(const SocketAddress& place) {

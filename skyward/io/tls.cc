@@ -162,7 +162,7 @@ void TlsStream::Impl::start(Role role) {
       SSL_set_fd(ssl.get(), socket.get()) != 1) {
     // Later: nobody holds the stream yet.
     loop.post([self = shared_from_this()] {
-      self->fail_with({ErrorKind::exhausted, "no TLS stream can be made: " + last_problem(), {}});
+      self->fail_with({ErrorKind::exhausted, "cannot create a TLS stream: " + last_problem(), {}});
     });
     return;
   }

@@ -207,7 +207,7 @@ TEST(TlsKeyTest, AShortSecretIsNone) {
 }
 
 TEST(TcpSocket, WhatIsNoAddressIsSaid) {
-  EXPECT_THAT(listen_tcp("node-1").error().message, HasSubstr("'node-1' is no network address"));
+  EXPECT_THAT(listen_tcp("node-1").error().message, HasSubstr("'node-1' is not a network address"));
   EXPECT_EQ(dial_tcp("", 80).error().kind, ErrorKind::invalid);
   EXPECT_EQ(listen_tcp("192.0.2.1").error().kind, ErrorKind::unsupported);
   const auto listening = listen_tcp("127.0.0.1");

@@ -67,10 +67,9 @@ Result<FileDescriptor> listen_at(const std::string& path) {
   const auto address = address_of(path);
   if (!address) {
     return fail(ErrorKind::invalid,
-                fmt::format("a socket cannot stand at {}: its path has {} bytes, at most {} are "
-                            "possible",
+                fmt::format("cannot create a socket at {}: its path has {} bytes; the limit is {}",
                             path, path.size(), sizeof(sockaddr_un::sun_path) - 1),
-                "choose a shorter directory");
+                "choose a directory with a shorter path");
   }
   FileDescriptor socket = make_socket();
   ::unlink(path.c_str());
@@ -78,7 +77,7 @@ Result<FileDescriptor> listen_at(const std::string& path) {
       ::listen(socket.get(), kUnixBacklog) != 0) {
     return fail(ErrorKind::unavailable,
                 fmt::format("cannot listen at {}: {}", path, errno_text(errno)),
-                "check the rights and the free space there");
+                "check the permissions and free space there");
   }
   if (const Status changed = set_non_blocking(socket.get(), true); !changed) return fail(changed);
   return socket;

@@ -154,7 +154,7 @@ Status require_one_worker_per_host(const InstanceInfo& info, const std::string& 
     return {};
   }
   return fail(ErrorKind::invalid,
-              fmt::format("{}: {}, and an MPI world needs a host for each worker.\n"
+              fmt::format("{}: {}, but an MPI world needs a host for each worker.\n"
                           "Nothing was started. Use nodes with one worker and one address each; "
                           "ranks_per_node puts several ranks on a worker.",
                           name, why));
@@ -325,7 +325,8 @@ Result<std::vector<std::string>> shell_words(std::string_view line) {
       words.back() += c;
     }
   }
-  if (quote != '\0') return fail(ErrorKind::unavailable, "a quote in MPI's line does not end");
+  if (quote != '\0')
+    return fail(ErrorKind::unavailable, "a quote in MPI's command line is not closed");
   return words;
 }
 

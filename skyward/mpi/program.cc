@@ -81,14 +81,14 @@ int with_order(const std::string& text, Act act) {
   try {
     return act(json::parse(text));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "skyward-agent: this is no order: {}\n", error.what());
+    fmt::print(stderr, "skyward-agent: this is not an order: {}\n", error.what());
     return kWrong;
   }
 }
 
 WorldOrder order_of(const json& order, std::string call) {
   if (call.size() != order.at("bytes").get<std::size_t>()) {
-    throw std::invalid_argument("not the whole call follows it");  // its sender was killed
+    throw std::invalid_argument("the call that follows it is incomplete");  // its sender was killed
   }
   WorldOrder out{.place = place_in(order),
                  .name = order.at("name"),

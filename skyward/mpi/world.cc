@@ -250,8 +250,8 @@ class RunningWorld final : public MpiWorld {
     }
     if (mpirun.has_ended()) return tell_problem(mpirun.how_it_ended());
     if (io::EventLoop::now() > launch_end_) {
-      return tell_problem(fmt::format("mpirun started nothing in {:g} s{}", seconds(order_.timeout),
-                                      mpirun.tail()));
+      return tell_problem(fmt::format("mpirun did not start anything within {:g} s{}",
+                                      seconds(order_.timeout), mpirun.tail()));
     }
     after(kLookInterval, [this] { look_for_lines(); });
   }

@@ -39,7 +39,7 @@ Result<std::unique_ptr<WorldFolder>> WorldFolder::make() {
   std::error_code error;
   std::filesystem::rename(folder->path_, path, error);
   if (!folder->lock_ || error) {
-    return fail(ErrorKind::unavailable, "cannot make a folder in " + std::string(kRoot));
+    return fail(ErrorKind::unavailable, "cannot create a folder in " + std::string(kRoot));
   }
   folder->path_ = path;
   return folder;

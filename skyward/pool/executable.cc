@@ -77,7 +77,7 @@ Result<std::string> find_agent() {
     if (is_program(place)) return place.native();
     looked += "\n  " + place.native();
   }
-  return fail(ErrorKind::invalid, "skyward-agent was not found; looked at" + looked,
+  return fail(ErrorKind::invalid, "skyward-agent was not found; Skyward looked at" + looked,
               "put it there, or set SKYWARD_AGENT to the binary; it is built and installed with "
               "Skyward's libraries");
 }

@@ -55,10 +55,9 @@ Executor::Executor(ComputePool& pool, int max_in_flight)
       places_(std::make_shared<Places>(max_in_flight)),
       exceptions_(std::uncaught_exceptions()) {
   if (max_in_flight > 0) return;
-  throw ConfigurationError(
-      fmt::format("Executor(pool, {}): the number of calls in flight is at least 1; leave it out "
-                  "for {}",
-                  max_in_flight, kExecutorCalls));
+  throw ConfigurationError(fmt::format(
+      "Executor(pool, {}): the number of calls in flight must be at least 1; leave it out for {}",
+      max_in_flight, kExecutorCalls));
 }
 
 Executor::~Executor() {

@@ -57,7 +57,7 @@ Outcome Handle::take() {
   const std::scoped_lock lock(task.mutex);
   if (!task.done) {
     throw SkywardError(
-        fmt::format("task {} is not done: wait() comes before take()", task.id.value));
+        fmt::format("task {} is not done: call wait() before take()", task.id.value));
   }
   if (std::exchange(task.taken, true)) {
     throw SkywardError(fmt::format(

@@ -176,7 +176,7 @@ void PoolState::check_options(const Call& call) const {
   check("worker", call.options.worker, workers_per_node(asked));
   if (call.options.together && call.options.retries > 0) {
     throw ConfigurationError(
-        fmt::format("{}: its workers need each other, so that none of them can be retried alone; "
+        fmt::format("{}: its workers need each other, so none of them can be retried alone; "
                     "broadcast the call again instead of with_retries()",
                     call.function->name));
   }

@@ -21,8 +21,8 @@ void note_init() { init_called = true; }
 void require_init() {
   if (init_called) return;
   constexpr const char* kWhy =
-      "a pool is opened before sky::init(argc, argv) was called, so that the pool's workers, which "
-      "run this same executable, would each open a pool\n"
+      "a pool was opened before sky::init(argc, argv) was called: the pool's workers, which run "
+      "this same executable, would each open a pool\n"
       "hint: make sky::init(argc, argv) the first line of main, and open pools inside main, not at "
       "namespace scope";
   if (std::getenv(wire::kWorkerVariable) == nullptr) throw ConfigurationError(kWhy);

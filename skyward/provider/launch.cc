@@ -81,7 +81,7 @@ Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchSpec& spec) c
   if (spec.spot.kind != SpotKind::always &&
       std::ranges::none_of(spec.places, &LaunchTarget::on_demand)) {
     error.hint +=
-        "; machines on demand cost more than max_hourly_cost, or their price is not known";
+        "; on-demand machines cost more than max_hourly_cost, or their price is not known";
   }
   return with_shortage(std::move(error), shortage(outcome, spec));
 }

@@ -432,7 +432,7 @@ Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const s
   if (!sqlite().ready) {
     return fail(
         ErrorKind::unsupported,
-        "Skyward keeps its ledger in an SQLite file, and this machine has no libsqlite3.so.0",
+        "Skyward keeps its ledger in an SQLite file, but this machine has no libsqlite3.so.0",
         "install it, for example with 'apt-get install libsqlite3-0'");
   }
   sqlite3* database = nullptr;
@@ -442,7 +442,7 @@ Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const s
   if (code != SQLITE_OK) {
     return fail(ErrorKind::denied,
                 fmt::format("the ledger {} cannot be opened: {}", path, sqlite().errmsg(database)),
-                "check the rights of that file, or set XDG_STATE_HOME to another directory");
+                "check the permissions of that file, or set XDG_STATE_HOME to another directory");
   }
   sqlite().busy_timeout(database, kBusyTimeout_ms);
   return ledger;

@@ -44,13 +44,13 @@ Result<std::string> own_address(const World& world, const AddressQuestion& quest
       while (!text.empty() && text.back() <= ' ') text.pop_back();
       if (is_ip_address(text)) return text + (text.contains(':') ? "/128" : "/32");
       return fail(ErrorKind::unavailable,
-                  fmt::format("{} does not tell this machine's address", request.url),
+                  fmt::format("{} did not return this machine's address", request.url),
                   question.advice);
     }
     if (retries.again()) continue;
     return fail(
         ErrorKind::unavailable,
-        fmt::format("this machine's own address cannot be learnt from {}: {}", request.url,
+        fmt::format("cannot determine this machine's own address through {}: {}", request.url,
                     reply ? fmt::format("HTTP status {}", reply->status) : reply.error().message),
         question.advice);
   }

@@ -90,8 +90,8 @@ Status PoolBook::close_when_clear(std::int64_t patience_s) {
     return fail(why.kind,
                 "everything of the pool has terminated, but the ledger could not be updated: " +
                     why.message,
-                "'skyward gc' strikes it off when the ledger can be used again: check the rights "
-                "and the free space there");
+                "'skyward gc' removes it from the ledger when the ledger can be used again: check "
+                "the permissions and free space there");
   };
   while (!untold_.empty()) {
     if (const Status told = ledger_.gone(pool_, untold_.back(), world_.wall_s()); !told) {

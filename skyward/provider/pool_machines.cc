@@ -277,7 +277,7 @@ Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
   return {ErrorKind::timeout,
           fmt::format("{}: {} did not terminate in time", where(), fmt::join(ids, ", ")),
           api_.facts().ends_itself ? "'skyward gc' terminates them; otherwise they terminate "
-                                     "themselves when their time is over"
+                                     "themselves when their time is up"
                                    : "they cost money until 'skyward gc' terminates them"};
 }
 

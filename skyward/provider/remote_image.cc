@@ -113,11 +113,11 @@ if [[ ! $ready ]]; then
   if [[ $base ]]; then
     "$base" -m venv --without-pip -- "$environment" </dev/null
   elif ! "$uv" venv --quiet --no-project --python "$python" -- "$environment" </dev/null; then
-    say "no environment with Python $python could be made; uv says why above"
+    say "could not create an environment with Python $python; see uv's output above"
     exit 1
   fi
   if ! install_requirements "$uv" "$environment" "${options[@]}"; then
-    say "the packages of the image could not be installed; uv says why above"
+    say "could not install the image's packages; see uv's output above"
     exit 1
   fi
 fi
@@ -378,7 +378,7 @@ Status check_packages(const Image& image) {
     const bool is_here = !path.empty() && std::filesystem::exists(path, error);
     if (!is_here && !path.starts_with('.')) continue;
     return fail(ErrorKind::invalid,
-                fmt::format("Image(pip=[{}]) is on this computer, and rented machines do not have "
+                fmt::format("Image(pip=[{}]) is on this computer, but rented machines do not have "
                             "its files; nothing was started",
                             json_string(package)),
                 "send a package's source with Image(includes=[…]), or publish it to an index");

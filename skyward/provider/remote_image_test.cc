@@ -157,7 +157,7 @@ TEST_F(RemoteImageTest, APackageThatCannotBeHadSaysSo) {
   EXPECT_NE(failed.code, 0);
   EXPECT_EQ(failed.steps, "uv\napt\n");
   EXPECT_THAT(failed.err, HasSubstr("skyward-no-such-package"));
-  EXPECT_THAT(failed.err, HasSubstr("could not be installed"));
+  EXPECT_THAT(failed.err, HasSubstr("could not install the image's packages"));
 }
 
 TEST_F(RemoteImageTest, UvFindsNoSettingsAboveTheDirectoryOfANode) {

@@ -171,12 +171,12 @@ Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const S
     secret = {.value = read_secret(*text, file.format, key).value_or(""), .origin = places.back()};
   }
   if (secret.value.empty()) {
-    return std::unexpected(no_key(
-        sheet, fmt::format("no {}: it is in none of {}", sheet.setting, fmt::join(places, ", "))));
+    return std::unexpected(
+        no_key(sheet, fmt::format("no {} found in {}", sheet.setting, fmt::join(places, ", "))));
   }
   if (!can_be_key(secret.value)) {
     return std::unexpected(
-        no_key(sheet, fmt::format("{} is no {}: it has blanks or letters that none has",
+        no_key(sheet, fmt::format("{} is not a valid {}: it contains blanks or invalid characters",
                                   secret.origin, sheet.setting)));
   }
   return secret;

@@ -103,7 +103,7 @@ TEST_F(SecretsTest, WhereThereIsNoneAllPlacesAreNamed) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, ErrorKind::denied);
   EXPECT_EQ(none.error().message,
-            "Some Cloud: no token: it is in none of the setting token, $SOME_TOKEN, "
+            "Some Cloud: no token found in the setting token, $SOME_TOKEN, "
             "$SOME_OTHER_TOKEN, ~/.config/some/config.yaml, ~/.some_key");
   EXPECT_EQ(none.error().hint, "make one in its console");
 }

@@ -63,7 +63,7 @@ Result<std::optional<SettingOrigin>> from_variable(const World& world, std::stri
   if (!value || setting.kind == SettingKind::internal) return std::nullopt;
   if (const std::string wanted = unmet_requirement(setting, *value); !wanted.empty()) {
     const bool hidden = setting.kind == SettingKind::secret;
-    return fail(ErrorKind::invalid, fmt::format("{}={} does not fit", name, hidden ? "…" : *value),
+    return fail(ErrorKind::invalid, fmt::format("{}={} is not valid", name, hidden ? "…" : *value),
                 fmt::format("expected {}", wanted));
   }
   const bool is_path = setting.kind == SettingKind::path ||

@@ -79,9 +79,9 @@ std::string wanted_words(SettingKind kind) {
       return "a number";
     case SettingKind::list:
     case SettingKind::lines:
-      return "a list of texts";
+      return "a list of strings";
     case SettingKind::json:
-      return "a list of texts, or of lists of texts";
+      return "a list of strings, or of lists of strings";
     case SettingKind::host_keys:
       return "the path of a known_hosts file, a list of its lines, or a table with a key for each "
              "host";
@@ -141,7 +141,7 @@ Status SettingsReader::read_provider(const std::string& name, const toml::node& 
   if (Status known = check_provider_name(name, at(line)); !known) return known;
   const toml::table* table = node.as_table();
   if (table == nullptr) {
-    return fail(ErrorKind::invalid, fmt::format("{}: providers.{} is no table", at(line), name),
+    return fail(ErrorKind::invalid, fmt::format("{}: providers.{} is not a table", at(line), name),
                 fmt::format("write [providers.{}], and its settings below", name));
   }
   const ProviderSheet* sheet = find_provider_sheet(name);
@@ -159,7 +159,7 @@ Status SettingsReader::read_provider(const std::string& name, const toml::node& 
         text ? unmet_requirement(*setting, *text) : wanted_words(setting->kind);
     if (!wanted.empty()) {
       return fail(ErrorKind::invalid,
-                  fmt::format("{}: [providers.{}] {} does not fit", at(here), name, key.str()),
+                  fmt::format("{}: [providers.{}] {} is not valid", at(here), name, key.str()),
                   fmt::format("expected {}", wanted));
     }
     values[std::string(key.str())] = {*std::move(text), here};
@@ -174,7 +174,7 @@ Status SettingsReader::read(const toml::table& root) {
     if (key.str() == "provider") {
       const auto name = value.value_exact<std::string>();
       if (!name) {
-        return fail(ErrorKind::invalid, fmt::format("{}: provider has a wrong value", at(line)),
+        return fail(ErrorKind::invalid, fmt::format("{}: provider has an invalid value", at(line)),
                     fmt::format("expected the name of a provider: \"{}\"",
                                 fmt::join(provider_names(), "\", \"")));
       }
@@ -188,7 +188,7 @@ Status SettingsReader::read(const toml::table& root) {
     } else {
       return fail(ErrorKind::invalid,
                   fmt::format("{}: there is no setting or table {}", at(line), key.str()),
-                  fmt::format("{}known are provider = \"…\" and tables [providers.NAME]",
+                  fmt::format("{}the known ones are provider = \"…\" and tables [providers.NAME]",
                               did_you_mean(key.str(), kKnown)));
     }
   }
@@ -207,8 +207,9 @@ std::string absolute_path(const std::string& said, const std::string& folder,
 Status check_provider_name(std::string_view name, const std::string& where) {
   const std::vector<std::string_view> names = provider_names();
   if (std::ranges::find(names, name) != names.end()) return {};
-  return fail(ErrorKind::invalid, fmt::format("{}: there is no provider \"{}\"", where, name),
-              fmt::format("{}known are {}", did_you_mean(name, names), fmt::join(names, ", ")));
+  return fail(
+      ErrorKind::invalid, fmt::format("{}: there is no provider \"{}\"", where, name),
+      fmt::format("{}the known ones are {}", did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
 Result<SettingsFile> parse_settings_file(std::string_view text, const std::string& path,
@@ -218,7 +219,7 @@ Result<SettingsFile> parse_settings_file(std::string_view text, const std::strin
     return fail(ErrorKind::invalid,
                 fmt::format("{}:{}: not valid TOML: {}", path, line_of(parsed.error().source()),
                             parsed.error().description()),
-                "correct that line; quote texts: region = \"eu-west-1\"");
+                "correct that line; quote strings: region = \"eu-west-1\"");
   }
   SettingsReader reader;
   reader.file.path = path;

@@ -287,13 +287,13 @@ TEST_F(Settings, WhatNoTableKnowsStaysAsItIs) {
 TEST_F(Settings, VariablesAreCheckedAsFilesAre) {
   fixture_.variables["SKYWARD_AWS_USE_SSM"] = "perhaps";
   EXPECT_EQ(find("aws", "use_ssm"),
-            "SKYWARD_AWS_USE_SSM=perhaps does not fit | expected true or false");
+            "SKYWARD_AWS_USE_SSM=perhaps is not valid | expected true or false");
   fixture_.variables["SKYWARD_SSH_IDENTITY_FILE"] = "~/id";
   EXPECT_EQ(find("ssh", "identity_file"), "/h/id from $SKYWARD_SSH_IDENTITY_FILE");
   fixture_.variables["SKYWARD_SSH_HOST_KEYS"] = "known";
   EXPECT_EQ(find("ssh", "host_keys"), "/h/project/known from $SKYWARD_SSH_HOST_KEYS");
   fixture_.variables["SKYWARD_RUNPOD_API_KEY"] = "hush\nhush";
-  EXPECT_THAT(find("runpod", "api_key"), HasSubstr("SKYWARD_RUNPOD_API_KEY=… does not fit"));
+  EXPECT_THAT(find("runpod", "api_key"), HasSubstr("SKYWARD_RUNPOD_API_KEY=… is not valid"));
 }
 
 struct Wrong {
@@ -306,11 +306,11 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
            Wrong{"provider = ", ":1: not valid TOML: "},
            Wrong{"a\n[x", ":1: not valid TOML: "},
            Wrong{"\nprovider = 3",
-                 ":2: provider has a wrong value | expected the name of a provider: "},
+                 ":2: provider has an invalid value | expected the name of a provider: "},
            Wrong{"provider = \"asw\"", ":1: there is no provider \"asw\" | did you mean aws?"},
            Wrong{"[pools.big]\nnodes = 4", ":1: there is no setting or table pools | "},
            Wrong{"providers = 3", ":1: there is no setting or table providers"},
-           Wrong{"providers.aws = 3", ":1: providers.aws is no table | write [providers.aws]"},
+           Wrong{"providers.aws = 3", ":1: providers.aws is not a table | write [providers.aws]"},
            Wrong{"\n[providers.awss]", ":2: there is no provider \"awss\""},
            Wrong{
                "[providers.aws]\n\nregoin = \"x\"",
@@ -319,17 +319,17 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
                  ":2: [providers.local] has no setting x | it has none"},
            Wrong{"[providers.command]\npython = \"p\"", "has no setting python"},
            Wrong{"[providers.aws]\nregion = 3",
-                 ":2: [providers.aws] region does not fit | expected text"},
+                 ":2: [providers.aws] region is not valid | expected text"},
            Wrong{"[providers.aws]\nami = \"\"", "expected text that is not empty"},
            Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected true or false"},
            Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected a whole number"},
            Wrong{"[providers.aws]\ninstance_timeout = -1", "expected a whole number"},
            Wrong{"[providers.aws]\nallocation_strategy = \"best\"", "expected one of price-"},
-           Wrong{"[providers.ssh]\nhosts = [\"a\", 3]", "expected a list of texts"},
-           Wrong{"[providers.ssh]\nhosts = []", "expected a list of texts"},
-           Wrong{"[providers.ssh]\njump = [\"a,b\"]", "expected a list of texts"},
+           Wrong{"[providers.ssh]\nhosts = [\"a\", 3]", "expected a list of strings"},
+           Wrong{"[providers.ssh]\nhosts = []", "expected a list of strings"},
+           Wrong{"[providers.ssh]\njump = [\"a,b\"]", "expected a list of strings"},
            Wrong{"[providers.ssh]\nhost_keys = {w1 = 3}", "the path of a known_hosts file"},
-           Wrong{"[providers.command]\ncommands = \"sh\"", "a list of texts, or of lists"},
+           Wrong{"[providers.command]\ncommands = \"sh\"", "a list of strings, or of lists"},
        }) {
     project_says(wrong.text);
     EXPECT_THAT(find("aws", "region"),

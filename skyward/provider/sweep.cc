@@ -21,7 +21,7 @@ Verdict judge(const Resource& resource, const PoolFacts& facts, const std::strin
   if (facts.opened_here) return {true, "the program that opened its pool is gone"};
   const std::int64_t left_s = resource.expires_s + kGrace_s - now_s;
   if (left_s <= 0) return {true, "its pool's time has expired"};
-  if (asked_for) return {true, "it was asked for"};
+  if (asked_for) return {true, "its removal was requested"};
   // Its agent or its timer switched it off, since it had lost its program.
   if (resource.stopped && !facts.ends_itself) {
     return {true, "it is switched off, and costs as much as before"};

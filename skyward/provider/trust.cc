@@ -42,7 +42,7 @@ Trust trust_in(const World& world, const std::string& path, std::string_view tex
 Status trust_file(const World& world, const std::string& path, std::string_view text) {
   const std::string file = trust_record(world, path);
   if (file.empty()) {
-    return fail(ErrorKind::invalid, "there is no place to remember trusted files",
+    return fail(ErrorKind::invalid, "there is no place to store which files are trusted",
                 "set HOME or XDG_STATE_HOME");
   }
   return world.write_file(file, record_of(path, text));

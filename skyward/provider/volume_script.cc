@@ -49,8 +49,8 @@ make_place() {
   others=$(list_servers)
   printf '%s\0' "$path" >>"$places"
   if ! "${as_root[@]}" mkdir -p -- "$path"; then
-    told "the directory $1 of a volume cannot be made: log in as root, allow sudo without a" \
-      "password, or make it yourself"
+    told "the directory $1 of a volume cannot be created: log in as root, allow sudo without a" \
+      "password, or create it yourself"
     exit 1
   fi
 }

@@ -158,9 +158,9 @@ Status check_memory(const Accelerator& wanted, const AcceleratorName& name) {
   std::vector<std::string> texts;
   for (const double size : sizes) texts.push_back(memory_text(size));
   return fail(ErrorKind::invalid,
-              fmt::format("{}: memory={} does not exist: it is made with {}", wanted.name,
+              fmt::format("{}: memory={} does not exist: this model comes with {}", wanted.name,
                           json_string(wanted.memory), fmt::join(texts, " or ")),
-              fmt::format("say memory=\"{}\", or leave memory out", texts.front()));
+              fmt::format("write memory=\"{}\", or leave memory out", texts.front()));
 }
 
 }  // namespace

@@ -49,9 +49,9 @@ std::string excess(const std::vector<const MigProfile*>& profiles, double memory
     slices += profile->slices;
     needed += profile->memory_gb;
   }
-  if (slices > kSlices) return fmt::format("needs {} slices, and a GPU has {}", slices, kSlices);
+  if (slices > kSlices) return fmt::format("needs {} slices, but a GPU has {}", slices, kSlices);
   if (needed > memory) {
-    return fmt::format("needs {:g}GB of memory, and the partitions of a GPU share {:g}GB", needed,
+    return fmt::format("needs {:g}GB of memory, but the partitions of a GPU share {:g}GB", needed,
                        memory);
   }
   return {};
@@ -70,7 +70,7 @@ Status validate_mig(const Accelerator& accelerator) {
     return fail(
         ErrorKind::invalid,
         fmt::format("{}: mig: this model cannot be split into partitions", accelerator.name),
-        "leave mig out, or take an H100 or an A100");
+        "leave mig out, or use an H100 or an A100");
   }
   const double memory = device_memory_gb(accelerator);
   const bool large = memory >= kLarge;

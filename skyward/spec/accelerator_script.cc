@@ -48,7 +48,7 @@ constexpr std::string_view kPartitions = R"bash(
       "${as_root[@]}" nvidia-smi -i "$gpu" -mig 1
       mode=$(nvidia-smi -i "$gpu" --query-gpu=mig.mode.current --format=csv,noheader)
       if [[ $mode != Enabled ]]; then
-        say "GPU $gpu does not let itself be split: its MIG mode is '$mode' after it was enabled;" \
+        say "GPU $gpu cannot be split: its MIG mode is '$mode' after it was enabled;" \
           "a program may still be using it, or it needs a reset"
         exit 1
       fi

@@ -144,9 +144,9 @@ TEST(Accelerator, RefusalsNameWhatIsNear) {
   EXPECT_THAT(refusal("A100-41GB", ""), HasSubstr("A100-40GB"));
   EXPECT_THAT(refusal("qwertyuiop", ""), HasSubstr("accelerators.Custom"));
   EXPECT_EQ(refusal("A100", "64GB"),
-            "A100: memory=\"64GB\" does not exist: it is made with 80GB or 40GB | "
-            "say memory=\"80GB\", or leave memory out");
-  EXPECT_THAT(refusal("A100-40GB", "80GB"), HasSubstr("made with 40GB"));
+            "A100: memory=\"64GB\" does not exist: this model comes with 80GB or 40GB | "
+            "write memory=\"80GB\", or leave memory out");
+  EXPECT_THAT(refusal("A100-40GB", "80GB"), HasSubstr("comes with 40GB"));
   EXPECT_THAT(refusal("T4", "lots"), HasSubstr("\"lots\" is not an amount of memory"));
   for (const double count : {0.0, -1.0, 1.5, 1e9, std::numeric_limits<double>::quiet_NaN()})
     EXPECT_THAT(refusal("T4", "", count), HasSubstr("is out of range")) << count;
@@ -194,7 +194,7 @@ TEST(Mig, RefusalsSayWhichProfilesThereAre) {
   EXPECT_THAT(refusal("A100", "40GB", 1, "3g.40gb"), HasSubstr("3g.20gb"));
   EXPECT_THAT(refusal("T4", "", 1, "1g.5gb"), HasSubstr("cannot be split"));
   EXPECT_THAT(refusal("H100", "", 1, std::vector<std::string>{"4g.40gb", "4g.40gb"}),
-              HasSubstr("needs 8 slices, and a GPU has 7"));
+              HasSubstr("needs 8 slices, but a GPU has 7"));
   EXPECT_THAT(refusal("H100", "", 1, std::vector<std::string>{}), HasSubstr("names no profile"));
   EXPECT_THAT(refusal("H100", "", 0.5, "3g.40gb"), HasSubstr("cannot be split further"));
 }
@@ -212,11 +212,11 @@ TEST(Mig, PartitionsMustFitTogether) {
         << profile.name;
   }
   EXPECT_EQ(refusal("H100", "", 1, Several{"3g.40gb", "3g.40gb", "1g.10gb"}),
-            "H100: mig=[3g.40gb, 3g.40gb, 1g.10gb] needs 90GB of memory, and the partitions of a "
+            "H100: mig=[3g.40gb, 3g.40gb, 1g.10gb] needs 90GB of memory, but the partitions of a "
             "GPU share 80GB | ask for fewer or smaller partitions");
   EXPECT_THAT(refusal("H100", "", 1, Several(7, "1g.20gb")), HasSubstr("needs 140GB"));
   EXPECT_THAT(refusal("A100", "40GB", 1, Several{"3g.20gb", "3g.20gb", "1g.5gb"}),
-              HasSubstr("needs 45GB of memory, and the partitions of a GPU share 40GB"));
+              HasSubstr("needs 45GB of memory, but the partitions of a GPU share 40GB"));
   for (const Several& fits :
        {Several{"4g.40gb", "3g.40gb"}, Several{"4g.40gb", "2g.20gb", "1g.20gb"},
         Several{"1g.20gb", "1g.20gb", "1g.20gb", "1g.10gb", "1g.10gb"}}) {

@@ -40,8 +40,8 @@ bool is_index_url(std::string_view text) { return is_url_or_path(text) && is_cle
 
 Status bad_index_url(std::string_view parameter) {
   return fail(ErrorKind::invalid,
-              fmt::format("{} is not a URL: no scheme, or a character that a URL has to escape "
-                          "(the value is not shown: it may hold a password)",
+              fmt::format("{} is not a URL: no scheme, or a character that must be escaped "
+                          "(the value is not shown: it may contain a password)",
                           parameter),
               "write it as \"https://host/simple\"");
 }
@@ -117,27 +117,27 @@ Status validate_environment(const std::map<std::string, std::string>& env, std::
     if (name.empty() || is_digit(name.front()) || !is_made_of(name, "_")) {
       return fail(
           ErrorKind::invalid,
-          fmt::format("{}: {} is not a name of an environment variable", where, json_string(name)),
+          fmt::format("{}: {} is not a valid environment variable name", where, json_string(name)),
           "use letters, digits and underscores, not starting with a digit");
     }
     if (value.contains('\0')) {
       return fail(ErrorKind::invalid,
-                  fmt::format("{}: the value of {} holds a NUL character", where, name),
+                  fmt::format("{}: the value of {} contains a NUL character", where, name),
                   "an environment variable cannot hold one; encode the value, for example as hex");
     }
     const std::size_t bytes = name.size() + 1 + value.size();
     total += bytes;
     if (bytes > kMaxEntryBytes) {
       return fail(ErrorKind::invalid,
-                  fmt::format("{}: {} has {} bytes; Linux allows {} for each variable", where,
+                  fmt::format("{}: {} takes {} bytes; Linux allows {} per variable", where,
                               json_string(name.substr(0, 64)), bytes, kMaxEntryBytes),
                   kPassAsArgument);
     }
   }
   if (total > kMaxEnvironmentBytes) {
     return fail(ErrorKind::invalid,
-                fmt::format("{}: its variables have {} bytes together; at most {} are allowed",
-                            where, total, kMaxEnvironmentBytes),
+                fmt::format("{}: the variables take {} bytes in total; the limit is {}", where,
+                            total, kMaxEnvironmentBytes),
                 kPassAsArgument);
   }
   return {};
@@ -164,7 +164,7 @@ Status validate(const Image& image) {
     if (is_apt_package(package)) continue;
     return fail(
         ErrorKind::invalid,
-        fmt::format("Image(apt=[{}]) is not a name of a system package", json_string(package)),
+        fmt::format("Image(apt=[{}]) is not a valid system package name", json_string(package)),
         "write it as \"git\" or \"git=1:2.39\"; lower-case letters, digits, + - . only");
   }
   if (image.pip_extra_index_url && !is_index_url(*image.pip_extra_index_url)) {
@@ -178,11 +178,12 @@ Status validate(const Image& image) {
   for (const std::string& package : image.pip) bytes += package.size();
   for (const std::string& package : image.apt) bytes += package.size();
   if (bytes > kMaxPackageBytes) {
-    return fail(ErrorKind::invalid,
-                fmt::format("Image(pip=…, apt=…): the names of its packages have {} bytes; at most "
-                            "{} are allowed",
-                            bytes, kMaxPackageBytes),
-                "put the packages into a wheel or a package index and name that");
+    return fail(
+        ErrorKind::invalid,
+        fmt::format(
+            "Image(pip=…, apt=…): the package names take {} bytes in total; the limit is {}", bytes,
+            kMaxPackageBytes),
+        "put the packages into a wheel or a package index and name that");
   }
   return validate_environment(image.env, "Image(env=…)");
 }

@@ -9,17 +9,16 @@ TEST(ImageValidate, RefusesWhatIsTooLargeForAProcessOrAMessage) {
   Image image;
   image.env["X"] = std::string(17 << 20, 'a');
   EXPECT_EQ(validate(image).error().message,
-            "Image(env=…): \"X\" has 17825794 bytes; Linux allows 131071 for each variable");
+            "Image(env=…): \"X\" takes 17825794 bytes; Linux allows 131071 per variable");
   image.env.clear();
   for (int i = 0; i < 3; ++i) image.env["V" + std::to_string(i)] = std::string(100'000, 'a');
   EXPECT_EQ(validate(image).error().message,
-            "Image(env=…): its variables have 300009 bytes together; at most 262144 are allowed");
+            "Image(env=…): the variables take 300009 bytes in total; the limit is 262144");
   image.env.clear();
   image.pip.assign(100, std::string(20'000, 'a'));
   EXPECT_EQ(
       validate(image).error().message,
-      "Image(pip=…, apt=…): the names of its packages have 2000000 bytes; at most 1048576 are "
-      "allowed");
+      "Image(pip=…, apt=…): the package names take 2000000 bytes in total; the limit is 1048576");
 }
 
 TEST(ImageValidate, TakesWhatPipAndAptTake) {

@@ -83,7 +83,7 @@ std::string joined(const std::set<std::string>& names) {
 
 // What there is that comes near to the request.
 std::string nearest(std::span<const Offer> offers, const OfferRequest& request) {
-  if (offers.empty()) return "nothing is offered at all";
+  if (offers.empty()) return "no machines are offered at all";
   if (request.accelerator) {
     const Accelerator& wanted = *request.accelerator;
     std::set<double> counts;

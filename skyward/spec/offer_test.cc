@@ -92,7 +92,7 @@ TEST(SelectInstance, ErrorsSayWhatWasNear) {
   EXPECT_THAT(chosen({.accelerator = wanted("T4"), .cpus = 16, .memory_mb = 1}),
               HasSubstr("1 T4 with 16 CPUs and 0 GB of memory"));
   EXPECT_THAT(chosen({.cpus = 1000}), HasSubstr("the most offered is 96 CPUs and 1152 GB"));
-  EXPECT_EQ(select_instance({}, {}).error().hint, "nothing is offered at all");
+  EXPECT_EQ(select_instance({}, {}).error().hint, "no machines are offered at all");
 }
 
 TEST(SelectInstance, Architecture) {

@@ -161,7 +161,7 @@ Status validate(const PoolSpec& spec) {
   }
   if (Status status =
           check_range("concurrency", spec.concurrency, kMaxConcurrency,
-                      "every slot is a process; about one for each CPU of a node is a good number");
+                      "each slot is a process; about one per CPU of a node is a good number");
       !status) {
     return status;
   }

@@ -54,11 +54,11 @@ TEST(PoolSpec, RefusalsNameTheValueAndWhatIsAllowed) {
 
   spec = good();
   spec.env = {{"1A", ""}};
-  EXPECT_EQ(refusal(spec), "env: \"1A\" is not a name of an environment variable");
+  EXPECT_EQ(refusal(spec), "env: \"1A\" is not a valid environment variable name");
 
   spec = good();
   spec.runtime.environment = {{"A=", ""}};
-  EXPECT_EQ(refusal(spec), "runtime.environment: \"A=\" is not a name of an environment variable");
+  EXPECT_EQ(refusal(spec), "runtime.environment: \"A=\" is not a valid environment variable name");
 
   spec = good();
   spec.image.pip = {"-r"};
@@ -117,13 +117,13 @@ TEST(PoolSpec, WhatEachMachineMustHave) {
   EXPECT_EQ(refusal(spec), "budget=nan is not an amount of money");
   spec = good();
   spec.spot = Spot::Percent(2);
-  EXPECT_EQ(refusal(spec), "spot=2 is not a share: 0 to 1 is allowed");
+  EXPECT_EQ(refusal(spec), "spot=2 is not a share: it must be from 0 to 1");
   spec = good();
   spec.volumes = {{.mount_path = "/", .bucket = "my-bucket"}};
   EXPECT_EQ(refusal(spec), "volume: mount_path=\"/\" would hide a part of the system");
   spec = good();
   spec.provider = {.name = "aws", .settings = {{"use_ssm", "perhaps"}}};
-  EXPECT_EQ(refusal(spec), "AWS(use_ssm=\"perhaps\") does not fit");
+  EXPECT_EQ(refusal(spec), "AWS(use_ssm=\"perhaps\") is not valid");
 }
 
 }  // namespace

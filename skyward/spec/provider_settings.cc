@@ -126,7 +126,7 @@ Status validate_settings(std::string_view provider,
       append_json_string(shown, value);
     }
     return fail(ErrorKind::invalid,
-                fmt::format("{}({}={}) does not fit", sheet->title, name, shown),
+                fmt::format("{}({}={}) is not valid", sheet->title, name, shown),
                 fmt::format("expected {}", wanted));
   }
   return {};

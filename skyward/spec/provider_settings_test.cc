@@ -29,7 +29,7 @@ TEST(ProviderSettings, Refusals) {
   EXPECT_THAT(refusal("aws", "regoin", "us-east-1"),
               HasSubstr("AWS() has no setting regoin | did you mean region?"));
   EXPECT_THAT(refusal("aws", "use_ssm", "perhaps"), HasSubstr("true or false"));
-  EXPECT_THAT(refusal("aws", "region", ""), HasSubstr("AWS(region=\"\") does not fit"));
+  EXPECT_THAT(refusal("aws", "region", ""), HasSubstr("AWS(region=\"\") is not valid"));
   EXPECT_THAT(refusal("digital_ocean", "region", "mars1"), HasSubstr("one of nyc1, nyc2"));
   EXPECT_THAT(refusal("vastai", "disk_gb", "1.5"), HasSubstr("a whole number"));
   EXPECT_THAT(refusal("vastai", "min_reliability", "-1"), HasSubstr("a number, not negative"));

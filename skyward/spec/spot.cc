@@ -15,19 +15,19 @@ constexpr int kMostRetries = 10000;
 Status validate(const Spot& spot) {
   if (!(spot.percentage >= 0 && spot.percentage <= 1)) {
     return fail(ErrorKind::invalid,
-                fmt::format("spot={:g} is not a share: 0 to 1 is allowed", spot.percentage),
+                fmt::format("spot={:g} is not a share: it must be from 0 to 1", spot.percentage),
                 "0.8 asks for at least 80 % spot machines");
   }
   if (spot.retries < 0 || spot.retries > kMostRetries) {
     return fail(ErrorKind::invalid,
                 fmt::format("spot: retries={} is out of range: it must be 0 to {}", spot.retries,
                             kMostRetries),
-                "10 tries, a second apart, are the default");
+                "the default is 10 tries, one second apart");
   }
   if (spot.interval < Duration::zero()) {
     return fail(ErrorKind::invalid,
                 fmt::format("spot: interval={:g} s is negative", seconds(spot.interval)),
-                "give the seconds between two tries");
+                "give the number of seconds between tries");
   }
   return {};
 }
@@ -40,8 +40,8 @@ Result<Spot> parse_spot(std::string_view text) {
   std::string shown;
   append_json_string(shown, text);
   return fail(ErrorKind::invalid, fmt::format("spot={} is not known", shown),
-              "choose \"always\", \"if-available\", \"never\" or \"cheapest\", or the least share "
-              "of spot machines, from 0 to 1");
+              "choose \"always\", \"if-available\", \"never\" or \"cheapest\", or the minimum "
+              "share of spot machines, from 0 to 1");
 }
 
 std::string to_string(const Spot& spot) {

@@ -40,7 +40,7 @@ Status check_path(std::string_view path) {
     return fail(
         ErrorKind::invalid,
         fmt::format("volume: mount_path={} would hide a part of the system", json_string(path)),
-        "choose a directory of its own, for example \"/data\"");
+        "choose a separate directory, for example \"/data\"");
   }
   return {};
 }
@@ -71,20 +71,20 @@ Status validate(const std::vector<Volume>& volumes) {
     while (path.ends_with('/')) path.remove_suffix(1);
     if (!paths.insert(path).second) {
       return fail(ErrorKind::invalid,
-                  fmt::format("volume: two are mounted at {}", json_string(path)),
+                  fmt::format("volume: two volumes are mounted at {}", json_string(path)),
                   "give each a path of its own");
     }
     if (!volume.mount_commands.empty()) continue;  // the user's own kind
     if (!is_bucket(volume.bucket)) {
       return fail(
           ErrorKind::invalid,
-          fmt::format("volume: bucket={} is not a name of a bucket", json_string(volume.bucket)),
+          fmt::format("volume: bucket={} is not a valid bucket name", json_string(volume.bucket)),
           "3 to 63 lower-case letters, digits, '-' and '.'");
     }
     if (volume.prefix.starts_with('/')) {
       return fail(ErrorKind::invalid,
                   fmt::format("volume: prefix={} starts with a slash", json_string(volume.prefix)),
-                  "names of objects do not; write it as \"datasets/\"");
+                  "object names do not; write it as \"datasets/\"");
     }
   }
   return {};

@@ -165,13 +165,10 @@ std::string implementation_of(const MpiOrder& order) {
 void require_network(const json& place, const std::string& function) {
   const std::string missing = place.value("network", json::object()).value("missing", "");
   if (missing.empty() || place.value("total_nodes", 1) == 1) return;
-  throw ConfigurationError(function +
-                           "() of mpi: the nodes of this pool cannot reach each other, "
-                           "since " +
-                           missing +
-                           " gives them no network of their own. Use one "
-                           "node, or a provider whose nodes share a network, as AWS, SSH and the "
-                           "local one do");
+  throw ConfigurationError(
+      function + "() of mpi: the nodes of this pool cannot reach each other, since " + missing +
+      " gives them no network of their own. Use one node, or a provider whose nodes share a "
+      "network, such as AWS, SSH or the local one");
 }
 
 }  // namespace

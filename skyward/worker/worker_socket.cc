@@ -96,7 +96,7 @@ std::optional<wire::WorkerMessage> WorkerSocket::receive() {
   const auto count = wire::worker_descriptor_count(message.view);
   if (!count) throw_error(count.error());
   if (descriptors_.size() < *count) {
-    throw SkywardError("a message of the agent came without its descriptors");
+    throw SkywardError("a message from the agent came without its descriptors");
   }
   const auto end = descriptors_.begin() + static_cast<std::ptrdiff_t>(*count);
   std::vector<io::FileDescriptor> taken(std::move_iterator(descriptors_.begin()),

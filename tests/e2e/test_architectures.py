@@ -101,7 +101,7 @@ def test_a_machine_without_an_agent_is_refused_in_words(emulation, monkeypatch):
     with pytest.raises(sky.ProvisioningError) as caught:
         sky.ComputePool(provider=provider, display="quiet").__enter__()
     known = platform.machine()
-    assert f"it is a {OTHER} machine, and this installation has agents only for {known}" in str(
+    assert f"it is a {OTHER} machine, but this installation has agents only for {known}" in str(
         caught.value
     )
     assert "./dev cross" in str(caught.value)

@@ -203,9 +203,7 @@ def test_who_may_not_mount_is_told_so(
         env=KEYS,
     )
     text = told.facts["text"]
-    assert "the directory /data of a volume cannot be made: log in as root, allow sudo" in text, (
-        text
-    )
+    assert "the directory /data of a volume cannot be created: log in as root" in text, text
     nothing_is_left_on(hosts[:1])
     assert hosts[0].run("ls -d /dev/shm/skyward-s3-* 2>/dev/null").stdout == "", "no keys are left"
 

@@ -146,14 +146,14 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
         )
     if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
         raise ConfigurationTypeError(
-            f"@compute: {name_of(fn)} is async, and a worker makes one plain call at a time; leave"
+            f"@compute: {name_of(fn)} is async, and a worker runs one plain call at a time; leave"
             " async out, or call asyncio.run(…) inside. To wait for an answer with await:"
             f" await {name_of(fn)}(…).on(pool)"
         )
     if not callable(fn):
         raise TypeError(
             f"@compute needs a function, not {type(fn).__name__};"
-            " options go by keyword: @compute(timeout=60)"
+            " pass options by keyword: @compute(timeout=60)"
         )
     return ComputeFunction(fn, timeout, retries)
 

@@ -10,8 +10,8 @@
         losses = train(rows) @ pool
 
 A decorator may stand above or below ``@compute``. A call of such a function runs on every worker at
-the same time (``@``): the workers meet, the framework is told who they are and connected, the
-function runs, and all of it is taken down again, so that the next call begins afresh. Outside a
+the same time (``@``): the workers meet, the framework is set up and connected among them, the
+function runs, and all of it is torn down again, so that the next call starts fresh. Outside a
 pool the function just runs.
 
 Every decorator takes `timeout`: how long, in seconds, the workers wait for each other at the start

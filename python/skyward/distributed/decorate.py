@@ -60,7 +60,7 @@ def decorator(
     _check_timeout(framework, timeout)
     if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:
         raise ConfigurationError(
-            f"distributed.{framework}(max_restarts={max_restarts!r}): a number from 0 on is"
+            f"distributed.{framework}(max_restarts={max_restarts!r}): a number of 0 or more is"
             " expected"
         )
 
@@ -135,7 +135,7 @@ def _surrounded(
     if not callable(target):
         raise TypeError(
             f"@distributed.{framework} needs a function, not {type(target).__name__};"
-            f" options go in parentheses: @distributed.{framework}(timeout=60)"
+            f" pass options in parentheses: @distributed.{framework}(timeout=60)"
         )
     name = name_of(target)
     call: Callable[..., Any]

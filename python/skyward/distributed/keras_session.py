@@ -23,7 +23,7 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
     chosen = backend or os.environ.get("KERAS_BACKEND") or "jax"
     if chosen not in _BACKENDS:
         raise ConfigurationError(
-            f"KERAS_BACKEND={chosen!r}: distributed.keras knows {', '.join(_BACKENDS)}"
+            f"KERAS_BACKEND={chosen!r}: distributed.keras supports {', '.join(_BACKENDS)}"
         )
     loaded = sys.modules.get("keras")
     if loaded is not None and loaded.backend.backend() != chosen:

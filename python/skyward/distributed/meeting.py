@@ -58,7 +58,7 @@ def require_network(info: InstanceInfo, call: str) -> None:
         raise ConfigurationError(
             f"{call}: the {info.total_nodes} nodes of this pool cannot reach each other, since"
             f" {info.network['missing']} gives them no network of their own. Use one node, or a"
-            " provider whose nodes share a network, as AWS, SSH and the local one do"
+            " provider whose nodes share a network, such as AWS, SSH or the local one"
         )
 
 

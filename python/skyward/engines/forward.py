@@ -130,12 +130,12 @@ class Forward:
                 return
             seen += len(line)
             if seen > _NOISE_BYTES:
-                raise OSError("the node's shell prints without end")
+                raise OSError("the node's shell never stops printing")
         errors = process.stderr
         assert errors is not None
         words = errors.read(_NOISE_BYTES).decode(errors="replace")
         last = words.strip().rpartition("\n")[2]
-        raise OSError(last or f"the command {self._command[0]} ended without a word")
+        raise OSError(last or f"the command {self._command[0]} exited without any output")
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         with self._lock:

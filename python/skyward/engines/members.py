@@ -56,7 +56,7 @@ def ask_nodes(
 def slots_are_busy(verb: str, node: int, seconds: float) -> TimeoutError:
     return TimeoutError(
         f"{verb}: node {node} did not answer in {seconds:g} s.\n"
-        "It runs other calls, or it is lost and its replacement is not there yet.\n"
+        "It is running other calls, or it was lost and its replacement is not ready yet.\n"
         "An engine needs a free slot on each node: wait for your calls first, open the pool with a"
         " larger concurrency=, or give timeout=."
     )
@@ -152,7 +152,7 @@ class Members:
                     return self._fail(node, self._head_lost(error))
                 if losses > _LOSSES:
                     return self._fail(node, error)
-                why = f"{self._verb}: node {node} was lost; its replacement joins when it is there"
+                why = f"{self._verb}: node {node} was lost; its replacement joins when it is ready"
             elif node == 0 or node not in self._known or (restarts := restarts + 1) > _RESTARTS:
                 return self._fail(node, error)
             else:
@@ -212,7 +212,9 @@ class Members:
             self._changed.notify_all()
         if was_known:
             lines = str(error).partition("\n")[0]
-            self._engine.tell(lines if node == 0 else f"{self._verb} gives up node {node}: {lines}")
+            self._engine.tell(
+                lines if node == 0 else f"{self._verb} gives up on node {node}: {lines}"
+            )
 
     def _head_lost(self, error: BaseException) -> SkywardError:
         failure = SkywardError(

@@ -138,8 +138,8 @@ def require_network(verb: str, facts: Sequence[NodeFacts]) -> None:
             f"{verb}: the {len(facts)} nodes of this pool cannot reach each other, since"
             f" {facts[0].missing_network} gives them no network of their own.\n"
             "The processes of an engine talk to each other; nothing was started.\n"
-            "Use one node, or a provider whose nodes share a network, as AWS, SSH and the local one"
-            " do; sky.Command takes addresses=."
+            "Use one node, or a provider whose nodes share a network, such as AWS, SSH or the"
+            " local one; sky.Command takes addresses=."
         )
 
 

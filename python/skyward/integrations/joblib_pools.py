@@ -98,7 +98,7 @@ def _with_package(image: Image, package: str, version: str | None) -> Image:
     clash = [item for item in named if item not in (package, wanted)]
     if clash:
         raise ConfigurationError(
-            f"the image asks for {clash[0]!r}, but {wanted!r} is wanted as well; say it once"
+            f"the image asks for {clash[0]!r}, but {wanted!r} is needed as well; name it once"
         )
     kept = [item for item in image.pip if _name(item) != package]
     from dataclasses import replace

@@ -33,7 +33,7 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         if not callable(function):
             raise TypeError(
                 f"@pool needs a function, not {type(function).__name__};"
-                " options go by keyword: @pool(nodes=2)"
+                " pass options by keyword: @pool(nodes=2)"
             )
 
         @wraps(function)

@@ -87,9 +87,9 @@ class ComputePool(PoolRequest, StaysHere):
         cpu: CPU cores that each worker must have.
         memory: memory that each worker must have, for example "32GB".
         volume: storage to mount: volumes, or {"/data": "s3://bucket/prefix"}.
-        spot: "always", "if-available", "never", "cheapest", the least share of spot machines (0.8),
-            or a strategy of Spot. Providers without spot machines ignore it.
-        timeout: lifetime of the machines in seconds; they end by themselves then.
+        spot: "always", "if-available", "never", "cheapest", the minimum share of spot machines
+            (0.8), or a strategy of Spot. Providers without spot machines ignore it.
+        timeout: lifetime of the machines in seconds; then they terminate themselves.
         env: environment variables of the tasks; win over the image's.
         concurrency: tasks that run on a node at the same time, each in a process of its own.
         display: "log", "spinner" or "quiet".

@@ -79,7 +79,7 @@ class _Elastic:
                     raise InstanceTerminatedError(
                         "",
                         f"{name}(): a node was lost while it ran on all workers, and all"
-                        f" {restarts} restarts are used up. Give it more with max_restarts=",
+                        f" {restarts} restarts are used up. Allow more with max_restarts=",
                     ) from error
                 why = "a node was lost" if lost else f"{type(error).__name__}: {error}"
                 self._engine.tell(

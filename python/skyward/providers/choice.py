@@ -65,7 +65,7 @@ def resolve_provider(provider: Any) -> Any:
         return provider
     call = f"; make one: {provider.__name__}()" if isinstance(provider, type) else ""
     if isinstance(provider, (list, tuple)):
-        call = "; a list has providers, not lists"
+        call = "; a list contains providers, not lists"
     raise ConfigurationError(
         f"provider={provider!r}: this is not a provider{call}. Use one of"
         f" {', '.join(f'{kind.__name__}()' for kind in known.values())}, or its name"

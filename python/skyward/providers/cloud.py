@@ -40,7 +40,7 @@ class Cloud:
             if not _fits(value, setting.type):
                 shown = "…" if not setting.repr else repr(value)
                 raise ConfigurationTypeError(
-                    f"{type(self).__name__}({setting.name}={shown}) does not fit: expected"
+                    f"{type(self).__name__}({setting.name}={shown}) is not valid: expected"
                     f" {_words(setting.type)}"
                 )
         if core := compiled():
@@ -119,8 +119,8 @@ def _words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(map(repr, get_args(kind)))
     if get_origin(kind) is dict:
-        return "a dict of texts"
+        return "a dict of strings"
     if get_origin(kind) is tuple:
-        return "a list of texts"
+        return "a list of strings"
     names = {str: "text", bool: "True or False", int: "a whole number", float: "a number"}
     return names.get(kind, "None")

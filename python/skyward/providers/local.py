@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 @suggesting_class
 @dataclass(frozen=True)
 class Local:
-    """Nodes as processes of this machine: for trying out, for tests, and for using all of its
-    cores.
+    """Nodes as processes of this machine: for trying things out, for tests, and for using all
+    of its cores.
 
     An empty image runs the caller's own interpreter with all its packages; an image with packages
     gets an environment of its own, made by uv and kept for the next time."""

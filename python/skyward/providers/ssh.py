@@ -1,4 +1,4 @@
-"""Machines that one has already, by SSH."""
+"""Machines that you already have, by SSH."""
 
 import json
 import os
@@ -24,11 +24,11 @@ class SSH:
 
     Parameters:
         hosts: addresses, names, or Hosts of ~/.ssh/config, each as host, user@host or
-            user@host:port. A single text is one host, or several with commas between.
+            user@host:port. A single string is one host, or several separated by commas.
         user: login name where a host names none.
         port: port where a host names none.
         identity_file: path of the private key to use, and no other.
-        jump: host, or hosts in order, by way of which the machines are reached.
+        jump: host, or hosts in order, through which the machines are reached.
         host_keys: the keys that the machines must show: path of a known_hosts file, lines of one,
             or a mapping from each host (as in `hosts`, and of each `jump`) to its key,
             "ssh-ed25519 AAAA…".
@@ -114,7 +114,7 @@ def _host_keys(keys: Any) -> str:
 
 def _words(name: str, value: Any) -> list[str]:
     if not isinstance(value, (str, list, tuple)):
-        raise ConfigurationTypeError(f"SSH({name}={value!r}): a list of texts is expected")
+        raise ConfigurationTypeError(f"SSH({name}={value!r}): a list of strings is expected")
     words = value.split(",") if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str) or not word.strip() or "\n" in word:

@@ -333,7 +333,7 @@ def _made(values: Any) -> Accelerator:
 def _text(what: str, value: Any) -> str:
     if isinstance(value, str):
         return str(value)
-    raise ConfigurationError(f"{what}={value!r}: text is expected")
+    raise ConfigurationError(f"{what}={value!r}: a string is expected")
 
 
 def _number(count: Any) -> float:

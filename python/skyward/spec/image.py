@@ -65,7 +65,7 @@ class Image:
         opens."""
         if isinstance(self.python, float):
             raise ConfigurationTypeError(
-                f'Image(python={self.python!r}): write it as text, python="{self.python}"'
+                f'Image(python={self.python!r}): write it as a string, python="{self.python}"'
             )
         for name in ("python", "pip_extra_index_url"):
             text_or_none(f"Image: {name}", getattr(self, name))

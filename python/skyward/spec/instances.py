@@ -92,10 +92,10 @@ def select_instances(
 
     Parameters:
         available_instances: what is offered; `instances` is the same.
-        cpu: least number of processors.
-        memory_mb: least memory in MB; `memory` is the same with a unit, such as "128GB".
+        cpu: minimum number of processors.
+        memory_mb: minimum memory in MB; `memory` is the same with a unit, such as "128GB".
         accelerator: a name or an Accelerator; None: machines without one are preferred.
-        accelerator_count: least number of devices; None: the Accelerator's, or 1.
+        accelerator_count: minimum number of devices; None: the Accelerator's, or 1.
         prefer_spot: order by spot prices where they are known.
 
     Raises NoMatchingInstanceError, a ValueError, which says what was near."""

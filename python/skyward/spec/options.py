@@ -47,8 +47,8 @@ class Worker:
         whole("concurrency", self.concurrency, MAX_CONCURRENCY)
         if self.executor not in ("auto", "process"):
             raise ConfigurationError(
-                f"Worker(executor={self.executor!r}): tasks run in processes of their own, so that"
-                " one that crashes takes no other with it; choose 'auto' or 'process'"
+                f"Worker(executor={self.executor!r}): tasks run in processes of their own, so one"
+                " that crashes does not take others down; choose 'auto' or 'process'"
             )
 
 
@@ -158,7 +158,7 @@ def truth(name: str, value: Any) -> bool:
 
 def text_or_none(name: str, value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or not value):
-        raise ConfigurationTypeError(f"{name}={value!r}: text is expected, or None")
+        raise ConfigurationTypeError(f"{name}={value!r}: a string is expected, or None")
     if value is not None:
         _check_encodable(name, value)
     return value
@@ -171,7 +171,7 @@ def _check_encodable(name: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationTypeError(
-            f"{name}: the character {error.start} is not Unicode text"
+            f"{name}: character {error.start} is not valid Unicode"
         ) from None
 
 
@@ -179,7 +179,7 @@ def texts(name: str, value: Any) -> list[str]:
     """A list of the caller's texts, which he may go on changing. A single text is no list."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         fix = f": write [{value!r}]" if isinstance(value, str) else ""
-        raise ConfigurationTypeError(f"{name}={value!r}: a list of texts is expected{fix}")
+        raise ConfigurationTypeError(f"{name}={value!r}: a list of strings is expected{fix}")
     for item in value:
         _check_encodable(name, item)
     return list(value)
@@ -196,7 +196,7 @@ def variables(name: str, value: Any) -> dict[str, str]:
     for key, text in value.items():
         if not isinstance(key, str) or not isinstance(text, str):
             raise ConfigurationTypeError(
-                f"{name}={{{key!r}: {text!r}}}: names and values must be text"
+                f"{name}={{{key!r}: {text!r}}}: names and values must be strings"
             )
         for part in (key, text):
             _check_encodable(f"{name}[{key!r}]", part)

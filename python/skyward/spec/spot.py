@@ -32,7 +32,7 @@ class _IfAvailable:
 
 @dataclass(frozen=True)
 class _Percent:
-    """At least this share of the machines are spot ones, 0 to 1."""
+    """At least this share of the machines, from 0 to 1, are spot machines."""
 
     percentage: float
 
@@ -46,7 +46,7 @@ class _Cheapest:
 
 
 class _Never:
-    """No spot machines. There is one of it, and it is not called."""
+    """No spot machines. A constant: it is not called."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ SpotLike = (
     | float
     | SpotStrategy
 )
-"""A word, the least share of spot machines (0 to 1), or a strategy."""
+"""A word, the minimum share of spot machines (0 to 1), or a strategy."""
 
 _WORDS: dict[str, type] = {
     **dict.fromkeys(("always", "always-spot", "spot"), _Always),
@@ -127,8 +127,8 @@ def normalize_spot(value: SpotLike) -> SpotStrategy:
     if isinstance(value, type) and value in _KINDS.values():
         raise ConfigurationError(f"spot={value.__qualname__}: call it: {value.__qualname__}(…)")
     raise ConfigurationError(
-        f"spot={value!r}: choose 'always', 'if-available', 'never' or 'cheapest', the least share"
-        " of spot machines from 0 to 1, or a strategy such as Spot.Always(retries=3)"
+        f"spot={value!r}: choose 'always', 'if-available', 'never' or 'cheapest', the minimum"
+        " share of spot machines from 0 to 1, or a strategy such as Spot.Always(retries=3)"
     )
 
 

@@ -48,7 +48,7 @@ def normalize_volumes(value: VolumeLike | None) -> tuple[Any, ...]:
         volumes: list[Any] = []
         for path, uri in value.items():
             if not isinstance(path, str) or not isinstance(uri, str):
-                raise ConfigurationTypeError(f"volume={{{path!r}: {uri!r}}}: both must be text")
+                raise ConfigurationTypeError(f"volume={{{path!r}: {uri!r}}}: both must be strings")
             if core := compiled():
                 core.parse_volume(path, uri)
             bucket, _, prefix = uri.removeprefix("s3://").partition("/")
@@ -77,7 +77,7 @@ def to_core(volume: Any) -> Any:
     for name in ("mount_path", "bucket", "prefix"):
         value = getattr(volume, name, "")
         if not isinstance(value, str):
-            raise ConfigurationTypeError(f"volume: {name}={value!r}: text is expected")
+            raise ConfigurationTypeError(f"volume: {name}={value!r}: a string is expected")
     core = _core.Volume()
     core.mount_path = volume.mount_path
     if isinstance(volume, S3Volume):

@@ -90,11 +90,11 @@ def shard(
     node: int | None = None,
     total_nodes: int | None = None,
 ) -> Any:
-    """The elements of each array that belong to this worker, in the kind of the input.
+    """The elements of each array that belong to this worker, in the type of the input.
 
     Rank k of t gets the positions k, k + t, k + 2t, … of the (optionally shuffled) order: nothing
-    is dropped, nothing comes twice, and inputs of one length stay aligned. They may be of several
-    lengths, of each at least two: ``shard(x_train, y_train, x_test, y_test)``. With
+    is dropped, nothing comes twice, and inputs of the same length stay aligned. Several lengths
+    are allowed, with at least two inputs of each: ``shard(x_train, y_train, x_test, y_test)``. With
     `drop_last` every rank gets a block of the same length and the tail is dropped. All ranks must
     pass the same seed; None counts as 0. `node` and `total_nodes` override the place of this
     worker.
@@ -187,7 +187,7 @@ def _length(what: str, array: Any) -> int:
         kind = type(array).__name__
         fix = "list(x.items())" if isinstance(array, Mapping) else "sorted(x)"
         raise ConfigurationTypeError(
-            f"{what} needs data with positions, which a {kind} does not have; pass {fix}"
+            f"{what} needs data that can be indexed, which a {kind} cannot be; pass {fix}"
         )
     try:
         return len(array)

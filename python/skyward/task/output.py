@@ -68,7 +68,7 @@ def _quieted(only: Only, descriptors: tuple[int, ...]) -> Callable[[F], F]:
 
         if not callable(fn):
             raise ConfigurationTypeError(
-                f"a function is expected, not {fn!r:.80}; options go by keyword: only=…"
+                f"a function is expected, not {fn!r:.80}; pass options by keyword: only=…"
             )
         call: Callable[..., Any]
         if is_generator(fn):

@@ -15,7 +15,7 @@ def on_preemption(callback: Callable[[float], object]) -> None:
                 ...
 
     It is called once, with the seconds that are left (two minutes at most on EC2), on a thread of
-    its own beside the function; at once when the notice has come already. It is forgotten at the
+    its own beside the function; immediately if the notice has already come. It is forgotten at the
     end of the call. What it raises is printed. Outside a compute function it is never called."""
     if not callable(callback):
         raise TypeError(f"on_preemption() takes a function, not {type(callback).__name__}")

@@ -107,5 +107,6 @@ def _folder_with(name: str, place: Path) -> str:
         except OSError:
             continue
     raise ConfigurationError(
-        f"cannot make a folder for {name} under {cache}; set XDG_CACHE_HOME to a place to write"
+        f"cannot create a folder for {name} under {cache}; set XDG_CACHE_HOME to a writable"
+        " directory"
     )

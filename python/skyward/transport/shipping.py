@@ -245,8 +245,8 @@ def _folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise ConfigurationError(
-            f"cannot make {folder} for what nodes are sent: {error};"
-            " set XDG_CACHE_HOME to a place to write"
+            f"cannot create {folder} for the files that nodes need: {error};"
+            " set XDG_CACHE_HOME to a writable directory"
         ) from None
     return folder
 

@@ -31,8 +31,8 @@ def explain_arguments(
         if failure is not None:
             path, cause = search.find(f"argument {label}", value, failure)
             return (
-                f"{path}: {_reason(cause)}. It cannot be sent to {name}():"
-                " make it there, or pass what it is made from"
+                f"{path}: {_reason(cause)}. It cannot be sent to {name}(): create it there, or"
+                " pass what it is created from"
             )
     return f"the arguments of {name}() cannot be sent: {_reason(error)}"
 

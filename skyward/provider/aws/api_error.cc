@@ -29,13 +29,14 @@ constexpr std::string_view kKeysOrRegion =
     "check the credentials: 'skyward providers check aws' says which ones are used; or the region "
     "is not enabled for the account";
 constexpr std::string_view kRights =
-    "let an administrator allow this action; 'skyward providers check aws' lists what is missing";
+    "ask an administrator to allow this action; 'skyward providers check aws' lists what is "
+    "missing";
 constexpr std::string_view kFreePlan =
     "the account is on Amazon's free plan, which has few types: upgrade it to the paid plan in the "
     "billing console, or give machine= of a type that is eligible";
 constexpr std::string_view kRenew =
     "renew the credentials ('aws sso login', or a new session token), then try again";
-constexpr std::string_view kClock = "set this machine's clock: signatures carry the time";
+constexpr std::string_view kClock = "set this machine's clock: signatures contain the time";
 constexpr std::string_view kOverOrClock =
     "the session keys have expired, or this machine's clock is wrong: renew the credentials ('aws "
     "sso "
@@ -87,22 +88,22 @@ constexpr std::array kCodes = {
     CodeRow{"UnauthorizedAccess", Refusal::auth, kRights},
     CodeRow{"AuthFailure.ServiceLinkedRoleCreationNotPermitted", Refusal::auth,
             "the first spot request of an account needs iam:CreateServiceLinkedRole for "
-            "spot.amazonaws.com: let an administrator make AWSServiceRoleForEC2Spot once"},
+            "spot.amazonaws.com: ask an administrator to create AWSServiceRoleForEC2Spot once"},
     CodeRow{"OptInRequired", Refusal::auth,
-            "the account is not enabled for this: look into its AWS console"},
+            "the account is not enabled for this: check its AWS console"},
     CodeRow{"PendingVerification", Refusal::auth,
             "Amazon is verifying the account; that takes up to four hours"},
     CodeRow{"Blocked", Refusal::auth, "the account is blocked: contact Amazon's support"},
     // What is asked for is not there, or not so.
     CodeRow{"VPCIdNotSpecified", Refusal::invalid,
-            "the region has no default network: make one ('aws ec2 create-default-vpc') or give "
+            "the region has no default network: create one ('aws ec2 create-default-vpc') or give "
             "subnet_id="},
     CodeRow{"DefaultVpcDoesNotExist", Refusal::invalid,
-            "make one ('aws ec2 create-default-vpc') or give subnet_id="},
+            "create one ('aws ec2 create-default-vpc') or give subnet_id="},
     CodeRow{"InvalidAMIID.NotFound", Refusal::not_found,
             "images belong to one region: leave ami out, or give one of that region"},
     CodeRow{"InvalidGroup.NotFound", Refusal::not_found,
-            "the security group is gone: leave security_group_id out and one is made"},
+            "the security group is gone: leave security_group_id out, and Skyward creates one"},
     CodeRow{"InvalidSubnetID.NotFound", Refusal::not_found,
             "subnets belong to one region: give one of that region, or leave subnet_id out"},
     CodeRow{"InvalidInstanceType.NotFound", Refusal::not_found,
@@ -111,10 +112,10 @@ constexpr std::array kCodes = {
             "'skyward offers list' shows the types that exist"},
     CodeRow{"UnknownEndpoint", Refusal::invalid, "check the name of the region"},
     CodeRow{"DependencyViolation", Refusal::conflict, "something still uses it"},
-    CodeRow{"InternalError", Refusal::transient, "a fault at Amazon's: try again"},
-    CodeRow{"InternalFailure", Refusal::transient, "a fault at Amazon's: try again"},
-    CodeRow{"ServiceUnavailable", Refusal::transient, "a fault at Amazon's: try again"},
-    CodeRow{"Unavailable", Refusal::transient, "a fault at Amazon's: try again"},
+    CodeRow{"InternalError", Refusal::transient, "an internal error at Amazon: try again"},
+    CodeRow{"InternalFailure", Refusal::transient, "an internal error at Amazon: try again"},
+    CodeRow{"ServiceUnavailable", Refusal::transient, "an internal error at Amazon: try again"},
+    CodeRow{"Unavailable", Refusal::transient, "an internal error at Amazon: try again"},
     CodeRow{"IDPCommunicationError", Refusal::transient, "the identity provider did not answer"},
     CodeRow{"ConcurrentModification", Refusal::conflict, "try again"},
     CodeRow{"IncorrectInstanceState", Refusal::conflict, "try again"},
@@ -185,14 +186,14 @@ bool is_free_plan(const ApiError& error) {
 
 CodeMeaning meaning_of(std::string_view code, int status) {
   if (status == 429 || std::ranges::find(kThrottling, code) != kThrottling.end()) {
-    return {Refusal::rate_limited, "Amazon asks for fewer requests a second: try again later"};
+    return {Refusal::rate_limited, "Amazon is throttling requests: try again later"};
   }
   const auto* row = std::ranges::find(kCodes, code, &CodeRow::code);
   if (row != kCodes.end()) {
     const bool fault = status >= 500 && kind_of(row->refusal) != ErrorKind::exhausted;
     return {fault ? Refusal::transient : row->refusal, row->hint};
   }
-  if (status >= 500) return {Refusal::transient, "a fault at Amazon's: try again"};
+  if (status >= 500) return {Refusal::transient, "an internal error at Amazon: try again"};
   if (status == 401 || status == 403) return {Refusal::auth, kRights};
   return {Refusal::invalid, ""};
 }
@@ -232,7 +233,7 @@ ApiError read_error(const io::HttpReply& reply) {
 void add_region_hint(ApiError& error) {
   // libcurl's words. The addresses of Amazon's services have the region in them.
   if (error.message.contains("resolve host")) {
-    error.hint = "check the name of the region, and that this machine has a network";
+    error.hint = "check the name of the region, and that this machine has a network connection";
   }
 }
 

@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                           "<imagesSet><item><imageId>ami-1</imageId><name>w</name>"
                           "<platform>windows</platform></item></imagesSet>")(computer);
               },
-              ErrorKind::invalid, "ami-1", "eu-west-1", "of Windows", "cloud-init"},
+              ErrorKind::invalid, "ami-1", "eu-west-1", "a Windows image", "cloud-init"},
         Wrong{"AnAcceleratorTooOldForTheImage",
               [](AwsComputer& computer) {
                 computer.spec_.accelerator = *catalogue_accelerator("V100");

@@ -321,7 +321,7 @@ TEST_F(AwsTest, ALedgerThatFailsKeepsNoMachineRunning) {
   ASSERT_FALSE(closed);
   EXPECT_THAT(closed.error().message, HasSubstr("everything of the pool has terminated"));
   EXPECT_THAT(closed.error().message, HasSubstr("the disk is full"));
-  EXPECT_THAT(closed.error().hint, HasSubstr("'skyward gc' strikes it off"));
+  EXPECT_THAT(closed.error().hint, HasSubstr("'skyward gc' removes it from the ledger"));
   EXPECT_EQ(amazon_.standing(), 0);
   ledger_watch_.trouble = {};
   EXPECT_THAT(open_pools(), SizeIs(1));

@@ -112,8 +112,8 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
   price_note_ =
       here ? fmt::format("cannot read Amazon's price list ({}): showing list prices of {}", why,
                          kListPricesDate)
-           : fmt::format("Amazon's price list cannot be asked ({}): prices on demand are not known",
-                         why);
+           : fmt::format(
+                 "Amazon's price list cannot be queried ({}): on-demand prices are not known", why);
   return here ? list_prices() : out;
 }
 

@@ -162,12 +162,11 @@ Result<Credentials> find_credentials(const World& world, const Configuration& co
   if (found && !*found) found = from_metadata(search, false);
   if (!found) return fail(found);
   if (*found) return take(found);
-  return fail(
-      ErrorKind::denied,
-      fmt::format("no AWS credentials were found: not in AWS_ACCESS_KEY_ID, not in the {} of "
-                  "~/.aws, in no container's and no machine's service",
-                  quoted(configuration.profile)),
-      "run 'aws configure' or 'aws sso login', or set AWS_PROFILE");
+  return fail(ErrorKind::denied,
+              fmt::format("no AWS credentials were found: not in AWS_ACCESS_KEY_ID, not in the {} "
+                          "of ~/.aws, and not from the service of a container or machine",
+                          quoted(configuration.profile)),
+              "run 'aws configure' or 'aws sso login', or set AWS_PROFILE");
 }
 
 std::string variable_of(const World& world, const char* name) {

@@ -77,7 +77,7 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   const auto registration = parse_iso_time(json_text(cached, "registrationExpiresAt"));
   const std::string refresh = json_text(cached, "refreshToken");
   if (refresh.empty() || (registration && *registration <= search.world.wall_s())) {
-    return no_session("it is over");
+    return no_session("it has expired");
   }
   auto endpoint = find_endpoint(search.world, search.configuration, "oidc", region);
   if (!endpoint) return fail(endpoint);
@@ -95,7 +95,7 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   if (!reply) return no_session("it could not be renewed: " + reply.error().message);
   const auto fresh = read_json(reply->body);
   const std::string token = json_text(fresh, "accessToken");
-  if (token.empty()) return no_session("its renewal gave no token");
+  if (token.empty()) return no_session("its renewal returned no token");
   constexpr std::int64_t kHour_s = 3600;
   const std::int64_t seconds =
       std::clamp<std::int64_t>(json_whole(fresh, "expiresIn").value_or(kHour_s), 0, 24 * kHour_s);
@@ -122,10 +122,10 @@ Result<std::string> session_token(const Search& search, const std::string& key,
   const Result<std::string> text = search.world.read_file(path);
   if (!text) return no_session(text.error().message);
   const auto cached = read_json(*text);
-  if (!cached.is_object()) return no_session(path + " holds no JSON object");
+  if (!cached.is_object()) return no_session(path + " does not contain a JSON object");
   const auto expires = parse_iso_time(json_text(cached, "expiresAt"));
   const std::string token = json_text(cached, "accessToken");
-  if (token.empty() || !expires) return no_session(path + " holds no token");
+  if (token.empty() || !expires) return no_session(path + " contains no token");
   constexpr std::int64_t kSpare_s = 60;
   if (*expires - kSpare_s > search.world.wall_s()) return token;
   return renew_token(search, path, cached, region);
@@ -245,7 +245,8 @@ Result<std::string> metadata_endpoint(const World& world, const Configuration& c
   if (!url.empty()) {
     if ((url.starts_with("http://") || url.starts_with("https://")) && !url.contains(' '))
       return url;
-    return fail(ErrorKind::invalid, "the address of the metadata service is no web address: " + url,
+    return fail(ErrorKind::invalid,
+                "the address of the metadata service is not a web address: " + url,
                 "correct AWS_EC2_METADATA_SERVICE_ENDPOINT");
   }
   std::string mode = setting(world, configuration, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
@@ -280,7 +281,7 @@ Found from_metadata(const Search& search, bool named) {
   const Result<io::HttpReply> token = ask_machine(search, request);
   if (!token) return std::nullopt;  // nobody is there: not a machine of Amazon's
   if (token->status == 403) {
-    return fail(ErrorKind::denied, "the metadata service of this machine is switched off",
+    return fail(ErrorKind::denied, "the metadata service of this machine is disabled",
                 "enable it for the instance, or give credentials another way");
   }
   if (token->status != 200) return std::nullopt;
@@ -295,7 +296,7 @@ Found from_metadata(const Search& search, bool named) {
   const Result<io::HttpReply> keys = ask_machine(search, request);
   if (!keys) return fail(keys);
   if (keys->status != 200) {
-    return fail(ErrorKind::denied, fmt::format("the metadata service gave no keys for role {}: "
+    return fail(ErrorKind::denied, fmt::format("the metadata service returned no keys for role {}: "
                                                "status {}",
                                                name, keys->status));
   }

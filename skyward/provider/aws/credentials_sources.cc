@@ -58,7 +58,8 @@ Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, 
 Found read_keys(const std::string& json, const std::string& source) {
   const auto parsed = read_json(json);
   if (!parsed.is_object()) {
-    return fail(ErrorKind::denied, source + " gave no credentials: what it says is no JSON object");
+    return fail(ErrorKind::denied,
+                source + " returned no credentials: its output is not a JSON object");
   }
   std::string token = json_text(parsed, "SessionToken");
   if (token.empty()) token = json_text(parsed, "Token");
@@ -71,7 +72,7 @@ Found read_keys(const std::string& json, const std::string& source) {
   if (credentials.keys.access_key_id.empty() || credentials.keys.secret_access_key.empty()) {
     const std::string why = json_text(parsed, "Message");
     return fail(ErrorKind::denied,
-                source + " gave no credentials: " +
+                source + " returned no credentials: " +
                     (why.empty() ? "AccessKeyId or SecretAccessKey is missing" : why));
   }
   return credentials;
@@ -115,8 +116,8 @@ Result<Credentials> assume_role(const Search& search, const Credentials& base,
                                 const Section& section) {
   if (!value_at(section, "mfa_serial").empty()) {
     return fail(ErrorKind::unsupported,
-                "the AWS profile needs a multi-factor code, and Skyward cannot ask for one",
-                "take the role once with 'aws sts assume-role' and export its keys, or use "
+                "the AWS profile needs a multi-factor code, but Skyward cannot ask for one",
+                "assume the role once with 'aws sts assume-role' and export its keys, or use "
                 "'aws sso login'");
   }
   const std::string session = value_at(section, "role_session_name");
@@ -163,7 +164,7 @@ Found from_login(const Search& search, const std::string& login_session) {
   }
   const auto expires = parse_iso_time(json_text(token, "expiresAt"));
   if (!expires || *expires <= search.world.wall_s()) {
-    return fail(ErrorKind::denied, "the session of 'aws login' is over", std::string(kHint));
+    return fail(ErrorKind::denied, "the session of 'aws login' has expired", std::string(kHint));
   }
   return Credentials{.keys = {.access_key_id = json_text(token, "accessKeyId"),
                               .secret_access_key = json_text(token, "secretAccessKey"),

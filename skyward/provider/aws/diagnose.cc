@@ -71,7 +71,7 @@ Finding judge_dry_run(std::string_view right, const ApiError& told) {
   const bool denied = told.kind() == ErrorKind::denied;
   finding.detail = finding.good ? "allowed"
                    : denied     ? fmt::format("not allowed ({})", told.code)
-                                : fmt::format("cannot be told ({}: {})", told.code, told.message);
+                            : fmt::format("could not be checked ({}: {})", told.code, told.message);
   if (!finding.good) finding.hint = told.hint;
   return finding;
 }
@@ -128,7 +128,7 @@ void look_into_network(Client& client, const Tell& tell, Time deadline) {
   tell({.what = "default network",
         .good = !vpc->empty(),
         .detail = vpc->empty() ? "the region has none" : *vpc,
-        .hint = "make one ('aws ec2 create-default-vpc') or give subnet_id="});
+        .hint = "create one ('aws ec2 create-default-vpc') or give subnet_id="});
 }
 
 }  // namespace

@@ -252,7 +252,7 @@ ApiResult<std::vector<Item>> Ec2Api::list(std::string_view action, Parameters pa
     next = reply->value("nextToken");
     if (next.empty()) return out;
   }
-  return std::unexpected(broken_reply(fmt::format("EC2 {} has no last page", action)));
+  return std::unexpected(broken_reply(fmt::format("EC2 {} returned too many pages", action)));
 }
 
 ApiResult<std::vector<InstanceType>> Ec2Api::describe_instance_types(Time deadline) {
@@ -476,7 +476,7 @@ ApiResult<std::vector<std::pair<std::string, double>>> Ec2Api::on_demand_prices(
     const auto reply = client_.json("pricing", "GetProducts", json_line(body), deadline);
     if (!reply) return std::unexpected(reply.error());
     const nlohmann::json parsed = read_json(*reply);
-    if (!parsed.is_object()) return std::unexpected(broken_reply("the price list is no JSON"));
+    if (!parsed.is_object()) return std::unexpected(broken_reply("the price list is not JSON"));
     for (const nlohmann::json* text : json_items(parsed, "PriceList")) {
       const nlohmann::json product = read_json(json_text(*text));
       const std::string type = json_text(product, "product/attributes/instanceType");
@@ -486,7 +486,7 @@ ApiResult<std::vector<std::pair<std::string, double>>> Ec2Api::on_demand_prices(
     next = json_text(parsed, "NextToken");
     if (next.empty()) return out;
   }
-  return std::unexpected(broken_reply("the price list has no last page"));
+  return std::unexpected(broken_reply("the price list has too many pages"));
 }
 
 ApiResult<std::string> Ec2Api::caller(Time deadline) {

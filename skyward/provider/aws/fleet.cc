@@ -26,7 +26,7 @@ Stage stage_of(const Ec2Instance& told) {
 // What to do about "Client.InternalError" and the like, which no other zone mends.
 std::string hint_for(const Ec2Instance& told) {
   if (told.state_reason == "Client.InternalError") {
-    return "its disks are encrypted with a KMS key that the credentials may not use: let them do "
+    return "its disks are encrypted with a KMS key that the credentials may not use: allow them "
            "kms:CreateGrant, kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and "
            "kms:DescribeKey on it";
   }

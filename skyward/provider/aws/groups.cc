@@ -55,7 +55,7 @@ Result<std::string> make_group(Client& client, PoolBook& book, const std::string
   }
   if (id.empty()) {
     return std::unexpected(
-        made ? Error{ErrorKind::unavailable, "EC2 CreateSecurityGroup told no id", "try again"}
+        made ? Error{ErrorKind::unavailable, "EC2 CreateSecurityGroup returned no id", "try again"}
              : explained(client, made.error(), "CreateSecurityGroup"));
   }
   if (Status status = book.made(name, {id}); !status) return fail(status);

@@ -47,7 +47,7 @@ Status check_image(const PoolSpec& spec, std::string_view accelerator, double co
   if (has_open_driver(accelerator)) return {};
   return fail(ErrorKind::invalid,
               fmt::format("machines with {} need an image with NVIDIA's proprietary driver: the "
-                          "published ones drive Turing and what came after",
+                          "published ones support Turing and later",
                           accelerator),
               "give ami= of a Deep Learning image with the proprietary driver in that region, or "
               "ask for a newer accelerator");
@@ -96,7 +96,7 @@ Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& 
   }
   if (image->platform == "windows") {
     return fail(ErrorKind::invalid,
-                fmt::format("the image {} in {} is of Windows", id, client.region()),
+                fmt::format("the image {} in {} is a Windows image", id, client.region()),
                 "give ami= of a Linux image with cloud-init");
   }
   BootImage boot{.image = *image};

@@ -24,18 +24,18 @@ struct SessionError {
 constexpr SessionError kSessionErrors[] = {
     {"TargetNotConnected", false, ErrorKind::unreachable, "it has not reported to Session Manager",
      "the role of instance_profile_arn= needs the policy AmazonSSMManagedInstanceCore, the image "
-     "Amazon's SSM agent (Ubuntu's and Amazon's own have it), and the subnet a way to Amazon's "
+     "Amazon's SSM agent (Ubuntu's and Amazon's own have it), and the subnet a route to Amazon's "
      "services"},
     {"AccessDenied", true, ErrorKind::denied, "these credentials may not open a session there",
      "allow them ssm:StartSession on the pool's machines and on the document AWS-StartSSHSession"},
     {"ExpiredToken", true, ErrorKind::denied, "the credentials are no longer valid",
      "renew the credentials, for example with 'aws sso login'"},
     {"Unable to locate credentials", true, ErrorKind::denied, "the AWS CLI finds no credentials",
-     "'skyward providers check aws' tells which ones Skyward uses; the AWS CLI may be too old to "
+     "'skyward providers check aws' shows which ones Skyward uses; the AWS CLI may be too old to "
      "know their source"},
     {"SessionManagerPlugin is not found", true, ErrorKind::unsupported,
      "the AWS CLI does not find its Session Manager plugin",
-     "install session-manager-plugin where PATH leads"},
+     "install session-manager-plugin in a directory on PATH"},
 };
 
 }  // namespace
@@ -55,7 +55,7 @@ Status check_session_manager(const World& world, const std::string& instance_pro
   }
   if (instance_profile.empty()) {
     return fail(ErrorKind::invalid,
-                "use_ssm=True: only machines with a role can speak to Session Manager, and these "
+                "use_ssm=True: only machines with a role can connect to Session Manager, but these "
                 "would have none",
                 "give instance_profile_arn= of a profile whose role has the policy "
                 "AmazonSSMManagedInstanceCore");

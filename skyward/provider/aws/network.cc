@@ -28,7 +28,7 @@ Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& give
     if (vpc->empty()) {
       return fail(ErrorKind::invalid,
                   fmt::format("the region {} has no default network", client.region()),
-                  "make one ('aws ec2 create-default-vpc') or give subnet_id=");
+                  "create one ('aws ec2 create-default-vpc') or give subnet_id=");
     }
     filters = {{"vpc-id", {*vpc}}, {"default-for-az", {"true"}}};
   } else {
@@ -40,7 +40,7 @@ Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& give
     return given.empty()
                ? fail(ErrorKind::invalid,
                       fmt::format("the default network of {} has no subnet", client.region()),
-                      "make one ('aws ec2 create-default-subnet') or give subnet_id=")
+                      "create one ('aws ec2 create-default-subnet') or give subnet_id=")
                : fail(ErrorKind::invalid,
                       fmt::format("there is no subnet {} in {}", given, client.region()),
                       "subnets belong to one region: give one of that region, or leave it out");

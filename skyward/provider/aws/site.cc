@@ -58,7 +58,7 @@ Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest&
   }
   if (places.empty()) {
     return fail(ErrorKind::exhausted,
-                fmt::format("{} is not sold in a zone of {} where there is a subnet",
+                fmt::format("{} is not sold in any zone of {} that has a subnet",
                             request.offers.front().instance_type, client.region()),
                 "choose another type or region, or give subnet_id= of a zone that has it");
   }

@@ -28,7 +28,7 @@ Result<std::vector<Command>> parse_commands(const std::string& text) {
                 R"("sh", "-c"]])");
   };
   const auto parsed = nlohmann::json::parse(text, nullptr, false);
-  if (!parsed.is_array()) return refused("it is no list");
+  if (!parsed.is_array()) return refused("it is not a list");
   for (const auto& words : parsed) {
     if (!words.is_array() || words.empty()) return refused("a command is a list of words");
     Command& command = commands.emplace_back();
@@ -178,7 +178,7 @@ Result<std::vector<Instance>> CommandProvider::provision(const Cluster& cluster,
   for (const std::string& id : plan->second.placed) std::erase(free, command_of(id));
   if (free.size() < static_cast<std::size_t>(count)) {
     return fail(ErrorKind::exhausted,
-                fmt::format("{} of {} commands are free, and {} more nodes are wanted", free.size(),
+                fmt::format("{} of {} commands are free, but {} more nodes are needed", free.size(),
                             commands_.size(), count),
                 "name more commands");
   }

@@ -131,7 +131,7 @@ Error ContainerProvider::explain(const Instance& instance, Error error) {
   if (!error.hint.empty()) return error;
   error.hint =
       error.message.contains("bash")
-          ? "the container image needs bash: take another one with image="
+          ? "the container image needs bash: use another one with image="
           : fmt::format("'{} ps --all' shows whether {} still runs", access.runtime, instance.id);
   return error;
 }

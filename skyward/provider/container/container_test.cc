@@ -189,7 +189,7 @@ TEST_F(ContainerPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   spec_.provider.settings.erase("network");
   spec_.memory_mb = 20 * 1024;
   EXPECT_THAT(refusal_of_opening().message,
-              HasSubstr("nodes=2 of 20.0 GiB each, and box has 32.0 GiB"));
+              HasSubstr("nodes=2 of 20.0 GiB each, but box has 32.0 GiB"));
   spec_.memory_mb = 0;
   spec_.cpus = 9;
   EXPECT_THAT(refusal_of_opening().message, StartsWith("Containers: box: "));
@@ -204,10 +204,10 @@ TEST_F(ContainerPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));
   EXPECT_EQ(creations(), 0);
   spec_.provider.settings["image"] = "--privileged";
-  EXPECT_THAT(refusal_of_making().message, HasSubstr("image=\"--privileged\" is no image"));
+  EXPECT_THAT(refusal_of_making().message, HasSubstr("image=\"--privileged\" is not an image"));
   spec_.provider.settings["image"] = "a";
   spec_.provider.settings["network"] = "a b";
-  EXPECT_THAT(refusal_of_making().message, HasSubstr("is no network"));
+  EXPECT_THAT(refusal_of_making().message, HasSubstr("is not a network"));
 }
 
 TEST_F(ContainerPool, AnImageThatCannotBePulledHasAHintOfItsOwn) {
@@ -216,8 +216,7 @@ TEST_F(ContainerPool, AnImageThatCannotBePulledHasAHintOfItsOwn) {
       {"short-name \"mine:1\" did not resolve to an alias and no unqualified-search registries are "
        "defined in \"/etc/containers/registries.conf\"",
        "docker.io/library/python"},
-      {"short-name resolution enforced but cannot prompt without a TTY",
-       "podman knows no registry"},
+      {"short-name resolution enforced but cannot prompt without a TTY", "podman has no registry"},
       {"toomanyrequests: You have reached your unauthenticated pull rate limit", "'podman login'"},
       {"writing blob: write /var/tmp/x: no space left on device", "'podman system df'"},
       {"reading manifest 1 in docker.io/network-controller: not found", "check image="}};

@@ -39,7 +39,7 @@ std::vector<NamedMachine> machines_of(const std::vector<ContainerStatus>& contai
     if (status.stage == Stage::stopped) {
       status.reason = one.state;
       status.hint = kNeeds;
-      status.message = one.out_of_memory ? "it took more memory than memory_gb= allows"
+      status.message = one.out_of_memory ? "it used more memory than memory_gb= allows"
                                          : fmt::format("exit code {}", one.exit_code);
     }
     out.push_back({.name = one.name, .status = std::move(status)});
@@ -138,7 +138,7 @@ Result<std::vector<MachineStatus>> Containers::look_up(const std::vector<std::st
                    .stage = Stage::terminated,
                    .reason = "ended at once",
                    .message = "its keeper, a script for sh, has ended",
-                   .hint = fmt::format("{}: take another one with image=", kNeeds)});
+                   .hint = fmt::format("{}: use another one with image=", kNeeds)});
   }
   return out;
 }

@@ -29,10 +29,10 @@ struct Sign {
 constexpr Sign kSigns[] = {
     {.words = "permission denied while trying to connect",
      .refusal = Refusal::auth,
-     .hint = "add yourself to the group \"docker\" and log in again, or take runtime=\"podman\", "
-             "which needs no such right"},
+     .hint = "add yourself to the group \"docker\" and log in again, or use runtime=\"podman\", "
+             "which needs no such permission"},
     {.words = "can't evaluate field",
-     .hint = "if docker is an alias of podman, take runtime=\"podman\""},
+     .hint = "if docker is an alias of podman, use runtime=\"podman\""},
     {.words = "no such container", .refusal = Refusal::not_found, .hint = "'{} ps' lists them"},
     {.words = "removal of container",
      .also = "already in progress",
@@ -57,18 +57,18 @@ constexpr Sign kSigns[] = {
     {.words = "range of cpus", .hint = "ask for less: vcpus="},
     {.words = "minimum memory limit", .hint = "ask for more: memory_gb="},
     {.words = "exec format error",
-     .hint = "the container image is for another architecture: take another one with image="},
+     .hint = "the container image is for another architecture: use another one with image="},
     {.words = "short-name",
-     .hint = "podman knows no registry for this name: name it in image=, such as "
+     .hint = "podman has no registry set up for this name: add it to image=, such as "
              "\"docker.io/library/python:3.12-slim\"",
      .of_pulls = true},
     {.words = "toomanyrequests",
      .hint = "the registry limits pulls without a login: '{} login', or try again later",
      .of_pulls = true},
     {.words = "executable file",
-     .hint = "the container image needs sh and bash: take another one with image="},
+     .hint = "the container image needs sh and bash: use another one with image="},
     {.words = "controller",
-     .hint = "this engine may not limit what containers take: leave out vcpus= and memory_gb=, or "
+     .hint = "this engine may not limit what containers use: leave out vcpus= and memory_gb=, or "
              "let systemd delegate the controllers of control groups to your user"},
 };
 
@@ -192,7 +192,7 @@ ApiError no_runtime(const Access& access) {
           .own_kind = ErrorKind::unsupported,
           .hint = access.runtime.empty() || access.runtime == kPodman
                       ? "install podman: it needs no daemon and no configuration"
-                      : "install docker, or take runtime=\"podman\""};
+                      : "install docker, or use runtime=\"podman\""};
 }
 
 Status is_reachable(const World& world, const Access& access) {
@@ -249,7 +249,7 @@ ApiError refusal_of(std::string_view what, const io::CommandResult& ran, const A
     if (!is_ssh) return no_answer({ErrorKind::unavailable, said, "try again"});
     Error why = explain_ssh_error(*access.host, {}, {ErrorKind::unavailable, said, {}});
     if (why.hint.empty()) {
-      why.hint = fmt::format("'ssh {}' must work without a question", access.host->text());
+      why.hint = fmt::format("'ssh {}' must work without a prompt", access.host->text());
     }
     ApiError out = no_answer(why);
     const auto permanent = permanent_ssh_errors();

@@ -30,12 +30,13 @@ bool is_word(std::string_view text) {
 Result<Wishes> read_wishes(const ProviderSpec& spec) {
   Wishes out{.image = spec.setting("image"), .network = spec.setting("network")};
   if (!is_word(out.image)) {
-    return fail(ErrorKind::invalid, fmt::format("Containers: image=\"{}\" is no image", out.image),
+    return fail(ErrorKind::invalid,
+                fmt::format("Containers: image=\"{}\" is not an image", out.image),
                 "name a container image, such as \"docker.io/library/python:3.12-slim\"");
   }
   if (!is_word(out.network)) {
     return fail(ErrorKind::invalid,
-                fmt::format("Containers: network=\"{}\" is no network", out.network),
+                fmt::format("Containers: network=\"{}\" is not a network", out.network),
                 "name one that 'podman network ls' or 'docker network ls' shows, or \"host\"");
   }
   return out;
@@ -83,7 +84,7 @@ Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& 
   const std::int64_t memory_mb = spec.memory_mb * workers;
   if (memory_mb * spec.nodes > host.memory_mb) {
     return fail(ErrorKind::invalid,
-                fmt::format("Containers: nodes={} of {:.1f} GiB each, and {} has {:.1f} GiB",
+                fmt::format("Containers: nodes={} of {:.1f} GiB each, but {} has {:.1f} GiB",
                             spec.nodes, static_cast<double>(memory_mb) / 1024, host.name,
                             static_cast<double>(host.memory_mb) / 1024),
                 "ask for fewer nodes, or for less in each: memory_gb=");

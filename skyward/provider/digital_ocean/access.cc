@@ -34,7 +34,8 @@ constexpr SecretSheet kToken = {
     .setting = "token",
     .variables = kVariables,
     .files = kFiles,
-    .advice = "make one at cloud.digitalocean.com/account/api/tokens and set $DIGITALOCEAN_TOKEN"};
+    .advice =
+        "create one at cloud.digitalocean.com/account/api/tokens and set $DIGITALOCEAN_TOKEN"};
 
 // The id of nothing: a token that may ask for it is told that there is none.
 constexpr const char* kNobody = "0";

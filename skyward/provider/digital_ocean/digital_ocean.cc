@@ -203,7 +203,7 @@ Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time 
   }
   if (!found && empty_regions_.any()) {
     return fail(ErrorKind::exhausted, "DigitalOcean: no other region has such machines",
-                "take other machines, or try again later");
+                "choose other machines, or try again later");
   }
   if (!found) {
     Error why = std::move(found.error());

@@ -115,7 +115,7 @@ auto read_all(ApiResult<std::vector<json>> items, Read read)
 // Where a reply must name what was made.
 ApiResult<std::string> some_id(std::string id, std::string_view what) {
   if (!id.empty()) return id;
-  ApiError error = broken_page(fmt::format("the reply tells no {}", what));
+  ApiError error = broken_page(fmt::format("the reply has no {}", what));
   error.maybe_done = true;
   return std::unexpected(std::move(error));
 }
@@ -139,14 +139,15 @@ std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told)
   error.refusal = refusal_of(reply.status, error.message);
   if (error.message.empty()) error.message = fmt::format("HTTP status {}", reply.status);
   if (error.refusal == Refusal::auth) {
-    error.hint = reply.status == 401
-                     ? "the token is wrong or has expired: make one with the scopes of the guide's "
-                       "page at cloud.digitalocean.com/account/api/tokens"
-                     : "the token lacks a scope: the guide's page lists those that pools need";
+    error.hint =
+        reply.status == 401
+            ? "the token is wrong or has expired: create one with the scopes of the guide's "
+              "page at cloud.digitalocean.com/account/api/tokens"
+            : "the token lacks a scope: the guide's page lists those that pools need";
   } else if (error.refusal == Refusal::quota) {
-    error.hint = "ask for a higher limit at cloud.digitalocean.com, or take fewer machines";
+    error.hint = "ask for a higher limit at cloud.digitalocean.com, or for fewer machines";
   } else if (error.refusal == Refusal::insufficient_funds) {
-    error.hint = "see to the account's billing at cloud.digitalocean.com/account/billing";
+    error.hint = "check the account's billing at cloud.digitalocean.com/account/billing";
   }
   return error;
 }

@@ -122,7 +122,7 @@ void Droplets::complete(const std::vector<std::string>& ids, std::vector<Machine
     if (failed.stage == Stage::pending) failed.stage = Stage::stopped;
     if (failed.instance.instance_type.empty()) failed.instance.instance_type = "a droplet";
     failed.reason = "errored";
-    failed.message = "DigitalOcean accepted its creation, which failed";
+    failed.message = "DigitalOcean accepted the request, but creating it failed";
     failed.capacity = true;
   }
 }

@@ -187,8 +187,8 @@ std::optional<Refusal> Cloud::no_room(const LaunchRequest& request) const {
   const auto spot = limit(config_.spot_capacity);
   if ((all && standing_here + request.count > *all) ||
       (request.spot && spot && spot_here + request.count > *spot)) {
-    return Refusal{"NoCapacity", fmt::format("there are not {} {} in {} now", request.count,
-                                             request.type, request.zone)};
+    return Refusal{"NoCapacity", fmt::format("there are not {} {} available in {} now",
+                                             request.count, request.type, request.zone)};
   }
   if (config_.quota && standing() + request.count > *config_.quota) {
     return Refusal{"QuotaExceeded",

@@ -36,7 +36,7 @@ void tell_nodes(Api& api, const Wishes& wishes, const std::string& cluster,
   const std::string names = names_of(shelves_of(*nodes, {}, wishes, cluster));
   tell({.what = "nodes",
         .good = !names.empty() || wishes.autoscaled,
-        .detail = names.empty() ? "none takes pods" : names,
+        .detail = names.empty() ? "none accepts pods" : names,
         .hint = names.empty() ? "'kubectl describe nodes' shows their states and taints" : ""});
 }
 

@@ -69,7 +69,7 @@ std::optional<ApiError> broken_way(std::string_view line) {
                       "x509", "invalid configuration", "executable "})) {
     out.refusal = Refusal::auth;
     out.heard = Heard::not_sent;
-    out.hint = "'kubectl get pods' must work in a shell; log in as your cluster wants it";
+    out.hint = "'kubectl get pods' must work in a shell; log in the way your cluster requires";
     return out;
   }
   const bool is_unheard = says_any(line, {"connection refused", "was refused", "no such host",
@@ -81,7 +81,7 @@ std::optional<ApiError> broken_way(std::string_view line) {
   if (!is_unheard && !is_broken) return std::nullopt;
   out.heard = is_unheard ? Heard::not_sent : Heard::unknown;
   out.maybe_done = !is_unheard;
-  out.hint = "'kubectl cluster-info' tells whether the cluster answers";
+  out.hint = "'kubectl cluster-info' shows whether the cluster answers";
   return out;
 }
 
@@ -93,12 +93,12 @@ void explain_forbidden(std::string_view line, ApiError& out) {
     out.refusal = Refusal::quota;
     out.code = line.substr(quota);
     out.hint =
-        "'kubectl describe quota' shows what the namespace may have, and has; ask for less, "
-        "or wait until others end";
+        "'kubectl describe quota' shows the namespace's limits and what it uses; ask for less, or "
+        "wait until other pods end";
   } else if (failed != std::string_view::npos) {
     out.refusal = Refusal::invalid;
     out.hint =
-        "the namespace has a quota, so that each pod must say what it takes: give the pool "
+        "the namespace has a quota, so each pod must say what it needs: give the pool "
         "vcpus= and memory_gb=";
   } else if (line.contains("violates PodSecurity")) {
     out.refusal = Refusal::invalid;
@@ -125,13 +125,13 @@ void explain(std::string_view reason, std::string_view line, ApiError& out) {
     out.refusal = Refusal::not_found;
     const bool space = line.contains("namespaces \"");
     out.hint = space ? "'kubectl get namespaces' lists them; name one of yours: namespace="
-                     : "look at what 'kubectl get pods' shows";
+                     : "see what 'kubectl get pods' shows";
   } else if (reason == "AlreadyExists" || reason == "Conflict") {
     out.refusal = Refusal::conflict;
     out.hint = "try again";
   } else if (reason == "Unauthorized") {
     out.refusal = Refusal::auth;
-    out.hint = "'kubectl get pods' must work in a shell; log in as your cluster wants it";
+    out.hint = "'kubectl get pods' must work in a shell; log in the way your cluster requires";
   } else if (reason == "TooManyRequests") {
     out.refusal = Refusal::rate_limited;
     out.hint = "try again in a minute";
@@ -139,7 +139,7 @@ void explain(std::string_view reason, std::string_view line, ApiError& out) {
     out.refusal = Refusal::transient;
     out.heard = Heard::unknown;
     out.maybe_done = true;
-    out.hint = "'kubectl get --raw /readyz' tells whether the cluster is well";
+    out.hint = "'kubectl get --raw /readyz' shows whether the cluster is healthy";
   } else {
     out.refusal = Refusal::invalid;
     out.hint =

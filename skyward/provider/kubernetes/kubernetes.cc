@@ -77,9 +77,9 @@ Status KubernetesProvider::check_wishes(const PoolSpec& spec) {
   }
   if (wishes_.user && !spec.image.apt.empty()) {
     return fail(ErrorKind::invalid,
-                "Kubernetes: run_as_user= gives pods no right to install the packages of apt=; "
+                "Kubernetes: pods with run_as_user= may not install the packages of apt=; "
                 "nothing was created",
-                "take an image= that has them");
+                "use an image= that has them");
   }
   return {};
 }
@@ -91,14 +91,14 @@ Status KubernetesProvider::look_at_nodes(Time deadline) {
   const auto may_not = [](const ApiError& error) { return error.kind() == ErrorKind::denied; };
   const auto nodes = account_.api().nodes(deadline);
   if (!nodes && !may_not(nodes.error())) {
-    return std::unexpected(to_error(nodes.error(), "Kubernetes: its nodes"));
+    return std::unexpected(to_error(nodes.error(), "Kubernetes: listing nodes"));
   }
   nodes_seen_ = nodes.has_value();
   shelves_.clear();
   if (!nodes_seen_) return {};
   const auto usage = account_.api().usage(deadline);
   if (!usage && !may_not(usage.error())) {
-    return std::unexpected(to_error(usage.error(), "Kubernetes: its pods"));
+    return std::unexpected(to_error(usage.error(), "Kubernetes: listing pods"));
   }
   shelves_ = shelves_of(*nodes, usage.value_or(Usage()), wishes_, user_.home_region);
   return {};
@@ -119,10 +119,10 @@ Result<std::vector<Offer>> KubernetesProvider::offers(const PoolSpec& spec, Time
   const bool is_said = !spec.accelerator || !wishes_.gpu.empty();
   if (!nodes_seen_ && !is_said) {
     return fail(ErrorKind::denied,
-                fmt::format("Kubernetes: you may not list nodes, so nothing tells which of them "
-                            "have {}; nothing was created",
+                fmt::format("Kubernetes: you may not list nodes, so Skyward cannot tell which of "
+                            "them have {}; nothing was created",
                             spec.accelerator->name),
-                "say it yourself: gpu=\"nvidia.com/gpu\" and the node_selector= of such nodes");
+                "specify it yourself: gpu=\"nvidia.com/gpu\" and node_selector= for such nodes");
   }
   if (!nodes_seen_ || (wishes_.autoscaled && is_said)) {
     shelves_.push_back(unseen_shelf(spec, wishes_, user_.home_region));
@@ -182,7 +182,7 @@ Connection KubernetesProvider::connection(const Cluster& cluster, const Instance
 Error KubernetesProvider::explain(const Instance& instance, Error error) {
   if (!error.hint.empty()) return error;
   error.hint = error.message.contains("\"bash\"")
-                   ? "the container image needs bash: take another one with image="
+                   ? "the container image needs bash: use another one with image="
                    : fmt::format("'kubectl describe pod {}' shows its events", instance.id);
   return error;
 }

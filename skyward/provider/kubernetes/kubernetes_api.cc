@@ -252,7 +252,7 @@ ApiResult<io::CommandResult> Api::run_once(const Words& words, std::string_view 
   if (left <= Duration{}) {
     return std::unexpected(
         not_sent({ErrorKind::timeout, "no time is left for 'kubectl " + words.front() + "'",
-                  "try again; 'kubectl cluster-info' tells whether the cluster answers"}));
+                  "try again; 'kubectl cluster-info' shows whether the cluster answers"}));
   }
   Words all = words;
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(std::min(left, kLongestRequest));

@@ -148,7 +148,7 @@ TEST_F(KubernetesPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   EXPECT_THAT(refusal_of_opening().hint, HasSubstr("gpu=\"nvidia.com/gpu\""));
   spec_.accelerator.reset();
   spec_.nodes = 99;
-  EXPECT_THAT(refusal_of_opening().message, HasSubstr("hold 16 such pods at most"));
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("hold at most 16 such pods"));
   spec_.nodes = 2;
   spec_.volumes = {Volume{}};
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));

@@ -143,7 +143,7 @@ bool is_name(std::string_view text) {
 
 std::unexpected<Error> refused(std::string_view setting, std::string_view value,
                                const char* expected) {
-  return fail(ErrorKind::invalid, fmt::format("Kubernetes: {}=\"{}\" does not fit", setting, value),
+  return fail(ErrorKind::invalid, fmt::format("Kubernetes: {}=\"{}\" is not valid", setting, value),
               expected);
 }
 
@@ -202,7 +202,8 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
     const auto read = std::from_chars(user.data(), user.data() + user.size(), id);
     const bool whole = read.ec == std::errc() && read.ptr == user.data() + user.size();
     if (!whole || id < 1 || id > std::numeric_limits<std::int32_t>::max()) {
-      return refused("run_as_user", user, "give the number of a user that is not root: 1000");
+      return refused("run_as_user", user,
+                     "give the number of a user other than root, such as 1000");
     }
     out.user = id;
   }
@@ -315,7 +316,7 @@ std::optional<Offer> offer_for(const Shelf& shelf, const Wishes& wishes, const P
 
 Error no_room(const PoolSpec& spec, int most) {
   return {ErrorKind::invalid,
-          fmt::format("Kubernetes: nodes={}, and the cluster's nodes hold {} such pods at most",
+          fmt::format("Kubernetes: nodes={}, but the cluster's nodes hold at most {} such pods",
                       spec.nodes, most),
           "ask for fewer, or for less in each; with autoscaled=True, the pool waits for nodes that "
           "are started for it"};
@@ -328,7 +329,7 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
   if (shelves.empty()) {
     return fail(ErrorKind::invalid,
                 "Kubernetes: no node of the cluster is ready, has the labels of node_selector=, "
-                "and is without a taint that the pool does not tolerate",
+                "and has only taints that the pool tolerates",
                 "'kubectl get nodes --show-labels' and 'kubectl describe nodes' show them; with "
                 "autoscaled=True, the pool waits for nodes that are started for it");
   }
@@ -342,8 +343,7 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
     why.message = "Kubernetes: " + why.message;
     if (spec.accelerator && wishes.gpu.empty()) {
       why.hint +=
-          "; where nodes have no labels for their GPUs, say which resource they are: "
-          "gpu=\"nvidia.com/gpu\"";
+          "; if nodes have no labels for their GPUs, name the resource: gpu=\"nvidia.com/gpu\"";
     }
     return std::unexpected(std::move(why));
   }

@@ -116,7 +116,7 @@ TEST(KubernetesNodes, WhatNodesKeepForThemselvesIsNotThere) {
   PoolSpec two = pool(1);
   two.cpus = 2;
   EXPECT_THAT(types_of(fitting_shelves(shelves, {}, two)),
-              ElementsAre(HasSubstr("hold 0 such pods at most"), HasSubstr("ask for fewer")));
+              ElementsAre(HasSubstr("hold at most 0 such pods"), HasSubstr("ask for fewer")));
 }
 
 TEST(KubernetesNodes, WhatIsFreeNowComesFirst) {
@@ -139,7 +139,7 @@ TEST(KubernetesNodes, WhatNoNodeHoldsIsRefused) {
   EXPECT_THAT(types_of(fitting_shelves(shelves, {}, pool(1, "H100"))),
               ElementsAre(HasSubstr("Kubernetes: "), HasSubstr("gpu=\"nvidia.com/gpu\"")));
   EXPECT_THAT(types_of(fitting_shelves(shelves, {}, pool(5, "T4", 2))),
-              ElementsAre(HasSubstr("hold 4 such pods at most"), HasSubstr("autoscaled=True")));
+              ElementsAre(HasSubstr("hold at most 4 such pods"), HasSubstr("autoscaled=True")));
   EXPECT_THAT(types_of(fitting_shelves({}, {}, pool(1))),
               ElementsAre(HasSubstr("no node of the cluster"), HasSubstr("kubectl get nodes")));
 }

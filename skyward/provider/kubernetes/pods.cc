@@ -93,15 +93,16 @@ std::string hint_of(const Reason& reason) {
            "imagePullSecrets";
   }
   if (reason.code == "Unschedulable") {
-    return "'kubectl describe nodes' shows what they have and what is taken; ask for less, or wait";
+    return "'kubectl describe nodes' shows what they have and what is in use; ask for less, or "
+           "wait";
   }
   constexpr std::string_view kNoStart[] = {"RunContainerError", "CreateContainerError",
                                            "StartError", "ContainerCannotRun"};
   if (std::ranges::find(kNoStart, reason.code) != std::end(kNoStart)) {
-    return "the container image needs sh and bash: take another one with image=";
+    return "the container image needs sh and bash: use another one with image=";
   }
   if (reason.code == "OOMKilled") return "ask for more memory: memory_gb=";
-  return "'kubectl describe pod' and 'kubectl get events' tell more";
+  return "'kubectl describe pod' and 'kubectl get events' show more";
 }
 
 Stage stage_of(const Pod& pod, std::int64_t wall_s) {

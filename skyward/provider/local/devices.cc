@@ -70,7 +70,7 @@ Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
                   nodes, nodes == 1 ? "" : "s", wanted.count, wanted.name, memory,
                   nodes == 1 ? "s" : "", needed,
                   has.empty() ? std::string("none") : fmt::format("{}", fmt::join(has, ", "))),
-      "ask for fewer, leave accelerator out, or take a provider that rents such machines");
+      "ask for fewer, leave accelerator out, or use a provider that rents such machines");
 }
 
 std::string devices_of_node(const std::vector<int>& chosen, double count, int node) {

@@ -77,11 +77,11 @@ echo apt >&3 # the system packages were looked up before the pool was opened
 
 rm -rf -- "$environment"
 if ! "$uv" venv --quiet --no-project --python "$python" -- "$environment" </dev/null; then
-  say "no environment with Python '$python' could be made; uv says why above"
+  say "could not create an environment with Python '$python'; see uv's output above"
   exit 1
 fi
 if ! install_requirements "$uv" "$environment" "${options[@]}"; then
-  say "the packages of the image could not be installed; uv says why above"
+  say "could not install the image's packages; see uv's output above"
   exit 1
 fi
 echo deps >&3

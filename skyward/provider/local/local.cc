@@ -116,12 +116,13 @@ Status check_python(const PoolSpec& spec) {
   const std::string& wanted = spec.image.python;
   if (client.empty() || wanted.empty() || wanted == "auto") return {};
   if (minor_version(wanted) == minor_version(client)) return {};
-  return fail(ErrorKind::invalid,
-              fmt::format("Image(python=\"{}\") does not fit this program, which runs Python {}: "
-                          "functions that one minor version pickled do not load in another",
-                          wanted, client),
-              fmt::format("leave python out, say python=\"{}\", or run this program with Python {}",
-                          minor_version(client), minor_version(wanted)));
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("Image(python=\"{}\") does not match this program, which runs Python {}: "
+                  "functions pickled by one minor version do not load in another",
+                  wanted, client),
+      fmt::format("leave python out, write python=\"{}\", or run this program with Python {}",
+                  minor_version(client), minor_version(wanted)));
 }
 
 // System packages are the user's own to install here; those that are there already are fine.
@@ -155,7 +156,7 @@ Status LocalProvider::check(const PoolSpec& spec) {
     if (!fs::exists(environment_marker(request), error) &&
         !io::find_program(request.uv, surroundings_.variable("PATH"))) {
       return fail(ErrorKind::invalid,
-                  fmt::format("the image's packages are installed with uv, and there is no program "
+                  fmt::format("the image's packages are installed with uv, but there is no program "
                               "'{}'",
                               request.uv),
                   "install uv ('pip install uv'), or use an image without packages");
@@ -186,24 +187,23 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
   }
   const std::int64_t processes = std::int64_t{spec.nodes} * workers * spec.concurrency;
   if (static_cast<double>(processes) * kProcessGib > io::memory_gib()) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("nodes={} with {} tasks at a time each are {} processes, for which there "
-                    "is too little memory here ({:.1f} GB)",
-                    spec.nodes, workers * spec.concurrency, processes, io::memory_gib()),
-        "ask for fewer: calls beyond them wait for their turn");
+    return fail(ErrorKind::invalid,
+                fmt::format("nodes={} with {} tasks at a time each means {} processes: too many "
+                            "for the memory here ({:.1f} GB)",
+                            spec.nodes, workers * spec.concurrency, processes, io::memory_gib()),
+                "ask for fewer: further calls wait for their turn");
   }
   if (!spec.architecture.empty() && spec.architecture != own_architecture()) {
     return fail(ErrorKind::invalid,
                 fmt::format("architecture=\"{}\": this machine is {}", spec.architecture,
                             own_architecture()),
-                "leave architecture out, or take a provider that rents such machines");
+                "leave architecture out, or use a provider that rents such machines");
   }
   if (!spec.machine.empty() && spec.machine != kMachine) {
     return fail(
         ErrorKind::invalid,
         fmt::format("machine=\"{}\": the local provider has this machine only", spec.machine),
-        "leave machine out, or take a provider that rents such machines");
+        "leave machine out, or use a provider that rents such machines");
   }
   if (!spec.volumes.empty()) {
     return fail(ErrorKind::invalid,
@@ -342,8 +342,8 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   if (lock && !io::is_directory(directory)) fs::rename(unfinished, directory, error);
   if (!lock || !io::is_directory(directory) || error) {
     (void)io::remove_tree(unfinished);
-    return fail(ErrorKind::unavailable, "cannot make the directory " + directory,
-                "check the rights and the free space there, or choose another place with TMPDIR");
+    return fail(ErrorKind::unavailable, "cannot create the directory " + directory,
+                "check the permissions and free space there, or choose another place with TMPDIR");
   }
 
   Plan plan{.agent_path = spec.agent_path,

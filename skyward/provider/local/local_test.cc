@@ -462,7 +462,7 @@ TEST_F(LocalEnvironment, APackageThatDoesNotExistFailsAndLeavesNoEnvironment) {
     EXPECT_EQ(failed.code, 1);
     EXPECT_EQ(failed.steps, "uv\napt\n");
     EXPECT_THAT(failed.err, HasSubstr("skyward-test-package-that-is-not-there"));
-    EXPECT_THAT(failed.err, HasSubstr("skyward: the packages of the image could not be installed"));
+    EXPECT_THAT(failed.err, HasSubstr("skyward: could not install the image's packages"));
     const fs::path environment = fs::path(failed.bootstrap.python).parent_path().parent_path();
     EXPECT_FALSE(fs::exists(environment / "skyward-ready"));
   }

@@ -18,7 +18,7 @@ std::optional<Finding> clock_finding(std::int64_t ahead_s) {
   return Finding{.what = "clock",
                  .detail = fmt::format("this computer's is {} min {}", std::abs(ahead_s) / 60,
                                        ahead_s > 0 ? "slow" : "fast"),
-                 .hint = "set it: 'skyward gc' judges by it which pools have expired"};
+                 .hint = "set it: 'skyward gc' uses it to tell which pools have expired"};
 }
 
 }  // namespace skyward::provider

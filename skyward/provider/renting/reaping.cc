@@ -75,7 +75,8 @@ Result<ReaperOrder> read_reaper_order(std::string_view text) {
     }
   }
   if (out.provider.name.empty() || !is_pool_id(out.pool) || out.expires_s <= 0) {
-    return fail(ErrorKind::invalid, "this is no order for a reaper", "a pool starts its reaper");
+    return fail(ErrorKind::invalid, "this is not an order for a reaper",
+                "a pool starts its reaper");
   }
   return out;
 }
@@ -109,7 +110,7 @@ Status reap(const World& world, PoolResources& resources, const ReaperOrder& ord
     world.pause(pause, {});
     pause = std::min(pause * 2, kLongestReaperPause);
   }
-  if (last) last = fail(ErrorKind::timeout, "something may still come of a request", "");
+  if (last) last = fail(ErrorKind::timeout, "a request may still take effect", "");
   (void)world.write_file(last_words_path(world, order.pool), last.error().message);
   return last;
 }

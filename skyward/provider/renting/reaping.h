@@ -50,7 +50,7 @@ std::string why_reaper_gave_up(const World& world, const std::string& pool);
 Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order);
 
 // Removes what the pool has beside machines, which are gone, and closes it in the ledger unless
-// something may still come of a request.
+// a request may still take effect.
 Status clear_and_close(const World& world, PoolResources& resources, const Cluster& cluster,
                        PoolBook& book, Time deadline);
 

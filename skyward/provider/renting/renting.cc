@@ -126,7 +126,7 @@ Status Renting::check(const PoolSpec& spec) {
         ErrorKind::unsupported,
         fmt::format("{} has no FUSE, so volumes cannot be mounted there; nothing was started",
                     provider_label(std::string(name()))),
-        "read and write the bucket in the function, or take another provider");
+        "read and write the bucket in the function, or use another provider");
   }
   return cloud_->check(spec);
 }
@@ -185,10 +185,10 @@ Status Renting::keep_from_strangers(const PoolSpec& spec, const RemoteImage& ima
   if (!capabilities().strangers) return {};
   const auto refused = [&](const std::string& what) {
     return fail(ErrorKind::denied,
-                fmt::format("{}: {} has a password, which the owner of the machine could read; "
+                fmt::format("{}: {} has a password that the owner of the machine could read; "
                             "nothing was started",
                             provider_label(std::string(name())), what),
-                "take machines in data centres, or an index without a password");
+                "use machines in data centres, or an index without a password");
   };
   for (const auto& [variable, value] : image.bootstrap.environment) {
     const bool is_secret = variable.ends_with("_PASSWORD") || variable.ends_with("_TOKEN");

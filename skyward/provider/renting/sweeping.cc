@@ -293,7 +293,7 @@ void Sweeping::tell_skipped(const LedgerPool& pool) {
   const Resource resource{.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id};
   if (!is_of_this_account(pool)) {
     tell(resource, SweepAction::skipped,
-         fmt::format("it is in the account {}, and these credentials are of {}; {}",
+         fmt::format("it is in the account {}, but these credentials are for {}; {}",
                      pool.setting("account"), account_.account, source_.way_to_account(pool)));
   } else if (!opened_here(pool) && !is_left_behind(pool, source_.place_of(pool.region))) {
     tell(resource, SweepAction::skipped,
@@ -330,7 +330,7 @@ Status Sweeping::check_clock() const {
       ErrorKind::unsupported,
       fmt::format("the clock of this computer is {} min {} {}'s; nothing was removed",
                   std::abs(ahead_s) / 60, ahead_s > 0 ? "ahead of" : "behind", source_.vendor()),
-      "set the clock; 'skyward pool delete ID' ends one pool all the same");
+      "set the clock; 'skyward pool delete ID' deletes one pool anyway");
 }
 
 Status Sweeping::run() {

@@ -82,7 +82,7 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
     if (exchange.spacing != nullptr && !exchange.spacing->await(world, exchange.limits, deadline)) {
       ApiError error =
           not_sent({ErrorKind::timeout, "the cloud allows no further request before the deadline",
-                    "give it more time, or do less at once with this account"});
+                    "give it more time, or make fewer requests at once with this account"});
       error.refusal = Refusal::rate_limited;
       error.maybe_done = maybe_done;
       return std::unexpected(std::move(error));

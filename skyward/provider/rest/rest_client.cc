@@ -115,7 +115,7 @@ ApiResult<std::vector<nlohmann::json>> RestClient::list(RestRequest request, con
     if (!*next) return items;
     request = **std::move(next);
   }
-  return std::unexpected(broken_page(fmt::format("the list at {} has no end", request.path)));
+  return std::unexpected(broken_page(fmt::format("the list at {} does not end", request.path)));
 }
 
 ApiError broken_page(std::string_view what) {
@@ -140,7 +140,7 @@ Status check_base_url(std::string_view url, std::string_view setting) {
   };
   if (url.ends_with('/')) return refuse("ends with a slash");
   const bool tls = url.starts_with(kTls);
-  if (!tls && !url.starts_with(kClear)) return refuse("is no address");
+  if (!tls && !url.starts_with(kClear)) return refuse("is not an address");
   const std::string_view site = site_of(url.substr(tls ? kTls.size() : kClear.size()));
   // A user before an "@" makes one host look like another.
   if (site.empty() || site.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -148,7 +148,7 @@ Status check_base_url(std::string_view url, std::string_view setting) {
     return refuse("names no host");
   }
   if (tls || is_of_this_computer(url)) return {};
-  return refuse("would carry the account's key unencrypted");
+  return refuse("would send the account's key unencrypted");
 }
 
 }  // namespace skyward::provider

@@ -321,7 +321,7 @@ TEST(BaseUrl, CarriesKeysEncryptedOrNowhere) {
     EXPECT_FALSE(check_base_url(bad, "$X")) << bad;
   }
   EXPECT_EQ(check_base_url("http://api.example.com", "$X").error().message,
-            "$X: \"http://api.example.com\" would carry the account's key unencrypted");
+            "$X: \"http://api.example.com\" would send the account's key unencrypted");
 }
 
 class TokenTest : public ::testing::Test {

@@ -23,7 +23,7 @@ constexpr SecretSheet kKey = {.cloud = "RunPod",
                               .variables = kVariables,
                               .files = kFiles,
                               .advice =
-                                  "make one at console.runpod.io, Settings, API Keys, and "
+                                  "create one at console.runpod.io, Settings, API Keys, and "
                                   "set $RUNPOD_API_KEY"};
 
 }  // namespace

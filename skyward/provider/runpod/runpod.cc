@@ -163,16 +163,16 @@ Status RunPodCloud::check(const PoolSpec&) {
   }
   if (limits_.networked && limits_.tier == Tier::community) {
     return fail(ErrorKind::invalid,
-                "RunPod: global_networking needs data centres, and community machines are in none",
-                "take cloud_type=\"secure\", or leave global_networking out");
+                "RunPod: global_networking needs data centres, but community machines are in none",
+                "use cloud_type=\"secure\", or leave global_networking out");
   }
   if (!limits_.places.empty() && limits_.tier == Tier::community) {
     return fail(ErrorKind::invalid, "RunPod: community machines are in no data centre",
-                "take cloud_type=\"secure\", or leave data_center_ids out");
+                "use cloud_type=\"secure\", or leave data_center_ids out");
   }
   if (limits_.volume_gb > 0 && limits_.volume_gb < kLeastVolume_gb) {
     return fail(ErrorKind::invalid, fmt::format("RunPod: volume_gb is {}", limits_.volume_gb),
-                fmt::format("take 0, for none, or {} and more", kLeastVolume_gb));
+                fmt::format("use 0 for none, or {} and more", kLeastVolume_gb));
   }
   return {};
 }
@@ -183,7 +183,7 @@ Status RunPodCloud::check_places(const std::vector<DataCenter>& there) const {
     std::string names;
     for (const DataCenter& one : there) names += (names.empty() ? "" : ", ") + one.id;
     return fail(ErrorKind::invalid, fmt::format("RunPod: there is no data centre {}", place),
-                "there are " + names);
+                "the data centres are " + names);
   }
   return {};
 }
@@ -191,7 +191,7 @@ Status RunPodCloud::check_places(const std::vector<DataCenter>& there) const {
 // What is on sale now.
 Status RunPodCloud::look(const std::vector<int>& counts, bool cpus, Time deadline) {
   const auto explained = [](const ApiError& error) {
-    return std::unexpected(to_error(error, "RunPod: what is on sale"));
+    return std::unexpected(to_error(error, "RunPod: listing machines"));
   };
   on_sale_ = {};
   PodCatalogue catalogue;
@@ -241,7 +241,7 @@ Result<std::vector<Offer>> RunPodCloud::offers(const PoolSpec& spec, Time deadli
   auto found = fitting_offers(all, spec);
   if (!found && empty_regions_.any()) {
     return fail(ErrorKind::exhausted, "RunPod: no other data centre has such machines",
-                "take other machines, or try again later");
+                "choose other machines, or try again later");
   }
   if (!found) {
     Error why = std::move(found.error());

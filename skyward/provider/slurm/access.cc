@@ -68,7 +68,7 @@ Status is_reachable(const World& world, const ProviderSpec& spec) {
   const bool has_slurm = has_program(world, "sbatch");
   if (has_slurm && has_cluster) return {};
   return fail(ErrorKind::unsupported,
-              has_slurm ? "Slurm: this computer belongs to no cluster"
+              has_slurm ? "Slurm: this computer is not part of a cluster"
                         : "Slurm: there is no sbatch on this computer",
               "run on a login node of the cluster, or name one: login=\"me@login\"");
 }

@@ -45,7 +45,7 @@ Status diagnose(const World& world, const SettingOrigin&,
   }
   tell({.what = "partitions",
         .good = !names.empty(),
-        .detail = names.empty() ? "none takes jobs" : names,
+        .detail = names.empty() ? "none accepts jobs" : names,
         .hint = names.empty() ? "'sinfo -s' lists the partitions and their states" : ""});
   const auto jobs = api.jobs(deadline);
   tell(finding_of("jobs", jobs, jobs ? fmt::format("{} of yours", jobs->size()) : ""));

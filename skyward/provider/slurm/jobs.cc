@@ -46,15 +46,15 @@ constexpr std::string_view kNotForThisJob = "use this partition";
 
 std::string hint_of(std::string_view reason) {
   if (reason.contains(kNotForThisJob) || reason.ends_with("NotAllowed")) {
-    return "name an account= and a qos= that the partition takes, or another partition=: "
+    return "name an account= and a qos= that the partition accepts, or another partition=: "
            "'scontrol show partition'";
   }
   if (reason == "PartitionTimeLimit")
-    return "lower timeout= of the pool, or take a partition with a higher limit: 'sinfo -s'";
+    return "lower timeout= of the pool, or choose a partition with a higher limit: 'sinfo -s'";
   if (is_one_of(reason, {"PartitionConfig", "PartitionNodeLimit", "BadConstraints"})) {
     return "ask for fewer nodes, or for less on each: 'sinfo -o \"%P %D %c %m %G %l\"'";
   }
-  return "'scontrol show job' and 'sacctmgr show assoc user=$USER' tell more";
+  return "'scontrol show job' and 'sacctmgr show assoc user=$USER' show more";
 }
 
 MachineStatus status_of(const Job& job, int number, const JobMemory* memory) {
@@ -113,19 +113,20 @@ Stage stage_of(const Job& job, const JobMemory* memory) {
 }
 
 std::string never_starts(std::string_view reason) {
-  if (reason == "PartitionTimeLimit") return "its time is over the limit of the partition";
+  if (reason == "PartitionTimeLimit") return "its time exceeds the partition's limit";
   if (reason == "PartitionNodeLimit") return "it has more nodes than the partition allows";
   if (reason == "PartitionConfig") return "the partition cannot hold such a job";
   if (reason == "BadConstraints") return "no nodes of the cluster can hold it";
-  if (reason == "AccountNotAllowed") return "the partition does not take jobs of this account";
-  if (reason == "QOSNotAllowed") return "the partition does not take jobs of this qos";
+  if (reason == "AccountNotAllowed") return "the partition does not accept jobs of this account";
+  if (reason == "QOSNotAllowed") return "the partition does not accept jobs of this qos";
   // Slurm 22.05 writes a sentence: "Job's account not known, so it can't use this partition (...)".
-  if (reason.contains(kNotForThisJob)) return "the partition takes no jobs of this account or qos";
+  if (reason.contains(kNotForThisJob))
+    return "the partition accepts no jobs of this account or qos";
   if (is_one_of(reason, {"InvalidAccount", "InvalidQOS"}))
     return "you may not use that account or qos";
-  if (is_one_of(reason, {"JobHeldAdmin", "JobHeldUser"})) return "somebody holds it";
+  if (is_one_of(reason, {"JobHeldAdmin", "JobHeldUser"})) return "it is on hold";
   const bool is_limit_of_one_job = reason.contains("PerJob") || reason.contains("MaxWallDuration");
-  if (is_limit_of_one_job) return "one job may not have so much";
+  if (is_limit_of_one_job) return "it exceeds what one job may have";
   return {};
 }
 

@@ -119,7 +119,7 @@ TEST_F(SlurmJobs, WhatCanNeverStartFailsInsteadOfWaiting) {
   const auto too_long = launch(1, 5h);
   ASSERT_FALSE(too_long);
   EXPECT_THAT(too_long.error().message,
-              HasSubstr("PartitionTimeLimit: its time is over the limit of the partition"));
+              HasSubstr("PartitionTimeLimit: its time exceeds the partition's limit"));
   EXPECT_THAT(too_long.error().hint, HasSubstr("lower timeout="));
   request_.time = 1h;
   const auto too_many = launch(4, 5h);

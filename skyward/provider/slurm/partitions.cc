@@ -58,7 +58,7 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
   if (const std::string time = spec.setting("time"); !time.empty()) {
     const auto read = parse_time_limit(time);
     if (!read || *read <= Duration{}) {
-      return fail(ErrorKind::invalid, fmt::format("Slurm: time=\"{}\" is no time limit", time),
+      return fail(ErrorKind::invalid, fmt::format("Slurm: time=\"{}\" is not a time limit", time),
                   "write it as sbatch takes it: \"90\" minutes, \"8:00:00\", \"2-12:00:00\"");
     }
     out.time = *read;
@@ -71,8 +71,8 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
     });
     if (!word.starts_with("-") || is_ours) {
       return fail(ErrorKind::invalid, fmt::format("Slurm: extra=[\"{}\"] cannot be given", word),
-                  is_ours ? "Skyward says that to sbatch itself"
-                          : "write each option of sbatch as one text: \"--constraint=a100\"");
+                  is_ours ? "Skyward passes that to sbatch itself"
+                          : "write each sbatch option as one string: \"--constraint=a100\"");
     }
   }
   return out;
@@ -124,12 +124,12 @@ std::vector<Shelf> shelves_of(const std::vector<NodeGroup>& groups, const Wishes
 Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
                                            const PoolSpec& spec) {
   if (shelves.empty()) {
-    return fail(
-        ErrorKind::invalid,
-        wishes.partition.empty()
-            ? "Slurm: no partition takes jobs now"
-            : fmt::format("Slurm: there is no partition \"{}\" that takes jobs", wishes.partition),
-        "'sinfo -s' lists the partitions and their states");
+    return fail(ErrorKind::invalid,
+                wishes.partition.empty()
+                    ? "Slurm: no partition accepts jobs right now"
+                    : fmt::format("Slurm: there is no partition \"{}\" that accepts jobs",
+                                  wishes.partition),
+                "'sinfo -s' lists the partitions and their states");
   }
   std::vector<Offer> large;
   int most_nodes = 0;
@@ -146,8 +146,8 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
   }
   if (large.empty() && most_nodes < spec.nodes) {
     return fail(ErrorKind::invalid,
-                fmt::format("Slurm: nodes={}, and no partition has more than {} alike", spec.nodes,
-                            most_nodes),
+                fmt::format("Slurm: nodes={}, but no partition has more than {} identical nodes",
+                            spec.nodes, most_nodes),
                 "ask for fewer nodes, or name another partition: 'sinfo -s'");
   }
   auto out = fitting_offers(large, spec);
@@ -155,7 +155,7 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
     Error why = std::move(out.error());
     why.message = "Slurm: " + why.message;
     if (spec.accelerator && wishes.gres.empty()) {
-      why.hint += "; where the site has other names for its GPUs, say them: gres=\"gpu:NAME:1\"";
+      why.hint += "; if the site has other names for its GPUs, give them: gres=\"gpu:NAME:1\"";
     }
     return std::unexpected(std::move(why));
   }
@@ -193,8 +193,8 @@ Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const Po
   }
   if (out.time <= limit) return out;
   return fail(ErrorKind::invalid,
-              fmt::format("Slurm: the partition {} takes jobs of at most {}, and {}= asks for {}; "
-                          "nothing was submitted",
+              fmt::format("Slurm: the partition {} accepts jobs of at most {}, but {}= asks for "
+                          "{}; nothing was submitted",
                           shelf.partition, words_of(limit),
                           wishes.time > Duration{} ? "time" : "timeout", words_of(out.time)),
               "ask for less time, or name another partition: 'sinfo -o \"%P %l\"'");

@@ -79,7 +79,7 @@ TEST(SlurmRequests, SpellGpusAsTheSiteDoes) {
   EXPECT_EQ(request_of(all[0], {}, spec)->time, 24h);
   EXPECT_EQ(request_of(all[0], {.time = 72h}, spec)->time, 72h);
   EXPECT_THAT(request_of(all[1], {.time = 9h}, spec).error().message,
-              HasSubstr("takes jobs of at most 8 h, and time= asks for 9 h"));
+              HasSubstr("accepts jobs of at most 8 h, but time= asks for 9 h"));
 }
 
 }  // namespace

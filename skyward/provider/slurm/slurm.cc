@@ -81,7 +81,7 @@ Status SlurmProvider::look(Time deadline) {
   auto user = account_.sign_in(deadline);
   if (!user) return fail(user);
   const auto groups = account_.api().node_groups(deadline);
-  if (!groups) return std::unexpected(to_error(groups.error(), "Slurm: its partitions"));
+  if (!groups) return std::unexpected(to_error(groups.error(), "Slurm: listing partitions"));
   user_ = *std::move(user);
   shelves_ = shelves_of(*groups, wishes_, user_.home_region);
   return {};

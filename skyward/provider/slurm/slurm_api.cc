@@ -51,8 +51,8 @@ std::optional<Number> read_number(std::string_view text) {
 }
 
 std::unexpected<Error> no_list(std::string_view list) {
-  return fail(ErrorKind::invalid, fmt::format("\"{}\" is no list of nodes", list),
-              "look at what 'squeue' shows; this may be a version of Slurm that is not known");
+  return fail(ErrorKind::invalid, fmt::format("\"{}\" is not a list of nodes", list),
+              "see what 'squeue' shows; Skyward may not know this version of Slurm");
 }
 
 // Adds what "1-3" or "07" stands for.
@@ -151,7 +151,7 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
                              "Controller busy", "try again later", "temporarily unable"})) {
     out.refusal = Refusal::transient;
     out.heard = Heard::not_sent;
-    out.hint = "'scontrol ping' tells whether its controller runs";
+    out.hint = "'scontrol ping' shows whether its controller runs";
   } else if (ran.status.code == kNoProgram || said.contains("configuration source")) {
     out = no_slurm(out.message);
   } else if (says_any(said, {"QOSMax", "AssocMax", "AssocGrp", "QOSGrp", "violates accounting",
@@ -169,7 +169,7 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
   } else if (says_any(said, {"time limit"})) {
     out.hint = "'sinfo -o \"%P %l\"' shows the limits; lower time=";
   } else if (words.front() == "sbatch") {
-    out.hint = "check partition=, account=, qos=, gres= and extra=: sbatch takes them as they are";
+    out.hint = "check partition=, account=, qos=, gres= and extra=: sbatch gets them as they are";
   }
   return out;
 }
@@ -204,8 +204,8 @@ Result<Words> expand_nodes(std::string_view list) {
 Result<Duration> parse_time_limit(std::string_view text) {
   if (text == "infinite" || text == "UNLIMITED" || text == "n/a") return Duration{};
   const auto refused = [&] {
-    return fail(ErrorKind::invalid, fmt::format("\"{}\" is no time limit", text),
-                "write days-hours:minutes:seconds, or less of it");
+    return fail(ErrorKind::invalid, fmt::format("\"{}\" is not a time limit", text),
+                "write days-hours:minutes:seconds, or part of it");
   };
   std::int64_t days = 0;
   const std::size_t dash = text.find('-');
@@ -344,7 +344,7 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
   const Duration left = std::min(deadline - clock_.now(), kLongestCommand);
   if (left <= Duration{}) {
     return std::unexpected(not_sent({ErrorKind::timeout, "no time is left for " + words.front(),
-                                     "try again; 'scontrol ping' tells whether Slurm answers"}));
+                                     "try again; 'scontrol ping' shows whether Slurm answers"}));
   }
   const auto ran = run_(words, input, left);
   if (!ran && ran.error().kind == ErrorKind::invalid) {
@@ -358,7 +358,7 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
     if (said.empty())
       said = fmt::format("'{}' ended with {}", words.front(), ran->status.describe());
     return std::unexpected(no_answer({ErrorKind::unavailable, std::move(said),
-                                      "'ssh LOGIN' must work without a question; then try again"}));
+                                      "'ssh LOGIN' must work without a prompt; then try again"}));
   }
   return std::unexpected(refusal_of(words, *ran));
 }

@@ -109,13 +109,14 @@ TEST_F(SlurmPool, AControllerThatRestartsCostsNoJobItsPlace) {
 TEST_F(SlurmPool, WhatCannotBeIsRefusedBeforeAnythingIsSubmitted) {
   spec_.provider.settings["partition"] = "nosuch";
   EXPECT_THAT(refusal_of_opening().message,
-              HasSubstr("there is no partition \"nosuch\" that takes jobs"));
+              HasSubstr("there is no partition \"nosuch\" that accepts jobs"));
   spec_.provider.settings = {};
   spec_.accelerator = Accelerator{.name = "A100"};
   EXPECT_THAT(refusal_of_opening().hint, HasSubstr("gres=\"gpu:NAME:1\""));
   spec_.accelerator.reset();
   spec_.nodes = 9;
-  EXPECT_THAT(refusal_of_opening().message, HasSubstr("no partition has more than 4 alike"));
+  EXPECT_THAT(refusal_of_opening().message,
+              HasSubstr("no partition has more than 4 identical nodes"));
   spec_.nodes = 2;
   spec_.timeout = 48h;
   const Error late = refusal_of_opening();
@@ -145,7 +146,7 @@ TEST_F(SlurmPool, WithoutSlurmNothingIsSwept) {
   fixture_.variables.erase("SLURM_CONF");
   fixture_.world.exists = [this](const std::string& path) { return path.starts_with(home_); };
   EXPECT_THAT(is_reachable(fixture_.world, spec_.provider).error().message,
-              HasSubstr("belongs to no cluster"));
+              HasSubstr("is not part of a cluster"));
   std::filesystem::remove(home_ + "/bin/sbatch");
   const Status here = is_reachable(fixture_.world, spec_.provider);
   ASSERT_FALSE(here);

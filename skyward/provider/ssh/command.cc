@@ -21,7 +21,7 @@ bool is_plain(std::string_view text) {
 }
 
 std::unexpected<Error> bad_target(std::string_view text, std::string_view why) {
-  return fail(ErrorKind::invalid, fmt::format("\"{}\" is no host: {}", text, why),
+  return fail(ErrorKind::invalid, fmt::format("\"{}\" is not a host: {}", text, why),
               "write host, user@host or user@host:port; the host may be a Host of ~/.ssh/config");
 }
 
@@ -173,7 +173,7 @@ Result<SshTarget> parse_ssh_target(std::string_view text) {
   SshTarget target;
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
     target.user = rest.substr(0, at);
-    if (!is_plain(target.user)) return bad_target(text, "the user name cannot be one");
+    if (!is_plain(target.user)) return bad_target(text, "that is not a valid user name");
     rest.remove_prefix(at + 1);
   }
   std::string_view port;
@@ -182,7 +182,8 @@ Result<SshTarget> parse_ssh_target(std::string_view text) {
     if (end == std::string_view::npos) return bad_target(text, "a ] is missing");
     target.host = rest.substr(1, end - 1);
     rest.remove_prefix(end + 1);
-    if (!rest.empty() && rest.front() != ':') return bad_target(text, "what follows ] is no port");
+    if (!rest.empty() && rest.front() != ':')
+      return bad_target(text, "what follows ] is not a port");
     port = rest;
   } else if (std::ranges::count(rest, ':') == 1) {
     target.host = rest.substr(0, rest.find(':'));
@@ -191,14 +192,14 @@ Result<SshTarget> parse_ssh_target(std::string_view text) {
     target.host = rest;
   }
   if (!is_plain(target.host) || target.host.contains('/')) {
-    return bad_target(text, "that is no name or address");
+    return bad_target(text, "that is not a name or address");
   }
   if (port.empty()) return target;
   port.remove_prefix(1);
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), target.port);
   if (error != std::errc{} || end != port.data() + port.size() || target.port < 1 ||
       target.port > 65535) {
-    return bad_target(text, fmt::format("\"{}\" is no port", port));
+    return bad_target(text, fmt::format("\"{}\" is not a port", port));
   }
   return target;
 }

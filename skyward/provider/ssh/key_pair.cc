@@ -20,8 +20,8 @@ Result<std::string> make_key_pair(const World& world, const std::string& path) {
   if (!made || made->status.code != 0 || made->status.signal != 0) {
     return fail(
         ErrorKind::unsupported,
-        fmt::format("ssh-keygen cannot make a key: {}", made ? made->err : made.error().message),
-        "install OpenSSH's client, for example with 'apt-get install openssh-client'");
+        fmt::format("ssh-keygen cannot create a key: {}", made ? made->err : made.error().message),
+        "install the OpenSSH client, for example with 'apt-get install openssh-client'");
   }
   Result<std::string> text = world.read_file(path + ".pub");
   while (text && text->ends_with('\n')) text->pop_back();

@@ -202,7 +202,7 @@ Result<std::vector<Instance>> SshProvider::provision(const Cluster& cluster, int
   }
   if (free.size() < static_cast<std::size_t>(count)) {
     return fail(ErrorKind::exhausted,
-                fmt::format("{} more hosts are needed and {} are free", count, free.size()),
+                fmt::format("{} more hosts are needed, but {} are free", count, free.size()),
                 "name more hosts than nodes, so that one that fails can be replaced");
   }
   std::ranges::stable_sort(free, {}, [&](std::size_t i) { return seats[i].uses; });

@@ -99,7 +99,7 @@ TEST_F(Ssh, MissingFilesAreNamed) {
 TEST_F(Ssh, AListThatMakesNoSenseIsRefused) {
   for (const auto& [hosts, words] :
        {std::pair("w1\nw1", "named twice"), std::pair("me@w1\nw1", "named twice"),
-        std::pair("-oProxyCommand=x", "is no host")}) {
+        std::pair("-oProxyCommand=x", "is not a host")}) {
     const auto made = make_ssh({.settings = {{"hosts", hosts}, {"user", "me"}}}, {}, root_);
     ASSERT_FALSE(made) << hosts;
     EXPECT_EQ(made.error().kind, ErrorKind::invalid);

@@ -20,7 +20,7 @@ constexpr SecretSheet kKey = {.cloud = "Vast.ai",
                               .setting = "api_key",
                               .variables = kVariables,
                               .files = kFiles,
-                              .advice = "make one at cloud.vast.ai, Keys, and set $VAST_API_KEY"};
+                              .advice = "create one at cloud.vast.ai, Keys, and set $VAST_API_KEY"};
 
 }  // namespace
 

@@ -140,7 +140,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const L
   const double most = terms_.most_hourly.value_or(std::numeric_limits<double>::infinity());
   ApiError last{.refusal = Refusal::capacity,
                 .heard = Heard::answered,
-                .message = fmt::format("no {} is left that the pool may take", batch.place.type)};
+                .message = fmt::format("no {} is left that the pool may use", batch.place.type)};
   int tries = 0;
   for (const Ask& ask : *asks) {
     const bool fits = offer != terms_.offers.end() && is_as_offered(ask, offer->second) &&

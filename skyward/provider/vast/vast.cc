@@ -139,9 +139,9 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
   if (terms.request.onstart.size() > kLongestScript) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("Vast.ai: the script that sets a machine up has {} bytes, {} are allowed",
+        fmt::format("Vast.ai: the script that sets a machine up takes {} bytes; the limit is {}",
                     terms.request.onstart.size(), kLongestScript),
-        "this is an error of Skyward's: please report it");
+        "this is a bug in Skyward: please report it");
   }
   return std::make_unique<Contracts>(api_, region(), mark_, std::move(terms));
 }
@@ -214,7 +214,7 @@ Status VastCloud::look(const PoolSpec& spec, bool bids, Time deadline) {
     if (market && !bids) continue;
     filter.bids = market;
     auto found = search_market(api_, filter, takes_unverified(), deadline);
-    if (!found) return std::unexpected(to_error(found.error(), "Vast.ai: searching machines"));
+    if (!found) return std::unexpected(to_error(found.error(), "Vast.ai: searching for machines"));
     asks = *std::move(found);
     std::erase_if(asks, [&](const Ask& ask) { return !is_large_enough(ask, spec); });
   }
@@ -249,21 +249,23 @@ Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline
     int most = spec.nodes - 1;
     while (most > 0 && !fitting_offers(all_offers(most), spec)) --most;
     if (most > 0) {
-      return fail(ErrorKind::exhausted,
-                  fmt::format("Vast.ai: no country has {} such machines now; {}", spec.nodes,
-                              most == 1 ? "each has one at most" : fmt::format("one has {}", most)),
-                  fmt::format("take nodes={}, or other machines", most));
+      return fail(
+          ErrorKind::exhausted,
+          fmt::format("Vast.ai: no country has {} such machines available right now; {}",
+                      spec.nodes,
+                      most == 1 ? "none has more than one" : fmt::format("one has {}", most)),
+          fmt::format("use nodes={}, or choose other machines", most));
     }
   }
   if (!found && empty_regions_.any()) {
     return fail(ErrorKind::exhausted, "Vast.ai: no other country has such machines",
-                "take other machines, or try again later");
+                "choose other machines, or try again later");
   }
   if (!found) {
     Error why = std::move(found.error());
     why.message = "Vast.ai: " + why.message;
     if (filter_of(spec_).datacenters) {
-      why.hint += "; trust=\"community\" adds the machines of private people";
+      why.hint += "; trust=\"community\" adds machines of private individuals";
     }
     return std::unexpected(std::move(why));
   }

@@ -200,8 +200,8 @@ TEST_F(VastTest, MoreMachinesThanACountryHasAreNoUnknownKind) {
   ASSERT_FALSE(offers);
   EXPECT_EQ(offers.error().kind, ErrorKind::exhausted);
   EXPECT_THAT(offers.error().message,
-              StartsWith("Vast.ai: no country has 50 such machines now; one has "));
-  EXPECT_THAT(offers.error().hint, StartsWith("take nodes="));
+              StartsWith("Vast.ai: no country has 50 such machines available right now; one has "));
+  EXPECT_THAT(offers.error().hint, StartsWith("use nodes="));
 }
 
 TEST_F(VastTest, TheCountryMayBeChosen) {

@@ -18,7 +18,7 @@ constexpr const char* kUrlVariable = "VERDA_BASE_URL";
 // No limit is published.
 constexpr Duration kGap = 100ms;
 constexpr std::string_view kAdvice =
-    "make them at console.verda.com, Keys, Cloud API, and set $VERDA_CLIENT_ID and "
+    "create them at console.verda.com, Keys, Cloud API, and set $VERDA_CLIENT_ID and "
     "$VERDA_CLIENT_SECRET";
 
 constexpr const char* kPathVariable = "VERDA_SHARED_CREDENTIALS_FILE";

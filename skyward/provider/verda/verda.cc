@@ -137,7 +137,8 @@ Result<std::vector<Offer>> VerdaCloud::all_offers(bool spot, Time deadline) {
   for (const bool market : {false, true}) {
     if (market && !spot) continue;
     const auto there = account_->api().availability(market, deadline);
-    if (!there) return std::unexpected(to_error(there.error(), "Verda: what is available"));
+    if (!there)
+      return std::unexpected(to_error(there.error(), "Verda: listing available machines"));
     for (const Availability& at : *there) {
       if (!at.location.empty()) locations_.insert(at.location);
       for (const std::string& name : at.types) {
@@ -165,7 +166,7 @@ Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadlin
   const std::string region = spec_.setting("region");
   if (!region.empty() && !locations_.contains(region)) {
     return fail(ErrorKind::invalid, fmt::format("Verda: there is no location {}", region),
-                fmt::format("there are {}", fmt::join(locations_, ", ")));
+                fmt::format("the locations are {}", fmt::join(locations_, ", ")));
   }
   std::erase_if(*all, [&](const Offer& one) {
     const bool elsewhere = !region.empty() && one.region != region;
@@ -174,8 +175,8 @@ Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadlin
   });
   auto found = fitting_offers(*all, spec);
   if (!found && empty_regions_.any()) {
-    return fail(ErrorKind::exhausted, "Verda: no other place has such machines",
-                "take other machines, or try again later");
+    return fail(ErrorKind::exhausted, "Verda: no other location has such machines",
+                "choose other machines, or try again later");
   }
   if (!found) {
     Error why = std::move(found.error());

@@ -22,7 +22,7 @@ ApiResult<std::string> id_of(const RestReply& reply) {
   const std::string_view id =
       begin == std::string_view::npos ? "" : text.substr(begin, end - begin + 1);
   if (!id.empty() && id.find_first_of("{[ <") == std::string_view::npos) return std::string(id);
-  ApiError error = broken_page("the reply tells no id");
+  ApiError error = broken_page("the reply has no id");
   error.maybe_done = true;
   return std::unexpected(std::move(error));
 }
@@ -62,7 +62,7 @@ const char* hint_for(Refusal refusal) {
     case Refusal::insufficient_funds:
       return "add credit at console.verda.com, Billing";
     case Refusal::capacity:
-      return "take another type or location, or try again later";
+      return "choose another type or location, or try again later";
     default:
       return "";
   }
@@ -113,7 +113,7 @@ template <typename Read>
 auto read_all(const ApiResult<json>& told, Read read)
     -> ApiResult<std::vector<decltype(read(json()))>> {
   if (!told) return std::unexpected(told.error());
-  if (!told->is_array()) return std::unexpected(broken_page("the reply is no list"));
+  if (!told->is_array()) return std::unexpected(broken_page("the reply is not a list"));
   std::vector<decltype(read(json()))> out;
   for (const json& item : *told) out.push_back(read(item));
   return out;
