@@ -10,7 +10,8 @@ A comment directly above a block changes how it is taken:
   <!-- test: name=NAME -->          blocks of one page with one name are one program, in order
   <!-- test: output=NAME -->        what program NAME prints; a line ... stands for any lines
   <!-- test: raises=NAME -->        the program ends with this exception
-  <!-- test: compile="REASON" -->   compiled, not run, because of REASON
+  <!-- test: compile="REASON" -->   compiled; in Python run until it opens its first pool, whose
+                                    parameters are checked; not further, because of REASON
 There is no mark to leave a block out, and a language not listed here is an error.
 """
 
@@ -61,6 +62,13 @@ class Program:
     def title(self) -> str:
         return f"{self.page}:{self.line}:{self.language}" + (f":{self.name}" if self.name else "")
 
+
+UNTIL_A_POOL_OPENS = """
+import runpy, sys, skyward
+def stop(*_): raise SystemExit(0)
+skyward.ComputePool.__enter__ = stop
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
 
 MARK_LINE = re.compile(r"<!--\s*test:\s*(.*?)\s*-->\s*$")
 FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})\s*([\w+-]*)\s*$")
@@ -197,7 +205,8 @@ def run_program(program: Program) -> None:
                 compile(program.text, program.title(), "exec")
             except SyntaxError as error:
                 raise DocsError(f"{program.title()}: {error}") from error
-            command = [sys.executable, str(source)]
+            until = ["-c", UNTIL_A_POOL_OPENS] if program.compile_only else []
+            command = [sys.executable, *until, str(source)]
         else:
             source = Path(folder) / "example.cc"
             source.write_text(program.text)
@@ -206,7 +215,7 @@ def run_program(program: Program) -> None:
                 compile_cpp(source, Path(command[0]))
             except DocsError as error:
                 raise DocsError(f"{program.title()}: {error}") from error
-        if program.compile_only:
+        if program.compile_only and program.language == "cpp":
             return
         try:
             done = subprocess.run(
