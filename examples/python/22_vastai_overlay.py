@@ -1,6 +1,8 @@
-"""Vast.ai: machines of strangers in one private network add numbers up with torch.distributed.
+"""Vast.ai: machines in one private network add numbers up with torch.distributed.
 
-With SKYWARD_PROVIDER=local your machine takes their place, and no GPU is asked for."""
+Vast.ai does not publish the API of its overlay networks yet. Until it does, nodes there cannot reach
+each other, and the distributed call raises sky.ConfigurationError. With SKYWARD_PROVIDER=local your
+machine takes their place, and no GPU is asked for."""
 
 import os
 
@@ -35,7 +37,7 @@ def all_reduce(size):
 def main():
     provider = sky.VastAI(
         use_overlay=True,  # a private network among the machines
-        geolocation="EU",
+        geolocation="NO,SE,FI",
         min_reliability=0.98,
         bid_multiplier=1.3,
     )

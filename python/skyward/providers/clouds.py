@@ -19,26 +19,26 @@ class AWS(Cloud):
     name: ClassVar[str] = "aws"
 
     region: str = "us-east-1"
-    """Where. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`."""
+    """The region. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`."""
     use_ssm: bool = False
     """Connect without an open port, through Session Manager. It needs the AWS CLI with its
     plugin on this computer, and `instance_profile_arn`."""
     ami: str | None = None
-    """An image of your own. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver."""
+    """Your own image. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver."""
     ubuntu_version: str = "24.04"
     """The version of Ubuntu's image."""
     subnet_id: str | None = None
-    """A network of yours. Left out: Amazon's default."""
+    """Your own subnet. Left out: Amazon's default."""
     security_group_id: str | None = None
-    """A group that you look after. Left out: one per pool."""
+    """Your own security group. Left out: one per pool."""
     instance_profile_arn: str | None = None
     """A role for the machines."""
     username: str | None = None
-    """Who logs in. Left out: the image's."""
+    """The login user. Left out: the image's."""
     instance_timeout: int = 300
     """No effect here: a pool has a `timeout` (in C++, 0 means no limit)."""
     request_timeout: int = 30
-    """Seconds that one try of a request may take."""
+    """Time limit for one attempt of a request, in seconds."""
     allocation_strategy: Literal[
         "price-capacity-optimized", "capacity-optimized", "lowest-price"
     ] = "price-capacity-optimized"
@@ -69,7 +69,7 @@ class DigitalOcean(Cloud):
 
 @dataclass(frozen=True, repr=False)
 class Kubernetes(Cloud):
-    """Pods of a Kubernetes cluster, through your own kubectl: whatever logs it in, works.
+    """Pods of a Kubernetes cluster, through your own kubectl: however it logs in, it works.
     docs/guide/kubernetes.md says more."""
 
     name: ClassVar[str] = "kubernetes"
@@ -81,7 +81,7 @@ class Kubernetes(Cloud):
     image: str | None = None
     """The container image, with `sh` and `bash`. Left out: `"python:3.x-slim"`."""
     gpu: str | None = None
-    """The resource that a GPU is: `"nvidia.com/gpu"`. Left out: from the nodes."""
+    """The resource name of a GPU: `"nvidia.com/gpu"`. Left out: from the nodes."""
     node_selector: dict[str, str] | tuple[str, ...] = ()
     """Labels that the nodes have: `{"disktype": "ssd"}`."""
     tolerations: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Kubernetes(Cloud):
     """Whose rights functions have in the cluster, and whose secrets pull the image. Left out:
     none."""
     run_as_user: int | None = None
-    """The number of the user in the pods, which is not root. Left out: as the image has it."""
+    """The user id in the pods; not 0. Left out: as the image has it."""
     autoscaled: bool = False
     """Whether the pool waits for nodes that are started for it."""
 
@@ -103,12 +103,12 @@ class RunPod(Cloud):
     name: ClassVar[str] = "runpod"
 
     api_key: str | None = field(default=None, repr=False)
-    """Your key. Left out: `$RUNPOD_API_KEY`, else from its program's file."""
+    """Your key. Left out: `$RUNPOD_API_KEY`, else from the file of its command-line program."""
     cluster_mode: Literal["individual", "instant"] = "individual"
     """`"instant"` is refused: clusters cannot be rented yet."""
     global_networking: bool | None = None
-    """Whether nodes reach each other. Needs GPUs of NVIDIA's, on demand, in the data centres
-    that have such a network. Left out: they do not."""
+    """Whether nodes reach each other. Needs NVIDIA GPUs, on demand, in the data centres that
+    have such a network. Left out: no."""
     cloud_type: Literal["secure", "community"] = "secure"
     """`"community"`: other people's machines, whose owners can see everything on them."""
     ubuntu: str = "newest"
@@ -128,7 +128,7 @@ class RunPod(Cloud):
     data_center_ids: str | tuple[str, ...] = "global"
     """Data centres, such as `("US-TX-3", "EU-RO-1")`."""
     ports: tuple[str, ...] = ("22/tcp",)
-    """Ports to open, besides that of ssh."""
+    """Ports to open in addition to that of ssh."""
     provision_timeout: int = 300
     """Seconds until a pod runs, together with `instance_timeout`; then another one is taken."""
     bootstrap_timeout: int = 600
@@ -136,11 +136,11 @@ class RunPod(Cloud):
     instance_timeout: int = 300
     """See `provision_timeout`."""
     request_timeout: int = 30
-    """Seconds that one try of a request may take."""
+    """Time limit for one attempt of a request, in seconds."""
     cpu_clock: Literal["3c", "5c"] = "3c"
     """The kind of processors of pods without GPUs: `"3c"` or `"5c"`."""
     bid_multiplier: float = 1.0
-    """A bid, as a multiple of the least one."""
+    """The bid, as a multiple of the lowest one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,11 +151,11 @@ class Slurm(Cloud):
     name: ClassVar[str] = "slurm"
 
     partition: str | None = None
-    """A partition, or several with commas between. Left out: any that fits."""
+    """A partition, or several separated by commas. Left out: any that fits."""
     account: str | None = None
-    """The account that the jobs are charged to. Left out: as the site has it."""
+    """The account that the jobs are charged to. Left out: the site's default."""
     qos: str | None = None
-    """The quality of service. Left out: as the site has it."""
+    """The quality of service. Left out: the site's default."""
     gres: str | None = None
     """What each node must have, as sbatch takes it: `"gpu:h100:2"`. Left out: from the pool's
     `accelerator`."""
@@ -168,7 +168,7 @@ class Slurm(Cloud):
     exclusive: bool = False
     """Whole nodes, even if the pool needs less."""
     extra: tuple[str, ...] = field(default=(), metadata=LINES)
-    """More options of sbatch, each as one text: `"--constraint=a100"`."""
+    """Further sbatch options, one string each: `"--constraint=a100"`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,7 +178,7 @@ class VastAI(NvidiaImages, Cloud):
     name: ClassVar[str] = "vastai"
 
     api_key: str | None = field(default=None, repr=False)
-    """Your key. Left out: `$VAST_API_KEY`, else from its program's file."""
+    """Your key. Left out: `$VAST_API_KEY`, else from the file of its command-line program."""
     min_reliability: float = 0.95
     """How reliable a host has been, from 0 to 1."""
     verified_only: bool = True
@@ -188,14 +188,14 @@ class VastAI(NvidiaImages, Cloud):
     geolocation: str | None = None
     """Countries, such as `"US"` or `"NO,SE"`. Left out: any."""
     bid_multiplier: float = 1.2
-    """A bid, as a multiple of the least one."""
+    """The bid, as a multiple of the lowest one."""
     instance_timeout: int = 300
     """Seconds until a machine runs; then another one is taken. More for a large `docker_image`."""
     request_timeout: int = 30
-    """Seconds that one try of a request may take."""
+    """Time limit for one attempt of a request, in seconds."""
     docker_image: str | None = None
-    """What the machine starts. It must be a Debian or Ubuntu. Left out: an image of NVIDIA's
-    with CUDA 12.0."""
+    """What the machine starts. It must be a Debian or Ubuntu image. Left out: an image of
+    NVIDIA's with CUDA 12.0."""
     disk_gb: int = 100
     """The size of a machine's disk."""
     use_overlay: bool = True
@@ -217,15 +217,17 @@ class Verda(Cloud):
     region: str | None = None
     """The location, such as `"FIN-01"`. Left out: wherever the type is available."""
     client_id: str | None = None
-    """Whose account. Left out: `$VERDA_CLIENT_ID`, else from its program's file."""
+    """Whose account. Left out: `$VERDA_CLIENT_ID`, else from the file of its command-line
+    program."""
     client_secret: str | None = field(default=None, repr=False)
-    """Its secret. Left out: `$VERDA_CLIENT_SECRET`, else from its program's file."""
+    """Its secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line
+    program."""
     ssh_key_id: str | None = None
-    """A key of your account that machines get instead. Left out: a key per pool."""
+    """A key of your account to use instead. Left out: a key per pool."""
     instance_timeout: int = 300
     """No effect here: a pool has a `timeout`."""
     request_timeout: int = 30
-    """Seconds that one try of a request may take."""
+    """Time limit for one attempt of a request, in seconds."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,26 +12,26 @@
 namespace skyward {
 
 struct AWS {
-  // Where. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`.
+  // The region. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`.
   std::optional<std::string> region{};
   // Connect without an open port, through Session Manager. It needs the AWS CLI with its plugin on
   // this computer, and `instance_profile_arn`. Default: false.
   std::optional<bool> use_ssm{};
-  // An image of your own. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver.
+  // Your own image. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver.
   std::optional<std::string> ami{};
   // The version of Ubuntu's image. Default: "24.04".
   std::optional<std::string> ubuntu_version{};
-  // A network of yours. Left out: Amazon's default.
+  // Your own subnet. Left out: Amazon's default.
   std::optional<std::string> subnet_id{};
-  // A group that you look after. Left out: one per pool.
+  // Your own security group. Left out: one per pool.
   std::optional<std::string> security_group_id{};
   // A role for the machines.
   std::optional<std::string> instance_profile_arn{};
-  // Who logs in. Left out: the image's.
+  // The login user. Left out: the image's.
   std::optional<std::string> username{};
   // No effect here: a pool has a `timeout` (in C++, 0 means no limit). Default: 300.
   std::optional<int> instance_timeout{};
-  // Seconds that one try of a request may take. Default: 30.
+  // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
   // No effect here: Skyward tries zones in the order of their prices. Default:
   // "price-capacity-optimized".

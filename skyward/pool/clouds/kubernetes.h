@@ -1,6 +1,6 @@
 #pragma once
 
-// Pods of a Kubernetes cluster, through your own kubectl: whatever logs it in, works.
+// Pods of a Kubernetes cluster, through your own kubectl: however it logs in, it works.
 // docs/guide/kubernetes.md says more.
 // Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
 
@@ -20,7 +20,7 @@ struct Kubernetes {
   std::optional<std::string> name_space{};
   // The container image, with `sh` and `bash`. Left out: `"python:3.x-slim"`.
   std::optional<std::string> image{};
-  // The resource that a GPU is: `"nvidia.com/gpu"`. Left out: from the nodes.
+  // The resource name of a GPU: `"nvidia.com/gpu"`. Left out: from the nodes.
   std::optional<std::string> gpu{};
   // Labels that the nodes have: `{"disktype": "ssd"}`.
   std::optional<std::map<std::string, std::string>> node_selector{};
@@ -28,7 +28,7 @@ struct Kubernetes {
   std::optional<std::vector<std::string>> tolerations{};
   // Whose rights functions have in the cluster, and whose secrets pull the image. Left out: none.
   std::optional<std::string> service_account{};
-  // The number of the user in the pods, which is not root. Left out: as the image has it.
+  // The user id in the pods; not 0. Left out: as the image has it.
   std::optional<int> run_as_user{};
   // Whether the pool waits for nodes that are started for it. Default: false.
   std::optional<bool> autoscaled{};

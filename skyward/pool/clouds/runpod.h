@@ -13,12 +13,12 @@
 namespace skyward {
 
 struct RunPod {
-  // Your key. Left out: `$RUNPOD_API_KEY`, else from its program's file.
+  // Your key. Left out: `$RUNPOD_API_KEY`, else from the file of its command-line program.
   std::optional<std::string> api_key{};
   // `"instant"` is refused: clusters cannot be rented yet. Default: "individual".
   std::optional<std::string> cluster_mode{};
-  // Whether nodes reach each other. Needs GPUs of NVIDIA's, on demand, in the data centres that
-  // have such a network. Left out: they do not.
+  // Whether nodes reach each other. Needs NVIDIA GPUs, on demand, in the data centres that have
+  // such a network. Left out: no.
   std::optional<bool> global_networking{};
   // `"community"`: other people's machines, whose owners can see everything on them. Default:
   // "secure".
@@ -39,7 +39,7 @@ struct RunPod {
   std::optional<std::string> registry_auth{};
   // Data centres, such as `("US-TX-3", "EU-RO-1")`. Default: "global".
   std::optional<std::vector<std::string>> data_center_ids{};
-  // Ports to open, besides that of ssh. Default: "22/tcp".
+  // Ports to open in addition to that of ssh. Default: "22/tcp".
   std::optional<std::vector<std::string>> ports{};
   // Seconds until a pod runs, together with `instance_timeout`; then another one is taken. Default:
   // 300.
@@ -48,11 +48,11 @@ struct RunPod {
   std::optional<int> bootstrap_timeout{};
   // See `provision_timeout`. Default: 300.
   std::optional<int> instance_timeout{};
-  // Seconds that one try of a request may take. Default: 30.
+  // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
   // The kind of processors of pods without GPUs: `"3c"` or `"5c"`. Default: "3c".
   std::optional<std::string> cpu_clock{};
-  // A bid, as a multiple of the least one. Default: 1.
+  // The bid, as a multiple of the lowest one. Default: 1.
   std::optional<double> bid_multiplier{};
   operator ProviderSpec() const;
 };

@@ -13,11 +13,11 @@
 namespace skyward {
 
 struct Slurm {
-  // A partition, or several with commas between. Left out: any that fits.
+  // A partition, or several separated by commas. Left out: any that fits.
   std::optional<std::string> partition{};
-  // The account that the jobs are charged to. Left out: as the site has it.
+  // The account that the jobs are charged to. Left out: the site's default.
   std::optional<std::string> account{};
-  // The quality of service. Left out: as the site has it.
+  // The quality of service. Left out: the site's default.
   std::optional<std::string> qos{};
   // What each node must have, as sbatch takes it: `"gpu:h100:2"`. Left out: from the pool's
   // `accelerator`.
@@ -30,7 +30,7 @@ struct Slurm {
   std::optional<std::string> login{};
   // Whole nodes, even if the pool needs less. Default: false.
   std::optional<bool> exclusive{};
-  // More options of sbatch, each as one text: `"--constraint=a100"`.
+  // Further sbatch options, one string each: `"--constraint=a100"`.
   std::optional<std::vector<std::string>> extra{};
   operator ProviderSpec() const;
 };

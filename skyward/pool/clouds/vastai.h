@@ -11,7 +11,7 @@
 namespace skyward {
 
 struct VastAI {
-  // Your key. Left out: `$VAST_API_KEY`, else from its program's file.
+  // Your key. Left out: `$VAST_API_KEY`, else from the file of its command-line program.
   std::optional<std::string> api_key{};
   // How reliable a host has been, from 0 to 1. Default: 0.95.
   std::optional<double> min_reliability{};
@@ -21,15 +21,15 @@ struct VastAI {
   std::optional<double> min_cuda{};
   // Countries, such as `"US"` or `"NO,SE"`. Left out: any.
   std::optional<std::string> geolocation{};
-  // A bid, as a multiple of the least one. Default: 1.2.
+  // The bid, as a multiple of the lowest one. Default: 1.2.
   std::optional<double> bid_multiplier{};
   // Seconds until a machine runs; then another one is taken. More for a large `docker_image`.
   // Default: 300.
   std::optional<int> instance_timeout{};
-  // Seconds that one try of a request may take. Default: 30.
+  // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
-  // What the machine starts. It must be a Debian or Ubuntu. Left out: an image of NVIDIA's with
-  // CUDA 12.0.
+  // What the machine starts. It must be a Debian or Ubuntu image. Left out: an image of NVIDIA's
+  // with CUDA 12.0.
   std::optional<std::string> docker_image{};
   // The size of a machine's disk. Default: 100.
   std::optional<int> disk_gb{};

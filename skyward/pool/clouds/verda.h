@@ -13,15 +13,15 @@ namespace skyward {
 struct Verda {
   // The location, such as `"FIN-01"`. Left out: wherever the type is available.
   std::optional<std::string> region{};
-  // Whose account. Left out: `$VERDA_CLIENT_ID`, else from its program's file.
+  // Whose account. Left out: `$VERDA_CLIENT_ID`, else from the file of its command-line program.
   std::optional<std::string> client_id{};
-  // Its secret. Left out: `$VERDA_CLIENT_SECRET`, else from its program's file.
+  // Its secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line program.
   std::optional<std::string> client_secret{};
-  // A key of your account that machines get instead. Left out: a key per pool.
+  // A key of your account to use instead. Left out: a key per pool.
   std::optional<std::string> ssh_key_id{};
   // No effect here: a pool has a `timeout`. Default: 300.
   std::optional<int> instance_timeout{};
-  // Seconds that one try of a request may take. Default: 30.
+  // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
   operator ProviderSpec() const;
 };
