@@ -21,6 +21,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/io/control_group.h"
+#include "skyward/io/file.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
@@ -52,6 +53,17 @@ std::uint64_t memory_bytes() {
   const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                      static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return std::min(bytes, memory_limit().value_or(bytes));
+}
+
+std::optional<std::uint64_t> available_memory() {
+  const auto facts = read_file("/proc/meminfo");  // "MemAvailable:   23456 kB"
+  const auto bytes_of = [&facts](std::string_view name) -> std::uint64_t {
+    const std::size_t at = facts->find(name);
+    if (at == std::string::npos) return 0;
+    return std::uint64_t{std::strtoull(facts->c_str() + at + name.size(), nullptr, 10)} << 10;
+  };
+  if (!facts || !facts->contains("\nMemAvailable:")) return std::nullopt;
+  return bytes_of("\nMemAvailable:") + bytes_of("\nSwapFree:");
 }
 
 double memory_gib() { return static_cast<double>(memory_bytes()) / (1024.0 * 1024 * 1024); }

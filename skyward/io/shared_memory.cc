@@ -13,6 +13,8 @@
 #include <iterator>
 #include <utility>
 
+#include "skyward/io/machine.h"
+
 namespace skyward::io {
 
 namespace {
@@ -21,6 +23,8 @@ namespace {
 // times as much as copying, so some waste is cheap, but a small buffer must not sit on a huge one.
 constexpr std::size_t kLargestWaste = 4;
 constexpr std::size_t kPage = 4096;
+// From here on, a look at the machine's memory costs nothing beside filling it.
+constexpr std::size_t kLargeBytes = std::size_t{64} << 20;
 
 // Sizes in steps of an eighth, so that buffers of nearly the same size can follow each other. Pages
 // that are never touched cost nothing.
@@ -84,6 +88,11 @@ SharedMemory::~SharedMemory() {
 }
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size) {
+  // The kernel would promise it, and kill a process when the pages are needed.
+  if (const auto left = size < kLargeBytes ? std::nullopt : available_memory();
+      left && size > *left) {
+    return no_memory(size, ENOMEM);
+  }
   FileDescriptor descriptor(::memfd_create("skyward", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor || ::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0 ||
       ::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

@@ -21,7 +21,7 @@ namespace skyward::io {
 class SharedMemory {
  public:
   // New, zeroed, mapped shared and writable; sealed, so that no receiver of the descriptor can
-  // change its length. Fails with `exhausted`.
+  // change its length. Fails with `exhausted`, also where the machine has less memory available.
   static Result<std::shared_ptr<SharedMemory>> create(std::size_t size);
   // Maps a descriptor's file private and writable (copy on write), or copies it if the file cannot
   // be sealed against truncation. The descriptor is not needed afterwards. `size` 0: the file's

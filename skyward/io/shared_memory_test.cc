@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "skyward/io/machine.h"
+
 namespace skyward::io {
 namespace {
 
@@ -122,6 +124,16 @@ TEST(SharedMemory, WhatCannotBeHadIsExhausted) {
   const auto memory = SharedMemory::create(std::size_t{1} << 62);
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().kind, ErrorKind::exhausted);
+}
+
+TEST(SharedMemory, MoreThanTheMachineHasIsExhausted) {
+  const auto left = available_memory();
+  if (!left) GTEST_SKIP() << "this system has no /proc/meminfo";
+  EXPECT_GT(*left, std::uint64_t{1} << 20);
+  const auto memory = SharedMemory::create(2 * *left);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().kind, ErrorKind::exhausted);
+  EXPECT_NE(memory.error().message.find("Cannot allocate memory"), std::string::npos);
 }
 
 TEST(Arena, ASegmentComesBackWhenTheLastHolderLetsGo) {

@@ -99,7 +99,7 @@ TEST_F(UnixSocketTest, APathThatIsTooLongIsRefusedWithItsLength) {
   const auto listener = listen_at(directory + "/" + std::string(120, 'x'));
   ASSERT_FALSE(listener);
   EXPECT_EQ(listener.error().kind, ErrorKind::invalid);
-  EXPECT_TRUE(listener.error().message.contains("at most 107")) << listener.error().message;
+  EXPECT_TRUE(listener.error().message.contains("the limit is 107")) << listener.error().message;
 }
 
 }  // namespace
