@@ -57,6 +57,7 @@ FEATURES = (
     "End by themselves if your program dies",
     "`apt` packages",
     "Large arguments travel",
+    "Distributed training",
     "Host keys",
     "Volumes",
 )

@@ -190,7 +190,7 @@ TEST_F(CorePoolTest, ClosingSaysWhatItWaitsFor) {
   effects.take<Terminate>();
   advance_to(state.tell_wait_at);
   EXPECT_THAT(effects.take_event<Notice>().message,
-              AllOf(HasSubstr("to end machines i-0-1, i-1-1"), HasSubstr("and 3 more")));
+              AllOf(HasSubstr("to terminate machines i-0-1, i-1-1"), HasSubstr("and 3 more")));
   on_terminated(state, effects, now, {});
   effects.take<Teardown>();
   advance_to(state.tell_wait_at);

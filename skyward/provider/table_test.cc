@@ -108,7 +108,10 @@ TEST(Table, ThePageOfFeaturesSaysWhatEachProviderIsCapableOf) {
     const std::string travel = cell("Large arguments travel", column);
     EXPECT_EQ(travel.starts_with("through shared memory"), can.descriptors) << row.name;
     // Without conditions.
-    EXPECT_EQ(travel == "from node to node " || can.descriptors, can.private_network) << row.name;
+    EXPECT_EQ(travel == "from node to node " || can.descriptors,
+              can.private_network || can.open_network)
+        << row.name;
+    EXPECT_EQ(cell("Distributed training", column) == "yes ", can.private_network) << row.name;
     const std::string end = cell("End by themselves if your program dies", column);
     if (row.cloud != nullptr) {
       EXPECT_EQ(end.contains("the machines"), can.stop_ends_billing) << row.name;

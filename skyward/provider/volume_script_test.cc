@@ -103,8 +103,8 @@ TEST(VolumeScripts, AnotherStoreAndNoKeys) {
   PoolSpec spec = with({{.mount_path = "/data", .bucket = "models"}});
   const Variables own{{"AWS_ENDPOINT_URL", "http://10.0.0.1:9000"}};
   EXPECT_THAT(scripts_of(spec, own).mount,
-              HasSubstr("url=http://10.0.0.1:9000,endpoint=us-east-1,sigv4,allow_other,umask=022,"
-                        "mp_umask=022,retries=3,connect_timeout=5,use_path_request_style,"
+              HasSubstr("url=http://10.0.0.1:9000,endpoint=us-east-1,sigv4,allow_other,umask=077,"
+                        "mp_umask=077,retries=3,connect_timeout=5,use_path_request_style,"
                         "public_bucket=1,ro\n"));
   spec.provider.settings["instance_profile_arn"] = "arn";
   EXPECT_THAT(scripts_of(spec).mount,

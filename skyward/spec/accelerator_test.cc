@@ -208,7 +208,7 @@ TEST(Mig, PartitionsMustFitTogether) {
     const Several fits(most, std::string(profile.name));
     EXPECT_EQ(mig_partitions(made("A100", {.memory = memory, .mig = fits})), fits);
     EXPECT_THAT(refusal("A100", memory, 1, Several(most + 1, std::string(profile.name))),
-                HasSubstr("and "))
+                HasSubstr(", but "))
         << profile.name;
   }
   EXPECT_EQ(refusal("H100", "", 1, Several{"3g.40gb", "3g.40gb", "1g.10gb"}),

@@ -298,7 +298,7 @@ TEST_F(Local, WhatThisMachineDoesNotHaveIsRefused) {
   wanted = spec();
   wanted.nodes = 10000;
   wanted.concurrency = 1000;
-  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("are 10000000 processes"));
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("means 10000000 processes"));
   wanted = spec();
   wanted.architecture = "x86_64";
   const bool is_x86 = provider->check(wanted).has_value();
