@@ -185,7 +185,7 @@ def test_tasks_are_always_in_processes():
     ("make", "says"),
     [
         (lambda: sky.Worker(concurrency=0), "concurrency=0"),
-        (lambda: sky.S3Volume("/a", 3), "bucket=3: text"),
+        (lambda: sky.S3Volume("/a", 3), "bucket=3: a string"),
         (lambda: sky.S3Volume(3, "bucket"), "mount_path=3"),
         (lambda: sky.Command([]), r"commands=\[\]"),
         (lambda: sky.Command([["sh"]], addresses=["a", "b"]), "one address for each of the 1"),
@@ -262,11 +262,11 @@ def test_volumes():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: sky.SSH(hosts=["a"], user=3), "SSH: user=3: text"),
+        (lambda: sky.SSH(hosts=["a"], user=3), "SSH: user=3: a string"),
         (lambda: sky.SSH(hosts=3), r"SSH\(hosts=3\): a list of strings"),
         (lambda: sky.SSH(hosts=["a"], port="x"), "SSH: port='x': a whole number"),
         (lambda: sky.SSH(hosts=["a"], identity_file=3), "identity_file=3: a path"),
-        (lambda: sky.Command([["sh", "-c"]], python=3), "Command: python=3: text"),
+        (lambda: sky.Command([["sh", "-c"]], python=3), "Command: python=3: a string"),
         (lambda: sky.testing.FakeCloud(capacity=1), "capacity=1.*a mapping such as"),
         (lambda: sky.testing.FakeCloud(prices={"A10": "x"}), "prices=.*a mapping such as"),
         (lambda: sky.testing.FakeCloud(storms=3), "storms=3.*a list of times"),

@@ -126,7 +126,7 @@ def test_uv_for_such_machines_is_fetched_once(tmp_path, monkeypatch):
     uv.chmod(0o700)
     monkeypatch.setattr("skyward.base.programs.find_uv", lambda: str(uv))
     fetched = [fetch_uv(ARCHITECTURE) for _ in range(2)]
-    assert fetched == [str(tmp_path / "skyward" / "uv" / ARCHITECTURE / "bin" / "uv")] * 2
+    assert fetched == [str(tmp_path / "skyward" / "programs" / ARCHITECTURE / "bin" / "uv")] * 2
     (line,) = calls.read_text().splitlines()
     assert f"--python-platform {OTHER}-unknown-linux-gnu" in line
 
