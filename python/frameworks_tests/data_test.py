@@ -2,6 +2,8 @@
 
 import numpy
 import pandas
+import polars
+import pyarrow
 import pytest
 import torch
 from skyward.transport.shared_arguments import _is_candidate, _Packed, _packed
@@ -27,6 +29,18 @@ def test_tables_are_taken_by_position_and_stay_tables():
     rows = sky.shard(pandas.DataFrame({"a": [1, 2, 3], "b": list("xyz")}), node=1, total_nodes=2)
     assert isinstance(rows, pandas.DataFrame)
     assert rows.to_dict("list") == {"a": [2], "b": ["y"]} and rows.index.tolist() == [1]
+
+
+def test_tables_of_polars_and_arrow_stay_tables():
+    columns = {"a": [1, 2, 3], "b": ["x", "y", "z"]}
+    part = sky.shard(polars.DataFrame(columns), node=1, total_nodes=2)
+    assert part.to_dict(as_series=False) == {"a": [2], "b": ["y"]}
+    part = sky.shard(pyarrow.table(columns), node=1, total_nodes=2)
+    assert part.to_pydict() == {"a": [2], "b": ["y"]}
+    part = sky.shard(polars.Series([1, 2, 3]), node=0, total_nodes=2)
+    assert part.to_list() == [1, 3]
+    part = sky.shard(pyarrow.array([1, 2, 3]), node=0, total_nodes=2)
+    assert part.to_pylist() == [1, 3]
 
 
 def test_mixed_kinds_stay_aligned():

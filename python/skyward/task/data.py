@@ -237,4 +237,12 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
         return array[torch.as_tensor(list(positions), dtype=torch.long, device=array.device)]
     if hasattr(array, "iloc"):  # pandas: `array[i]` would look up labels
         return array.iloc[list(positions)]
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(array, (polars.DataFrame, polars.Series)):
+        return array[list(positions)]
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(
+        array, (arrow.Table, arrow.RecordBatch, arrow.Array, arrow.ChunkedArray)
+    ):
+        return array.take(arrow.array(positions, arrow.int64()))
     return [array[i] for i in positions]
