@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import enum
+import fnmatch
 import functools
 import io
 import os
@@ -315,3 +316,72 @@ def test_a_function_annotated_for_type_checkers_alone_is_sent():
     assert pickle.loads(body)(1) == 3
     with pytest.raises(TypeError):
         f(1, 2, 3)
+
+
+KEEPS = '''
+import functools, inspect
+import skyward as sky
+
+@functools.lru_cache(maxsize=8)
+def table(size):
+    return [*table(size - 1), size] if size else []  # calls itself
+
+class Lazy:
+    @functools.cached_property
+    def value(self):
+        return 42
+
+class RequestError(Exception):
+    def __init__(self, code, *, detail):
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+
+@sky.compute
+def predict():
+    assert table(3) is table(3) == [1, 2, 3]
+    return table.__name__, table.cache_parameters(), Lazy().value
+
+@sky.compute
+def divide(by):
+    return 1 / by
+
+@sky.compute
+def request():
+    raise ExceptionGroup("two", [RequestError(500, detail="down"), ValueError("x")])
+
+with sky.ComputePool(nodes=1, display="quiet") as pool:
+    assert predict() >> pool == ("table", {"maxsize": 8, "typed": False}, 42)
+    try:
+        divide(0) >> pool
+    except ZeroDivisionError as error:
+        line = inspect.getsourcelines(divide.local)[1] + 2
+        assert f'File "{__file__}", line {line}, in divide\\n    return 1 / by\\n' in (
+            error.remote_traceback), error.remote_traceback
+    try:
+        request() >> pool
+    except* ValueError as group:
+        assert group.exceptions[0].args == ("x",)
+    except* RequestError as group:
+        (error,) = group.exceptions
+        assert error.code == 500 and str(error) == "500: down"
+print("all of it arrived")
+'''
+
+
+def test_caches_source_lines_and_groups_of_errors_arrive(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(KEEPS)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.stdout == "all of it arrived\n", done.stderr
+
+
+def test_caches_of_modules_are_found_there():
+    assert pickle.loads(dumps(functools.cache(os.getpid))).__wrapped__ is os.getpid
+    assert pickle.loads(dumps(fnmatch._compile_pattern)) is fnmatch._compile_pattern

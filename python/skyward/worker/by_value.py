@@ -13,6 +13,8 @@ import cloudpickle
 from cloudpickle.cloudpickle import (
     _DYNAMIC_CLASS_TRACKER_BY_ID,
     _class_setstate,
+    _is_registered_pickle_by_value,
+    _lookup_module_and_qualname,
     _should_pickle_by_reference,
 )
 
@@ -28,10 +30,15 @@ class Pickler(cloudpickle.Pickler):
     set_member: Any = None  # of enums; None: pickle itself sets the attributes
 
     def reducer_override(self, obj):
-        if issubclass(type(obj), enum.Enum):
+        kind = type(obj)
+        if issubclass(kind, enum.Enum):
             return self._reduce_member(obj)
-        if type(obj) is types.FunctionType and obj in _NAMED:  # by the name that readers know
+        if kind is types.FunctionType and obj in _NAMED:  # by the name that readers know
             return pkgutil.resolve_name, (f"{NAME}:{obj.__name__}",)
+        if kind in _REDUCERS:
+            return _REDUCERS[kind](obj)
+        if issubclass(kind, BaseException):
+            return _reduce_exception(obj)
         reduced = super().reducer_override(obj)
         if not issubclass(type(obj), type) or type(reduced) is not tuple or len(reduced) != 6:
             return reduced
@@ -67,6 +74,80 @@ def dumps(value: Any, buffer_callback: Any = None, pickler: Any = Pickler) -> by
     with io.BytesIO() as file:
         pickler(file, 5, buffer_callback).dump(value)
         return file.getvalue()
+
+
+# ---- What cloudpickle gives back changed, or not at all
+
+
+def _reduce_code(code):
+    """With the file that it is from: cloudpickle from 3.1.2 on leaves it out, and with it the source
+    lines of tracebacks, warnings and profiles."""
+    make, arguments = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+    return make, tuple(code.co_filename if part == "<dynamic-code>" else part for part in arguments)
+
+
+def _reduce_cached(function):
+    """An ``lru_cache`` goes empty."""
+    found = _lookup_module_and_qualname(function)
+    if found is not None and not _is_registered_pickle_by_value(found[0]):
+        return NotImplemented
+    limits = function.cache_parameters()
+    return make_cached, (function.__wrapped__, limits["maxsize"], limits["typed"])
+
+
+def make_cached(function, maxsize, typed):
+    return functools.lru_cache(maxsize, typed)(function)
+
+
+def _reduce_cached_property(cached):
+    """Without its lock, which it has before Python 3.12."""
+    return functools.cached_property, (cached.func,), {"attrname": cached.attrname}
+
+
+def _reduce_exception(error):
+    """By its class, arguments and fields: pickle would call an ``__init__`` of the program's own with
+    arguments that it may not take."""
+    cls = type(error)
+    is_plain = (cls.__reduce__, cls.__reduce_ex__) == (_PLAIN_REDUCE, object.__reduce_ex__)
+    if not is_plain or not isinstance(cls.__init__, types.FunctionType):
+        return NotImplemented
+    return make_exception, (cls, error.args, {**slots_of(error), **vars(error)})
+
+
+_PLAIN_REDUCE = BaseException.__reduce__
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+
+
+def make_exception(cls, arguments, fields):
+    error = cls.__new__(cls, *arguments)
+    builtin = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+    builtin.__init__(error, *arguments)
+    for name, value in fields.items():
+        try:
+            object.__setattr__(error, name, value)
+        except (AttributeError, TypeError):  # a field that only its class writes
+            continue
+    return error
+
+
+def slots_of(error):
+    """What an exception keeps beside ``__dict__``: slots, and fields of builtin classes such as
+    OSError."""
+    found = {}
+    for base in type(error).__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType) and not name.startswith("__"):
+                value = getattr(error, name, None)
+                if value is not None:
+                    found.setdefault(name, value)
+    return found
+
+
+_REDUCERS = {
+    types.CodeType: _reduce_code,
+    functools._lru_cache_wrapper: _reduce_cached,
+    functools.cached_property: _reduce_cached_property,
+}
 
 
 # ---- Enums
@@ -210,5 +291,14 @@ class AnswerPickler(Pickler):
     set_member = staticmethod(set_member_if_new)
 
 
-_NAMED = frozenset({new_member, find_or_make_class, set_class_if_new, set_member_if_new})
+_NAMED = frozenset(
+    {
+        find_or_make_class,
+        make_cached,
+        make_exception,
+        new_member,
+        set_class_if_new,
+        set_member_if_new,
+    }
+)
 sys.modules.setdefault(NAME, sys.modules[__name__])  # for a worker that reads what it writes

@@ -1,7 +1,6 @@
 """Describes the exceptions that functions raise."""
 
 import pickle
-import types
 
 from .results import SerializationError
 
@@ -45,8 +44,8 @@ def explain_missing_module(error, what):
         add_note(
             error,
             f"{what} needs the module {name!r}, which is not on the worker: add its package to "
-            f"Image(pip=[{name!r}]); if it is your own, import it before the pool opens or name it "
-            f"in Image(includes=[{name!r}])",
+            f"Image(pip=[…]); if it is your own, import it before the pool opens or name it in "
+            f"Image(includes=[{name!r}])",
         )
 
 
@@ -117,7 +116,7 @@ def text_of(error):
 
 def pickled_parts(error):
     """The class, the arguments and those fields that travel, of one that does not as a whole."""
-    from .by_value import AnswerPickler, dumps
+    from .by_value import AnswerPickler, dumps, slots_of
 
     def travels(value):
         try:
@@ -129,12 +128,7 @@ def pickled_parts(error):
     cls = type(error)
     if not travels(cls):
         return None
-    fields = {}
-    for base in cls.__mro__:  # slots, and fields of builtin classes such as OSError
-        for name, member in vars(base).items():
-            if isinstance(member, types.MemberDescriptorType) and not name.startswith("__"):
-                fields.setdefault(name, getattr(error, name, None))
-    fields.update(error.__dict__)
+    fields = {**slots_of(error), **error.__dict__}
     fields = {name: value for name, value in fields.items() if travels(value)}
     args = tuple([value if travels(value) else repr(value) for value in error.args])
     return dumps((cls, args, fields), pickler=AnswerPickler)
