@@ -417,3 +417,23 @@ def test_a_call_that_fails_just_after_it_was_cancelled_is_no_unread_error(caplog
         future.fail(sky.compute(len)([]), ValueError("bad"))
     future.tell_if_unread()
     assert caplog.text == ""
+
+
+def test_a_call_whose_result_does_not_pickle_is_not_run_again(pool, tmp_path):
+    @sky.compute(retries=2)
+    def train(name):
+        with (tmp_path / name).open("a") as log:
+            log.write("ran\n")
+        return threading.Lock()
+
+    waits = {
+        "sent": lambda call: call >> pool,
+        "future": lambda call: (call > pool).result(),
+        "everywhere": lambda call: call @ pool,
+        "gathered": lambda call: sky.gather(call, call) >> pool,
+    }
+    for name, wait in waits.items():
+        with pytest.raises(sky.SerializationError, match="cannot be sent back"):
+            wait(train(name))
+        runs = {"everywhere": pool.total_slots // 2, "gathered": 2}.get(name, 1)
+        assert (tmp_path / name).read_text().count("ran") == runs, name

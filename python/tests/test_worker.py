@@ -365,10 +365,10 @@ def test_describes_an_exception(agent):
 def test_an_exception_that_does_not_load_again_travels_as_text(agent):
     def fail():
         class OddError(Exception):
-            def __init__(self, one, two):
-                super().__init__(f"{one} and {two}")
+            def __reduce__(self):
+                return OddError.lost, ()
 
-        raise OddError(1, 2)
+        raise OddError("1 and 2")
 
     told = call(agent, fail).value()
     assert told["exception"] is None
@@ -413,7 +413,7 @@ def test_a_generator_is_not_a_value(agent):
 def test_a_missing_module_says_what_to_install(agent):
     told = call(agent, None, body=b"\x80\x05cno_such_package.part\nthing\n.").value()
     assert told["type"] == "ModuleNotFoundError"
-    assert "Image(pip=['no_such_package'])" in told["notes"][0]
+    assert "Image(includes=['no_such_package'])" in told["notes"][0]
     # The body is kept: the next call fails the same way instead of crashing.
     again = call(agent, None, body=b"\x80\x05cno_such_package.part\nthing\n.").value()
     assert again["type"] == "ModuleNotFoundError"

@@ -13,7 +13,7 @@ from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, NotProvisionedError
 from skyward.pool.answer import settle
 from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
-from skyward.pool.outcome import answer_of
+from skyward.pool.outcome import answer_of, may_retry
 from skyward.pool.stream import Stream, cancel
 
 CLOSE_SECONDS = 10.0
@@ -338,7 +338,7 @@ class Answers(GroupedCalls):
     ) -> None:
         task = receiver.handle.task
         try:
-            if pool is not None and retries and outcome.may_retry:
+            if pool is not None and retries and may_retry(outcome):
                 with contextlib.suppress(NotProvisionedError):  # the pool closes: it stays failed
                     if receiver.send_again(partial(pool.core.submit, call)):
                         pool.tell_retry(item, task, outcome, retries)

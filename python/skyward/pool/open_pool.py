@@ -27,7 +27,7 @@ from skyward.pool.mapped_calls import (
     are_quick,
     maker_of,
 )
-from skyward.pool.outcome import answer_of, summary_of
+from skyward.pool.outcome import answer_of, may_retry, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.restarts import run_together
 from skyward.pool.stream import Stream
@@ -399,7 +399,7 @@ class OpenPool:
                     call = calls[position]
                     if in_place:
                         call = call.at(*divmod(position, workers))
-                    if retries[position] and outcome.may_retry and (sent := self._submit(call)):
+                    if retries[position] and may_retry(outcome) and (sent := self._submit(call)):
                         handles[position] = sent
                         self.tell_retry(items[position], task, outcome, retries[position])
                         retries[position] -= 1

@@ -15,6 +15,18 @@ def answer_of(name: str, task: int, outcome: Any) -> Any:
     raise remote_error.failed(task, outcome)
 
 
+def may_retry(outcome: Any) -> bool:
+    """Whether the call may be run again. One that has ended, and whose result does not pickle, would
+    do all of its work once more for the same error."""
+    if not outcome.may_retry or outcome.status != "raised":
+        return bool(outcome.may_retry)
+    try:
+        report = serialize.loads(outcome.payload(), "an error report")
+    except Exception:
+        return True
+    return not remote_error.is_of_result(report)
+
+
 def summary_of(name: str, task: int, outcome: Any) -> str:
     """The first line of a task's error, with its class."""
     try:

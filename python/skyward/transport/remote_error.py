@@ -45,10 +45,9 @@ _FAILED = {
 
 def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
     """For a function that raised: `report` is what the worker says of the exception."""
-    if report.get("type") == "SerializationError" and report.get("module", "").startswith(
-        "skyward"
-    ):
+    if is_of_result(report):
         error: BaseException = SerializationError(report.get("message", ""))
+        setattr(error, UNDELIVERED_ATTRIBUTE, True)
     else:
         error = _rebuilt(report)
     text = with_sources(report.get("traceback") or "")
@@ -61,16 +60,19 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
             error.add_note(note)
     _add_notes(error, outcome)
     if isinstance(error, ModuleNotFoundError) and error.name:
-        package = error.name.partition(".")[0]
-        error.add_note(
-            f"hint: the nodes' environment has no {package!r}; Image(pip=[…]) installs the package "
-            "that contains it"
-        )
+        _note_package(error, error.name.partition(".")[0])
     if isinstance(error, FileNotFoundError):
         _note_file_left_here(error)
     if text:
         error.__cause__ = RemoteTraceback(text)
     return error
+
+
+def is_of_result(report: dict[str, Any]) -> bool:
+    """Whether the function has ended, and its result does not pickle."""
+    return report.get("type") == "SerializationError" and str(report.get("module")).startswith(
+        "skyward"
+    )
 
 
 def with_sources(text: str) -> str:
@@ -90,6 +92,13 @@ def with_sources(text: str) -> str:
 
 
 _FRAME = re.compile(r'^(\s*(?:\| )?\s*)File "(.+)", line (\d+)(?:, in |$)')
+
+
+def _note_package(error: ModuleNotFoundError, module: str) -> None:
+    from importlib.metadata import packages_distributions  # takes longer than all of this module
+
+    package = next(iter(packages_distributions().get(module, ())), "…")
+    error.add_note(f"hint: the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it")
 
 
 def _note_file_left_here(error: FileNotFoundError) -> None:
