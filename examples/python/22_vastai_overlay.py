@@ -1,8 +1,8 @@
 """Vast.ai: machines in one private network add numbers up with torch.distributed.
 
-Vast.ai does not publish the API of its overlay networks yet. Until it does, nodes there cannot reach
-each other, and the distributed call raises sky.ConfigurationError. With SKYWARD_PROVIDER=local your
-machine takes their place, and no GPU is asked for."""
+Vast.ai does not publish the API of its overlay networks yet. Until it does, nodes there cannot
+reach each other, and the distributed call raises sky.ConfigurationError. With
+SKYWARD_PROVIDER=local your machine takes their place, and no GPU is asked for."""
 
 import os
 

@@ -318,7 +318,7 @@ def test_a_function_annotated_for_type_checkers_alone_is_sent():
         f(1, 2, 3)
 
 
-KEEPS = '''
+KEEPS = """
 import functools, inspect
 import skyward as sky
 
@@ -365,7 +365,7 @@ with sky.ComputePool(nodes=1, display="quiet") as pool:
         (error,) = group.exceptions
         assert error.code == 500 and str(error) == "500: down"
 print("all of it arrived")
-'''
+"""
 
 
 def test_caches_source_lines_and_groups_of_errors_arrive(tmp_path):

@@ -123,9 +123,7 @@ def _gather(dist: Any, group: Any, mine: bytes) -> list[bytes]:
     brought = [torch.zeros(longest, dtype=torch.uint8) for _ in sizes]
     padded = torch.frombuffer(bytearray(mine.ljust(longest, b"\0")), dtype=torch.uint8)
     dist.all_gather(brought, padded, group=group)
-    return [
-        data.numpy().tobytes()[: int(size)] for data, size in zip(brought, sizes, strict=True)
-    ]
+    return [data.numpy().tobytes()[: int(size)] for data, size in zip(brought, sizes, strict=True)]
 
 
 def _checked(files: Any) -> dict[str, tuple[int, str]]:

@@ -16,8 +16,8 @@ def answer_of(name: str, task: int, outcome: Any) -> Any:
 
 
 def may_retry(outcome: Any) -> bool:
-    """Whether the call may be run again. One that has ended, and whose result does not pickle, would
-    do all of its work once more for the same error."""
+    """Whether the call may be run again. One that has ended, and whose result does not pickle,
+    would do all of its work once more for the same error."""
     if not outcome.may_retry or outcome.status != "raised":
         return bool(outcome.may_retry)
     try:

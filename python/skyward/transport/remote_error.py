@@ -98,7 +98,9 @@ def _note_package(error: ModuleNotFoundError, module: str) -> None:
     from importlib.metadata import packages_distributions  # takes longer than all of this module
 
     package = next(iter(packages_distributions().get(module, ())), "…")
-    error.add_note(f"hint: the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it")
+    error.add_note(
+        f"hint: the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it"
+    )
 
 
 def _note_file_left_here(error: FileNotFoundError) -> None:

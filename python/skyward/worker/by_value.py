@@ -76,12 +76,12 @@ def dumps(value: Any, buffer_callback: Any = None, pickler: Any = Pickler) -> by
         return file.getvalue()
 
 
-# ---- What cloudpickle gives back changed, or not at all
+# ---- What cloudpickle changes on the way, or cannot send
 
 
 def _reduce_code(code):
-    """With the file that it is from: cloudpickle from 3.1.2 on leaves it out, and with it the source
-    lines of tracebacks, warnings and profiles."""
+    """With the file that it is from: cloudpickle from 3.1.2 on leaves it out, and with it the
+    source lines of tracebacks, warnings and profiles."""
     make, arguments = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
     return make, tuple(code.co_filename if part == "<dynamic-code>" else part for part in arguments)
 
@@ -105,8 +105,8 @@ def _reduce_cached_property(cached):
 
 
 def _reduce_exception(error):
-    """By its class, arguments and fields: pickle would call an ``__init__`` of the program's own with
-    arguments that it may not take."""
+    """By its class, arguments and fields: pickle would call an ``__init__`` of the program's own
+    with arguments that it may not take."""
     cls = type(error)
     is_plain = (cls.__reduce__, cls.__reduce_ex__) == (_PLAIN_REDUCE, object.__reduce_ex__)
     if not is_plain or not isinstance(cls.__init__, types.FunctionType):
