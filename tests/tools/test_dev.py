@@ -108,7 +108,9 @@ def test_ci_sums_its_stages_up(tmp_path: Path) -> None:
 
 def ci_verbs() -> list[str]:
     return re.findall(
-        r"^(?:stage|begin_beside) \w+ \./dev ([\w-]+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE
+        r"^(?:stage|begin_beside) \w+ \./dev ([\w-]+)",
+        (ROOT / ".ci" / "run").read_text(),
+        re.MULTILINE,
     )
 
 
