@@ -437,3 +437,51 @@ def test_a_call_whose_result_does_not_pickle_is_not_run_again(pool, tmp_path):
             wait(train(name))
         runs = {"everywhere": pool.total_slots // 2, "gathered": 2}.get(name, 1)
         assert (tmp_path / name).read_text().count("ran") == runs, name
+
+
+def test_the_last_error_says_which_attempt_it_was(pool):
+    flaky = sky.compute(retries=2)(throw)
+    waits = (
+        lambda call: call >> pool,
+        lambda call: (call > pool).result(),
+        lambda call: call @ pool,
+    )
+    for wait in waits:
+        with pytest.raises(ValueError, match="always") as caught:
+            wait(flaky(ValueError("always")))
+        assert "attempt 3 of 3" in caught.value.__notes__
+    with pytest.raises(ValueError, match="once") as caught:
+        call(throw, ValueError("once")) >> pool
+    assert not any("attempt" in note for note in caught.value.__notes__)
+
+
+@sky.compute
+def pipeline():
+    return call(len, "abc")  # forgets to send it
+
+
+@sky.compute
+def asks():
+    return "empty" if not call(len, "") else "full"
+
+
+def test_a_call_that_was_not_sent_says_so_inside_a_task(pool):
+    with pytest.raises(sky.SerializationError, match=r"call\(.*\) has not been sent.*\.local"):
+        pipeline() >> pool
+    with pytest.raises(TypeError, match="has not been sent"):
+        asks() >> pool
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(asks())
+
+
+def test_futures_and_streams_say_why_they_stay(pool):
+    @sky.compute
+    def count():
+        yield from range(3)
+
+    future = call(abs, -1) > pool
+    with pytest.raises(sky.SerializationError, match=r"argument 'fn': .*future\.result\(\)"):
+        call(future) >> pool
+    with pytest.raises(sky.SerializationError, match=r"argument .*: .*list\(stream\)"):
+        call(len, count() >> pool) >> pool
+    assert future.result() == 1

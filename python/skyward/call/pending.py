@@ -9,6 +9,7 @@ gather(*calls, stream=True) >> pool     an iterator over the answers as they arr
 await train(data).on(pool)              from asyncio
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass, field, replace
@@ -126,10 +127,21 @@ class PendingCompute(Generic[R]):
         send = getattr(pool, "_send_awaited", None)
         return awaited(pool.submit(self), loop) if send is None else send(self, loop)
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"{self._unsent()}, so that it is neither true nor false")
+
+    def _unsent(self) -> str:
+        return (
+            f"{call_text(self)} has not been sent: write {self.name}(…) >> pool, or"
+            f" {self.name}.local(…) to call the function here and now"
+        )
+
     def __repr__(self) -> str:
         return f"PendingCompute({call_text(self)})"
 
     def __reduce__(self) -> Any:
+        if "_skyward_worker" in sys.modules:  # there is no pool to send it to
+            raise TypeError(self._unsent())
         fields = (self.fn, self.args, self.kwargs, self.name, self.timeout, self.retries)
         return reduce_by_value(PendingCompute, fields)
 

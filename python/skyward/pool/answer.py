@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
+from skyward.call.by_value import StaysHere
 from skyward.exceptions import NotProvisionedError
 
 _OPEN = ("PENDING", "RUNNING")
@@ -66,7 +67,7 @@ class _OnDemand:
             return future._condition
 
 
-class AnswerFuture(Future[Any]):
+class AnswerFuture(Future[Any], StaysHere):
     """One of concurrent.futures, which takes an exception that is false (a ``__len__`` of 0) for
     none. A forked child may read an answer that had come before the fork. Any other comes to the
     parent alone, and the child is refused at once."""
@@ -114,6 +115,9 @@ class AnswerFuture(Future[Any]):
         if self._state == "FINISHED":
             return self._exception
         return super().exception(timeout)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a future stays in its program: pass its result, future.result()")
 
     def _check_process(self) -> None:
         if self._owner == _generation:

@@ -13,7 +13,7 @@ from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, NotProvisionedError
 from skyward.pool.answer import settle
 from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
-from skyward.pool.outcome import answer_of, may_retry
+from skyward.pool.outcome import answer_of, may_retry, note_attempts
 from skyward.pool.stream import Stream, cancel
 
 CLOSE_SECONDS = 10.0
@@ -346,6 +346,7 @@ class Answers(GroupedCalls):
                     return
             result = answer_of(item.name, task, outcome)
         except BaseException as error:
+            note_attempts(error, item.retries + 1 - retries, item.retries + 1)
             settle(receiver.fail, item, error)
         else:
             settle(receiver.set_result, result)

@@ -27,7 +27,7 @@ from skyward.pool.mapped_calls import (
     are_quick,
     maker_of,
 )
-from skyward.pool.outcome import answer_of, may_retry, summary_of
+from skyward.pool.outcome import answer_of, may_retry, note_attempts, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.restarts import run_together
 from skyward.pool.stream import Stream
@@ -410,6 +410,8 @@ class OpenPool:
                     try:
                         answers[position] = answer_of(items[position].name, task, outcome)
                     except Exception as error:
+                        allowed = items[position].retries + 1
+                        note_attempts(error, allowed - retries[position], allowed)
                         errors[position] = error
                 left += len(again) - len(latest)
                 latest = again

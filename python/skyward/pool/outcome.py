@@ -27,6 +27,12 @@ def may_retry(outcome: Any) -> bool:
     return not remote_error.is_of_result(report)
 
 
+def note_attempts(error: BaseException, made: int, allowed: int) -> None:
+    """Says on the error of the last attempt that it was not the first one."""
+    if made > 1:
+        error.add_note(f"attempt {made} of {allowed}")
+
+
 def summary_of(name: str, task: int, outcome: Any) -> str:
     """The first line of a task's error, with its class."""
     try:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from skyward.call.by_value import StaysHere
 from skyward.exceptions import NotProvisionedError, SkywardError
 from skyward.pool.outcome import answer_of
 from skyward.transport import serialize
@@ -11,7 +12,7 @@ from skyward.transport import serialize
 _ENDED = object()
 
 
-class Stream(Iterator[Any]):
+class Stream(Iterator[Any], StaysHere):
     """The items of a generator that runs on a worker, as they arrive. The generator is at most a
     few items ahead.
 
@@ -25,6 +26,9 @@ class Stream(Iterator[Any]):
 
     def __repr__(self) -> str:
         return f"Stream({self._name}(…), {'ended' if self._handle is None else 'open'})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a stream stays in its program: pass its items, list(stream)")
 
     def __iter__(self) -> "Stream":
         return self

@@ -108,7 +108,8 @@ def _note_file_left_here(error: FileNotFoundError) -> None:
     if isinstance(path, str) and not os.path.isabs(path) and os.path.exists(path):
         error.add_note(
             f"hint: {path!r} exists on this machine, but tasks run in another folder: pass the"
-            " file's content, or mount a volume"
+            " file's content, or mount a volume (a file of Image(includes=[…]) is in a folder of"
+            " sys.path)"
         )
 
 
