@@ -101,7 +101,9 @@ def test_bills_are_to_the_cent_when_the_clock_stands():
         cloud = sky.testing.FakeCloud(
             prices={"A100": 4.00}, spot_prices={"A100": 1.20}, speed=0, launch_delay=60
         )
-        with sky.ComputePool(provider=cloud, accelerator="A100", nodes=3, display="quiet") as pool:
+        with sky.ComputePool(
+            provider=cloud, accelerator="A100", nodes=3, timeout=7200, display="quiet"
+        ) as pool:
             train(0) @ pool
             cloud.advance(hours=0.5)
             cloud.set_spot_price("A100", 2.40)
@@ -216,3 +218,17 @@ def test_two_pools_on_one_cloud():
         assert (train(1) @ one, train(1) @ two) == ((0,), (0, 1))
         assert cloud.running == 3
     assert nothing_is_left(cloud)
+
+
+def test_the_pools_time_counts_in_the_clouds():
+    cloud = sky.testing.FakeCloud(prices={"A100": 4.00}, speed=0)
+    minutes = 0
+    with (
+        pytest.raises(sky.TimeoutError, match="timeout of 600 s"),
+        sky.ComputePool(provider=cloud, accelerator="A100", timeout=600, display="quiet") as pool,
+    ):
+        while minutes < 30:
+            train(0) >> pool
+            cloud.advance(minutes=1)
+            minutes += 1
+    assert minutes == 10 and nothing_is_left(cloud)

@@ -88,7 +88,8 @@ Result<std::unique_ptr<MachineApi>> FakeSite::machine_api(PoolBook& book, const 
   common.group = group_;
   common.key = key_;
   if (terms.most_hourly) common.most_hourly = to_micro_dollars(*terms.most_hourly);
-  common.lifetime = timer.lifetime;
+  // Our clock ends the pool. Where the cloud's clock runs ahead of it, the machines end it.
+  common.lifetime = spec_.timeout > Duration{} ? spec_.timeout : timer.lifetime;
   common.unclaimed = timer.unclaimed;
   common.tags = tags_;
   common.tags[kNodeTag] = first_node_of(terms.tags);
