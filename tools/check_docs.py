@@ -66,7 +66,7 @@ class Program:
 UNTIL_A_POOL_OPENS = """
 import runpy, sys, skyward
 def stop(*_): raise SystemExit(0)
-skyward.ComputePool.__enter__ = stop
+skyward.ComputePool._open = stop
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
 

@@ -385,3 +385,42 @@ def test_caches_source_lines_and_groups_of_errors_arrive(tmp_path):
 def test_caches_of_modules_are_found_there():
     assert pickle.loads(dumps(functools.cache(os.getpid))).__wrapped__ is os.getpid
     assert pickle.loads(dumps(fnmatch._compile_pattern)) is fnmatch._compile_pattern
+
+
+class SlottedError(Exception):
+    __slots__ = ("code", "unset")
+
+    def __init__(self, text, code=None):
+        super().__init__(text)
+        self.code = code
+
+
+class PeerError(Exception):
+    def __init__(self, *, name):
+        super().__init__()
+        self.name = name
+
+
+def test_errors_keep_empty_slots_and_may_refer_to_each_other():
+    error = pickle.loads(dumps(SlottedError("text")))
+    assert error.args == ("text",) and error.code is None and not hasattr(error, "unset")
+    one, other = PeerError(name="one"), PeerError(name="other")
+    one.peer, other.peer, one.me = other, one, one
+    found = pickle.loads(dumps(one))
+    assert found.me is found and found.peer.peer is found and found.peer.name == "other"
+
+
+def test_a_cache_that_does_not_say_what_it_calls_is_refused():
+    def remember(function):
+        @functools.wraps(function)
+        @functools.lru_cache
+        def inner(*args):
+            return function(*args) + 1000
+
+        return inner
+
+    with pytest.raises(TypeError, match="wraps another function"):
+        dumps(remember(lambda x: x))
+    marked = functools.cache(lambda: 1)
+    marked.version = 3
+    assert pickle.loads(dumps(marked)).version == 3

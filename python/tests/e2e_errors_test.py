@@ -485,3 +485,15 @@ def test_futures_and_streams_say_why_they_stay(pool):
     with pytest.raises(sky.SerializationError, match=r"argument .*: .*list\(stream\)"):
         call(len, count() >> pool) >> pool
     assert future.result() == 1
+
+
+def test_an_error_of_that_name_that_a_function_raises_is_retried(pool, tmp_path):
+    @sky.compute(retries=1)
+    def convert(path):
+        with open(path, "a") as log:
+            log.write("ran\n")
+        raise sky.SerializationError("no such format")
+
+    with pytest.raises(sky.SerializationError, match="no such format"):
+        convert(str(tmp_path / "log")) >> pool
+    assert (tmp_path / "log").read_text() == "ran\n" * 2

@@ -135,7 +135,11 @@ def test_a_class_that_nobody_knows_or_may_extend():
 
 def test_the_worker_cannot_send_its_result():
     error = raised(
-        ValueError(), type="SerializationError", module="skyward.exceptions", message="result.lock"
+        ValueError(),
+        type="SerializationError",
+        module="skyward.exceptions",
+        message="result.lock",
+        of_result=True,
     )
     assert type(error) is sky.SerializationError
     assert error.node == 1

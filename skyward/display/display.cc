@@ -395,14 +395,14 @@ std::string SpinnerDisplay::render(const Event& event, std::int64_t wall_us) {
     const std::string whose = label_.empty() ? "" : label_ + " ";
     above = painted(fmt::format("[{}node {}]", whose, log->node), kCyan, options_) + " ";
     if (log->stream == "stderr") above += painted("stderr", kYellow, options_) + " ";
-    above += std::string(text) + "\n";
+    above += printable_text(text) + "\n";
   } else if (const auto* notice = std::get_if<Notice>(&event)) {
     const bool warns = notice->level == kWarningLevel;
     above = painted(warns ? "!" : "·", warns ? kYellow : kDim, options_) + " " +
-            std::string(without_trailing_blanks(notice->message)) + "\n";
+            printable_text(without_trailing_blanks(notice->message)) + "\n";
   } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
     above = painted("✗", kRed, options_) + " " +
-            std::string(without_trailing_blanks(error->message)) + "\n";
+            printable_text(without_trailing_blanks(error->message)) + "\n";
   } else if (const auto* stopped = std::get_if<PoolStopped>(&event)) {
     std::string out = clear() + final_line(*stopped);
     active_ = false;

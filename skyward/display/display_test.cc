@@ -341,6 +341,14 @@ TEST(Text, DurationsAndMoney) {
   EXPECT_EQ(cut_text("ab", 0), "");
 }
 
+TEST(PrintableText, IsAllThatNodesSayToATerminal) {
+  SpinnerDisplay spinner(DisplayOptions{}, true);
+  const std::string line = spinner.render(printed(0, "a\x1b]52;c;b\x07"), 0);
+  EXPECT_TRUE(line.contains("a�]52;c;b�")) << line;
+  LogDisplay log(DisplayOptions{});
+  EXPECT_TRUE(log.render(printed(0, "\x1b[2J"), 0).contains("�[2J"));
+}
+
 TEST(PrintableText, HasNoControlCharactersButColours) {
   EXPECT_EQ(printable_text("plain\tä…\n"), "plain\tä…\n");
   EXPECT_EQ(printable_text("\x1b[1;31mred\x1b[0m"), "\x1b[1;31mred\x1b[0m");

@@ -63,7 +63,8 @@ std::optional<std::uint64_t> available_memory() {
     return std::uint64_t{std::strtoull(facts->c_str() + at + name.size(), nullptr, 10)} << 10;
   };
   if (!facts || !facts->contains("\nMemAvailable:")) return std::nullopt;
-  return bytes_of("\nMemAvailable:") + bytes_of("\nSwapFree:");
+  const std::uint64_t available = bytes_of("\nMemAvailable:") + bytes_of("\nSwapFree:");
+  return std::min(available, memory_limit().value_or(available));
 }
 
 double memory_gib() { return static_cast<double>(memory_bytes()) / (1024.0 * 1024 * 1024); }

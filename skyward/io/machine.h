@@ -25,8 +25,8 @@ int cpu_count();
 // Memory that this process may use: the machine's, or what a control group leaves of it.
 std::uint64_t memory_bytes();
 double memory_gib();
-// Memory that programs can still get on this machine, swap included, as the kernel estimates it;
-// empty if it does not say.
+// Memory that programs can still get on this machine, swap included, as the kernel estimates it,
+// and no more than a control group allows in all; empty if the kernel does not say.
 std::optional<std::uint64_t> available_memory();
 
 // A TCP port of 127.0.0.1 that was free a moment ago. Somebody else may take it before it is used;

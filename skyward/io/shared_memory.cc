@@ -87,11 +87,11 @@ SharedMemory::~SharedMemory() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size) {
+Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size, std::size_t used) {
   // The kernel would promise it, and kill a process when the pages are needed.
-  if (const auto left = size < kLargeBytes ? std::nullopt : available_memory();
-      left && size > *left) {
-    return no_memory(size, ENOMEM);
+  if (const auto left = used < kLargeBytes ? std::nullopt : available_memory();
+      left && used > *left) {
+    return no_memory(used, ENOMEM);
   }
   FileDescriptor descriptor(::memfd_create("skyward", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor || ::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0 ||
@@ -165,7 +165,11 @@ Result<std::shared_ptr<Arena::Segment>> Arena::acquire(std::size_t size) {
   auto segment = std::make_unique<Segment>();
   segment->memory = take_idle(size);
   if (!segment->memory) {
-    auto memory = SharedMemory::create(rounded(size));
+    auto memory = SharedMemory::create(rounded(size), size);
+    if (!memory) {
+      for (int i = 0; i < 2; ++i) drop_unused();  // the second one drops all that is idle
+      memory = SharedMemory::create(rounded(size), size);
+    }
     if (!memory) return fail(memory);
     segment->memory = *std::move(memory);
   }

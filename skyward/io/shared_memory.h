@@ -21,8 +21,12 @@ namespace skyward::io {
 class SharedMemory {
  public:
   // New, zeroed, mapped shared and writable; sealed, so that no receiver of the descriptor can
-  // change its length. Fails with `exhausted`, also where the machine has less memory available.
-  static Result<std::shared_ptr<SharedMemory>> create(std::size_t size);
+  // change its length. Fails with `exhausted`, also where less memory is available than the first
+  // `used` bytes need.
+  static Result<std::shared_ptr<SharedMemory>> create(std::size_t size, std::size_t used);
+  static Result<std::shared_ptr<SharedMemory>> create(std::size_t size) {
+    return create(size, size);
+  }
   // Maps a descriptor's file private and writable (copy on write), or copies it if the file cannot
   // be sealed against truncation. The descriptor is not needed afterwards. `size` 0: the file's
   // own. Fails with `invalid` when the file is shorter than `size`.

@@ -157,12 +157,14 @@ mount_bucket() {
   exit 1
 }
 
-# Path, and lines of the user's own.
+# Path, and lines of the user's own. They run in the node's directory, which goes with the pool.
 mount_own() {
   local path line
   make_place "$1"
   shift
+  cd -- "$SKYWARD_NODE_DIRECTORY"
   for line in "$@"; do "${as_root[@]}" bash -c "$line" </dev/null 3>&- 8>&- 9>&-; done
+  cd /
   note_servers
 }
 )bash";

@@ -117,10 +117,13 @@ def _gather(dist: Any, group: Any, mine: bytes) -> list[bytes]:
     """What each worker brings, by rank."""
     import torch
 
-    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(sizes, torch.tensor([len(mine)]), group=group)
+    def zeros(count: int, kind: Any) -> Any:
+        return torch.zeros(count, dtype=kind, device="cpu")  # the program may have another default
+
+    sizes = [zeros(1, torch.int64) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(sizes, torch.tensor([len(mine)], device="cpu"), group=group)
     longest = max(map(int, sizes))
-    brought = [torch.zeros(longest, dtype=torch.uint8) for _ in sizes]
+    brought = [zeros(longest, torch.uint8) for _ in sizes]
     padded = torch.frombuffer(bytearray(mine.ljust(longest, b"\0")), dtype=torch.uint8)
     dist.all_gather(brought, padded, group=group)
     return [data.numpy().tobytes()[: int(size)] for data, size in zip(brought, sizes, strict=True)]
@@ -150,7 +153,7 @@ def _copy(dist: Any, group: Any, path: Path, source: int, info: InstanceInfo, wr
         target = opened.enter_context(part.open("wb")) if writes else None
         while True:
             own = bytearray(file.read(_PIECE_BYTES) if file is not None else b"")
-            size = torch.tensor([len(own)])
+            size = torch.tensor([len(own)], device="cpu")
             dist.broadcast(size, src=source, group=group)
             if not int(size):
                 break

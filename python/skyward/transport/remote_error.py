@@ -70,9 +70,7 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
 
 def is_of_result(report: dict[str, Any]) -> bool:
     """Whether the function has ended, and its result does not pickle."""
-    return report.get("type") == "SerializationError" and str(report.get("module")).startswith(
-        "skyward"
-    )
+    return bool(report.get("of_result"))
 
 
 def with_sources(text: str) -> str:

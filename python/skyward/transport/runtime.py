@@ -1,5 +1,6 @@
 """How a node runs Python: the worker's command, and which of the caller's modules it may import."""
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -80,10 +81,16 @@ def importable_folders(own_environment: bool) -> list[str]:
     ]
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether no other user has made it or may write to it, as to one in /tmp."""
+def _is_made_ours(folder: Path) -> bool:
+    """Creates it if it is missing. Whether no other user has made it: whoever owns a folder in /tmp
+    may put there what they like. Everybody may write to it no longer."""
+    folder.mkdir(mode=0o700, exist_ok=True)
     status = os.lstat(folder)
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 2
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        return False
+    if status.st_mode & stat.S_IWOTH:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_IWOTH)
+    return True
 
 
 def _folder_with(name: str, place: Path) -> str:
@@ -96,17 +103,16 @@ def _folder_with(name: str, place: Path) -> str:
         folder = parent / "skyward" / "package" / key
         link = folder / (place.name if place.is_file() else name)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not all(map(_is_ours, (parent, parent / "skyward", folder.parent, folder))):
+            parent.mkdir(parents=True, exist_ok=True)
+            if not all(map(_is_made_ours, (parent, parent / "skyward", folder.parent, folder))):
                 continue
             if not link.exists():
-                link.symlink_to(place)
-            return str(folder)
-        except FileExistsError:  # another program made it just now
+                with contextlib.suppress(FileExistsError):  # another program made it just now
+                    link.symlink_to(place)
             return str(folder)
         except OSError:
             continue
     raise ConfigurationError(
-        f"cannot create a folder for {name} under {cache}; set XDG_CACHE_HOME to a writable"
-        " directory"
+        f"cannot create a folder for {name} under {cache} that is yours alone; set XDG_CACHE_HOME"
+        " to a directory of yours"
     )

@@ -1,7 +1,10 @@
 """Pickles by value, as cloudpickle does, but damages less. Driver and worker use it."""
 
+import contextlib
+import copyreg
 import enum
 import functools
+import gc
 import io
 import pkgutil
 import sys
@@ -91,8 +94,17 @@ def _reduce_cached(function):
     found = _lookup_module_and_qualname(function)
     if found is not None and not _is_registered_pickle_by_value(found[0]):
         return NotImplemented
-    limits = function.cache_parameters()
-    return make_cached, (function.__wrapped__, limits["maxsize"], limits["typed"])
+    wrapped, limits = function.__wrapped__, function.cache_parameters()
+    if not any(part is wrapped for part in gc.get_referents(function)):
+        raise TypeError(
+            f"cannot pickle the lru_cache of {function.__qualname__!r}: functools.wraps() says that"
+            " it wraps another function than it calls"
+        )
+    state = {name: value for name, value in vars(function).items() if name not in _OF_CACHES}
+    return make_cached, (wrapped, limits["maxsize"], limits["typed"]), state
+
+
+_OF_CACHES = ("__wrapped__", "cache_parameters")
 
 
 def make_cached(function, maxsize, typed):
@@ -108,26 +120,31 @@ def _reduce_exception(error):
     """By its class, arguments and fields: pickle would call an ``__init__`` of the program's own
     with arguments that it may not take."""
     cls = type(error)
-    is_plain = (cls.__reduce__, cls.__reduce_ex__) == (_PLAIN_REDUCE, object.__reduce_ex__)
-    if not is_plain or not isinstance(cls.__init__, types.FunctionType):
+    has_own_way = cls in copyreg.dispatch_table or any(
+        getattr(cls, name) is not getattr(BaseException, name)
+        for name in ("__reduce__", "__reduce_ex__", "__setstate__")
+    )
+    if has_own_way or not isinstance(cls.__init__, types.FunctionType):
         return NotImplemented
-    return make_exception, (cls, error.args, {**slots_of(error), **vars(error)})
+    fields = {**slots_of(error), **vars(error)}
+    return make_exception, (cls, error.args), fields, None, None, set_fields
 
 
-_PLAIN_REDUCE = BaseException.__reduce__
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 
 
-def make_exception(cls, arguments, fields):
+def make_exception(cls, arguments):
     error = cls.__new__(cls, *arguments)
     builtin = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
-    builtin.__init__(error, *arguments)
-    for name, value in fields.items():
-        try:
-            object.__setattr__(error, name, value)
-        except (AttributeError, TypeError):  # a field that only its class writes
-            continue
+    with contextlib.suppress(TypeError):  # its arguments may not be the builtin class's
+        builtin.__init__(error, *arguments)
     return error
+
+
+def set_fields(error, fields):
+    for name, value in fields.items():
+        with contextlib.suppress(AttributeError, TypeError):  # a field that only its class writes
+            object.__setattr__(error, name, value)
 
 
 def slots_of(error):
@@ -137,9 +154,10 @@ def slots_of(error):
     for base in type(error).__mro__:
         for name, member in vars(base).items():
             if isinstance(member, types.MemberDescriptorType) and not name.startswith("__"):
-                value = getattr(error, name, None)
-                if value is not None:
-                    found.setdefault(name, value)
+                with contextlib.suppress(AttributeError):  # not set
+                    value = getattr(error, name)
+                    if value is not None or base.__flags__ & _HEAP_TYPE:
+                        found.setdefault(name, value)
     return found
 
 
@@ -298,6 +316,7 @@ _NAMED = frozenset(
         make_exception,
         new_member,
         set_class_if_new,
+        set_fields,
         set_member_if_new,
     }
 )

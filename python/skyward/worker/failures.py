@@ -96,6 +96,7 @@ def describe(error):
         "exception": pickled,
         "parts": parts,
         "notes": [str(note) for note in getattr(error, "__notes__", ())],
+        "of_result": type(error) is SerializationError,  # the function has ended
         "failed_after": failed_after,  # of skyward/distributed/decorate.py, or None
     }
 

@@ -1,0 +1,59 @@
+"""Folders from which workers import what the caller imports."""
+
+import os
+import pathlib
+import tempfile
+
+import pytest
+from skyward.base.programs import PACKAGE
+from skyward.transport import runtime
+
+import skyward as sky
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "file"))
+    return tmp_path / "cache"
+
+
+def test_a_module_is_alone_in_its_folder(cache):
+    for _ in range(2):
+        folder = runtime._folder_with("skyward", PACKAGE)
+        assert folder.startswith(f"{cache}/skyward/package/") and os.listdir(folder) == ["skyward"]
+    assert os.path.samefile(f"{folder}/skyward", PACKAGE)
+
+
+def test_folders_that_everybody_may_write_to_are_closed(cache):
+    before = os.umask(0)
+    try:
+        cache.mkdir()
+        (cache / "skyward").mkdir()
+        folder = runtime._folder_with("skyward", PACKAGE)
+    finally:
+        os.umask(before)
+    for made in (cache, cache / "skyward", folder):
+        assert os.stat(made).st_mode & 0o002 == 0
+
+
+@pytest.mark.parametrize("what", ["file", "link"])
+def test_what_another_program_has_put_there_is_not_used(cache, what):
+    folder = runtime._folder_with("skyward", PACKAGE)
+    os.unlink(f"{folder}/skyward")
+    os.rmdir(folder)
+    if what == "file":
+        pathlib.Path(folder).touch()
+    else:
+        os.symlink(f"{cache}/elsewhere", folder)
+    with pytest.raises(sky.ConfigurationError, match="yours alone"):
+        runtime._folder_with("skyward", PACKAGE)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders to other users")
+def test_folders_of_other_users_are_not_used(cache):
+    folder = runtime._folder_with("skyward", PACKAGE)
+    os.chown(folder, 12345, 12345)
+    with pytest.raises(sky.ConfigurationError, match="yours alone"):
+        runtime._folder_with("skyward", PACKAGE)
