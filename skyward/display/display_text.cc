@@ -109,10 +109,11 @@ std::string count_text(std::uint64_t count, std::string_view noun) {
 }
 
 std::string printable_text(std::string_view text) {
-  const auto is_control = [](char c) {
-    return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n') || c == 0x7f;
-  };
   constexpr char kBeforeControl = '\xc2';  // of U+0080 to U+009F, which UTF-8 has in two bytes
+  const auto byte_of = [](char c) { return static_cast<unsigned char>(c); };
+  const auto is_control = [&](char c) { return byte_of(c) < 0x20 || c == 0x7f; };
+  const auto is_plain = [&](char c) { return !is_control(c) && c != kBeforeControl; };
+  if (std::ranges::all_of(text, is_plain)) return std::string(text);
   std::string out;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const std::size_t color = text.substr(at).starts_with("\x1b[")
@@ -122,10 +123,10 @@ std::string printable_text(std::string_view text) {
       out += text.substr(at, color + 1 - at);
       at = color;
     } else if (text[at] == kBeforeControl && at + 1 < text.size() &&
-               static_cast<unsigned char>(text[at + 1]) < 0xa0) {
+               byte_of(text[at + 1]) >= 0x80 && byte_of(text[at + 1]) < 0xa0) {
       out += kReplacement;
       ++at;
-    } else if (is_control(text[at])) {
+    } else if (is_control(text[at]) && text[at] != '\t' && text[at] != '\n') {
       out += kReplacement;
     } else {
       out += text[at];

@@ -81,9 +81,9 @@ def importable_folders(own_environment: bool) -> list[str]:
     ]
 
 
-def _is_made_ours(folder: Path) -> bool:
-    """Creates it if it is missing. Whether no other user has made it: whoever owns a folder in /tmp
-    may put there what they like. Everybody may write to it no longer."""
+def _make_ours(folder: Path) -> bool:
+    """Creates the folder if it is missing, and lets no stranger write to it. False if another user
+    has made it, who may put there what they like: others can do so in /tmp."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
@@ -104,7 +104,7 @@ def _folder_with(name: str, place: Path) -> str:
         link = folder / (place.name if place.is_file() else name)
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            if not all(map(_is_made_ours, (parent, parent / "skyward", folder.parent, folder))):
+            if not all(map(_make_ours, (parent, parent / "skyward", folder.parent, folder))):
                 continue
             if not link.exists():
                 with contextlib.suppress(FileExistsError):  # another program made it just now
@@ -114,5 +114,5 @@ def _folder_with(name: str, place: Path) -> str:
             continue
     raise ConfigurationError(
         f"cannot create a folder for {name} under {cache} that is yours alone; set XDG_CACHE_HOME"
-        " to a directory of yours"
+        " to a directory of your own"
     )
