@@ -357,6 +357,7 @@ TEST(PrintableText, HasNoControlCharactersButColours) {
   EXPECT_EQ(printable_text("\xc2\x9b"
                            "2J\xc2\xa0\xc2"),
             "�2J\xc2\xa0\xc2");
+  EXPECT_EQ(printable_text("\xc2 plain"), "\xc2 plain");
   EXPECT_EQ(printable_text(std::string_view("\0", 1)), "�");
 }
 

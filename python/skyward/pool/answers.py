@@ -346,7 +346,7 @@ class Answers(GroupedCalls):
                     return
             result = answer_of(item.name, task, outcome)
         except BaseException as error:
-            note_attempts(error, item.retries + 1 - retries, item.retries + 1)
+            note_attempts(error, item.retries, retries)
             settle(receiver.fail, item, error)
         else:
             settle(receiver.set_result, result)

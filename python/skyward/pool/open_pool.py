@@ -410,8 +410,7 @@ class OpenPool:
                     try:
                         answers[position] = answer_of(items[position].name, task, outcome)
                     except Exception as error:
-                        allowed = items[position].retries + 1
-                        note_attempts(error, allowed - retries[position], allowed)
+                        note_attempts(error, items[position].retries, retries[position])
                         errors[position] = error
                 left += len(again) - len(latest)
                 latest = again

@@ -27,10 +27,10 @@ def may_retry(outcome: Any) -> bool:
     return not remote_error.is_of_result(report)
 
 
-def note_attempts(error: BaseException, made: int, allowed: int) -> None:
-    """Says on the error of the last attempt that it was not the first one."""
-    if made > 1:
-        error.add_note(f"attempt {made} of {allowed}")
+def note_attempts(error: BaseException, retries: int, left: int) -> None:
+    """Says on the error of the last attempt that it was not the first one. `left`: of `retries`."""
+    if retries > left:
+        error.add_note(f"attempt {retries - left + 1} of {retries + 1}")
 
 
 def summary_of(name: str, task: int, outcome: Any) -> str:
