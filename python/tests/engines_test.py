@@ -1,6 +1,7 @@
 """What engines say before they start; `./dev engines` tests the engines themselves."""
 
 import os
+import socket
 import sys
 import threading
 from dataclasses import replace
@@ -93,6 +94,49 @@ def test_a_package_that_this_program_lacks_is_refused_with_the_command_that_inst
 
 
 @pytest.mark.skipif(version_of("distributed") is not None, reason="Dask is installed here")
+def test_a_ray_without_tokens_is_refused(monkeypatch):
+    from skyward.engines import ray_cluster
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(__version__="2.40.0"))
+    monkeypatch.setitem(sys.modules, "ray._raylet", SimpleNamespace())
+    with pytest.raises(sky.ConfigurationError, match="has no tokens.*nothing was started"):
+        ray_cluster._require_tokens()
+
+
+class _Relay:
+    """A command that says it is connected, and then echoes."""
+
+    core = SimpleNamespace(
+        shell_of=lambda node: (["sh", "-c"], {}, ""),
+    )
+
+
+def test_a_forward_serves_only_so_many_connections_at_a_time(monkeypatch):
+    from skyward.engines import forward
+    from skyward.engines.relay import READY
+
+    monkeypatch.setattr(forward, "_MOST_CONNECTIONS", 2)
+    relay = ["sh", "-c", f"printf '{READY.decode().strip()}\\n'; exec cat"]
+    opened = forward.Forward(_Relay(), 0, relay, "node", 1)
+    host, _, port = opened.address.rpartition(":")
+    guests = [socket.create_connection((host, int(port)), 10) for _ in range(3)]
+    try:
+        for guest in guests:
+            guest.sendall(b"x")
+        for guest in guests[:2]:
+            assert guest.recv(1) == b"x"
+        guests[2].settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            guests[2].recv(1)
+        guests[0].close()
+        guests[2].settimeout(10)
+        assert guests[2].recv(1) == b"x"
+    finally:
+        for guest in guests:
+            guest.close()
+        opened.close()
+
+
 def test_without_dask_nothing_is_asked_of_the_pool():
     with pytest.raises(sky.ConfigurationError, match="dask"), sky.dask(sky.ComputePool()):
         pass

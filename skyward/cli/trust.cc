@@ -50,7 +50,8 @@ int trust_settings(const Streams& streams, const std::string& said) {
   if (!text) return complain(streams, text.error());
   const auto file = provider::parse_settings_file(*text, *path, provider::home_directory(world));
   if (!file) return complain(streams, file.error());
-  if (Status kept = provider::trust_file(world, *path, *text); !kept) {
+  const std::vector<std::string> named = provider::files_named_in(*file);
+  if (Status kept = provider::trust_file(world, *path, *text, named); !kept) {
     return complain(streams, kept.error());
   }
   const std::vector<std::string> names = settings_that_need_it(*file);
@@ -81,12 +82,17 @@ int distrust_settings(const Streams& streams, const std::string& said) {
 int list_trusted(const Streams& streams) {
   const World world = provider::world_of_this_process();
   const std::string directory = provider::trust_directory(world);
+  const std::string home = provider::home_directory(world);
   for (const std::string& name : io::list_directory(directory)) {
     const auto record = world.read_safely(directory + "/" + name, false);
     const std::string path = provider::path_in_trust_record(record.value_or(""));
     if (path.empty() || provider::trust_record(world, path) != directory + "/" + name) continue;
     const auto text = world.read_safely(path, false);
-    const bool current = text && provider::trust_in(world, path, *text) == provider::Trust::given;
+    const auto file = text ? provider::parse_settings_file(*text, path, home)
+                           : fail(ErrorKind::invalid, "it is gone");
+    const bool current =
+        file && provider::trust_in(world, path, *text, provider::files_named_in(*file)) ==
+                    provider::Trust::given;
     if (streams.json) {
       streams.out << nlohmann::ordered_json{{"path", path}, {"current", current}}.dump() << '\n';
     } else {

@@ -47,7 +47,7 @@ Result<std::optional<SettingsFile>> read_project_file(const World& world) {
   if (!*found) return std::nullopt;
   auto file = parse_settings_file((*found)->text, (*found)->path, home_directory(world));
   if (!file) return fail(file);
-  file->trust = trust_in(world, (*found)->path, (*found)->text);
+  file->trust = trust_in(world, (*found)->path, (*found)->text, files_named_in(*file));
   return *std::move(file);
 }
 

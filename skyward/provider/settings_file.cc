@@ -197,6 +197,21 @@ Status SettingsReader::read(const toml::table& root) {
 
 }  // namespace
 
+std::vector<std::string> files_named_in(const SettingsFile& file) {
+  std::vector<std::string> files;
+  for (const auto& [provider, values] : file.providers) {
+    const ProviderSheet* sheet = find_provider_sheet(provider);
+    if (sheet == nullptr) continue;
+    for (const auto& [name, value] : values) {
+      const ProviderSetting* setting = find_setting(*sheet, name);
+      const bool is_file = setting != nullptr && (setting->kind == SettingKind::path ||
+                                                  setting->kind == SettingKind::host_keys);
+      if (is_file && value.value.starts_with('/')) files.push_back(value.value);
+    }
+  }
+  return files;
+}
+
 std::string absolute_path(const std::string& said, const std::string& folder,
                           const std::string& home) {
   const bool at_home = !home.empty() && (said == "~" || said.starts_with("~/"));

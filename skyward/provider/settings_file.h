@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/provider/trust.h"
@@ -32,6 +33,9 @@ struct SettingsFile {
 // Paths in the text are relative to the file's folder; "~/" is `home`. Fails with `invalid`.
 Result<SettingsFile> parse_settings_file(std::string_view text, const std::string& path,
                                          const std::string& home);
+
+// The files that its settings name, in a fixed order.
+std::vector<std::string> files_named_in(const SettingsFile& file);
 
 // Makes a path from a file or a variable absolute: "~/" is `home`, a relative path is below
 // `folder`.

@@ -44,7 +44,9 @@ class Settings : public testing::Test {
   }
   void project_says(const std::string& text) {
     fixture_.files[kProjectFile] = text;
-    ASSERT_TRUE(trust_file(fixture_.world, kProjectFile, text));
+    const auto file = parse_settings_file(text, kProjectFile, "/h");
+    ASSERT_TRUE(trust_file(fixture_.world, kProjectFile, text,
+                           file ? files_named_in(*file) : std::vector<std::string>()));
   }
   void stranger_says(const std::string& text) { fixture_.files[kProjectFile] = text; }
   // What is wrong with a pool of this provider; empty: nothing.
@@ -165,6 +167,21 @@ TEST_F(Settings, TrustIsForAPathAndItsContent) {
   EXPECT_THAT(refusal("ssh"), HasSubstr("you have not trusted this file"));
   fixture_.variables.erase("HOME");
   EXPECT_THAT(refusal("ssh"), HasSubstr("you have not trusted this file"));
+}
+
+// A later version of the project may leave the settings as they are, and change what they name.
+TEST_F(Settings, TrustIsForTheFilesThatItNames) {
+  fixture_.files["/h/project/ssh_config"] = "Host w1\n";
+  fixture_.files["/h/known"] = "w1 ssh-ed25519 A\n";
+  project_says(
+      "[providers.ssh]\nhosts = [\"w1\"]\nconfig = \"ssh_config\"\nhost_keys = \"~/known\"\n");
+  EXPECT_EQ(refusal("ssh"), "");
+  fixture_.files["/h/known"] = "w1 ssh-ed25519 B\n";  // the user's own
+  EXPECT_EQ(refusal("ssh"), "");
+  fixture_.files["/h/project/ssh_config"] = "Host w1\nProxyCommand evil\n";
+  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
+  fixture_.files.erase("/h/project/ssh_config");
+  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
 }
 
 // Each setting as a file may say it; expectations stand in the table itself.

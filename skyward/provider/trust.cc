@@ -11,8 +11,16 @@ namespace {
 std::string hash_of(std::string_view text) { return to_hex(sha256(as_bytes(text))); }
 
 // "HASH PATH", and nothing after it: a path may hold anything but a zero.
-std::string record_of(const std::string& path, std::string_view text) {
-  return fmt::format("{} {}", hash_of(text), path);
+std::string record_of(const World& world, const std::string& path, std::string_view text,
+                      const std::vector<std::string>& named) {
+  const std::string_view folder = std::string_view(path).substr(0, path.rfind('/') + 1);
+  std::string all(text);
+  for (const std::string& file : named) {
+    if (!file.starts_with(folder)) continue;  // not what comes with the project
+    const auto content = world.read_file(file);
+    all += fmt::format("\n{} {}", hash_of(file), content ? hash_of(*content) : "none");
+  }
+  return fmt::format("{} {}", hash_of(all), path);
 }
 
 }  // namespace
@@ -32,20 +40,22 @@ std::string path_in_trust_record(std::string_view record) {
   return space == std::string_view::npos ? std::string() : std::string(record.substr(space + 1));
 }
 
-Trust trust_in(const World& world, const std::string& path, std::string_view text) {
+Trust trust_in(const World& world, const std::string& path, std::string_view text,
+               const std::vector<std::string>& named) {
   const std::string file = trust_record(world, path);
   const auto record = file.empty() ? fail(ErrorKind::invalid, "") : world.read_safely(file, false);
   if (!record || path_in_trust_record(*record) != path) return Trust::none;
-  return *record == record_of(path, text) ? Trust::given : Trust::outdated;
+  return *record == record_of(world, path, text, named) ? Trust::given : Trust::outdated;
 }
 
-Status trust_file(const World& world, const std::string& path, std::string_view text) {
+Status trust_file(const World& world, const std::string& path, std::string_view text,
+                  const std::vector<std::string>& named) {
   const std::string file = trust_record(world, path);
   if (file.empty()) {
     return fail(ErrorKind::invalid, "there is no place to store which files are trusted",
                 "set HOME or XDG_STATE_HOME");
   }
-  return world.write_file(file, record_of(path, text));
+  return world.write_file(file, record_of(world, path, text, named));
 }
 
 }  // namespace skyward::provider

@@ -5,10 +5,12 @@
 // settings says which of them need no trust (spec/provider_settings.h).
 //
 // A trusted file is remembered by its absolute path and the hash of its content, in
-// $STATE/trusted/, one file for each: an edited file must be trusted again.
+// $STATE/trusted/, one file for each: an edited file must be trusted again. So must one that names
+// another file of its folder, such as an ssh_config, when that has changed.
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/provider/world.h"
@@ -17,9 +19,11 @@ namespace skyward::provider {
 
 enum class Trust { none, given, outdated };  // outdated: the content has changed since
 
-// `text`: the content that was read from `path`.
-Trust trust_in(const World& world, const std::string& path, std::string_view text);
-Status trust_file(const World& world, const std::string& path, std::string_view text);
+// `text`: the content that was read from `path`. `named`: from files_named_in().
+Trust trust_in(const World& world, const std::string& path, std::string_view text,
+               const std::vector<std::string>& named);
+Status trust_file(const World& world, const std::string& path, std::string_view text,
+                  const std::vector<std::string>& named);
 
 // Where trusted files are recorded; empty if there is no home directory.
 std::string trust_directory(const World& world);

@@ -5,6 +5,7 @@ import shlex
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,6 +17,10 @@ _COMMAND_SECONDS = 30.0
 """How long the command that reaches the node may take to connect."""
 _NOISE_BYTES = 1 << 20
 """What a login shell may print before the connection stands."""
+_MOST_CONNECTIONS = 64
+"""At the same time: each is a process, and a login at the node."""
+_PAUSE_SECONDS = 0.1
+"""After a connection that could not be accepted."""
 
 
 class Forward:
@@ -35,6 +40,7 @@ class Forward:
         self._target = f"{host}:{port}"
         self._lock = threading.Lock()
         self._open: set[subprocess.Popen[bytes]] = set()
+        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self._listener: socket.socket | None = None
         self.problem = ""
         """Why the latest connection failed."""
@@ -76,13 +82,22 @@ class Forward:
 
     def _accept(self) -> None:
         while (listener := self._listener) is not None:
+            self._places.acquire()  # whoever is on this computer may connect
             try:
                 guest, _ = listener.accept()
             except OSError:
-                return
+                self._places.release()
+                time.sleep(_PAUSE_SECONDS)  # out of descriptors, or closed
+                continue
             threading.Thread(target=self._serve, args=(guest,), daemon=True).start()
 
     def _serve(self, guest: socket.socket) -> None:
+        try:
+            self._connect(guest)
+        finally:
+            self._places.release()
+
+    def _connect(self, guest: socket.socket) -> None:
         with guest:
             try:
                 process = self._start()

@@ -14,7 +14,7 @@ from skyward.engines.certificates import Authority
 from skyward.engines.forward import Forward
 from skyward.engines.members import NO_LIMIT_SECONDS, Members, ask_nodes
 from skyward.engines.ray_node import RayPlace, secured, serve
-from skyward.engines.survey import NodeFacts, look, require_here, require_there
+from skyward.engines.survey import NodeFacts, look, require_here, require_there, version_of
 from skyward.exceptions import ConfigurationError
 from skyward.pool.compute_pool import ComputePool
 from skyward.task.processes import private_folder
@@ -54,6 +54,7 @@ def ray(pool: ComputePool, *, timeout: float = 60.0) -> Iterator[str]:
     require_here(
         _VERB, ("ray", "grpcio", "cryptography"), "ray[client]' 'cryptography", "as a client"
     )
+    _require_tokens()
     _require_disconnected()
     with ExitStack() as block:
         engine = block.enter_context(hold_slot(_VERB, pool))
@@ -116,6 +117,18 @@ def _read_settings_again() -> None:
         AuthenticationTokenLoader.instance().reset_cache()
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _require_tokens() -> None:
+    """An older Ray ignores the token: whoever reaches its ports could run programs there."""
+    try:
+        from ray._raylet import AuthenticationTokenLoader  # noqa: F401
+    except ImportError:
+        raise ConfigurationError(
+            f"{_VERB}: Ray {version_of('ray')} has no tokens, so that anybody who reaches the nodes"
+            " could use it; nothing was started.\n"
+            "Install Ray 2.52 or newer, here and on the nodes."
+        ) from None
 
 
 def _require_disconnected() -> None:

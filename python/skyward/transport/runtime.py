@@ -81,15 +81,15 @@ def importable_folders(own_environment: bool) -> list[str]:
     ]
 
 
-def _make_ours(folder: Path) -> bool:
-    """Creates the folder if it is missing, and lets no stranger write to it. False if another user
-    has made it, who may put there what they like: others can do so in /tmp."""
+def _make_ours(folder: Path, others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
+    """Creates the folder if it is missing, and takes the rights of `others` from it. False if
+    another user has made it, who may put there what they like: others can do so in /tmp."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
-    if status.st_mode & stat.S_IWOTH:
-        folder.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_IWOTH)
+    if status.st_mode & others:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~others)
     return True
 
 
@@ -104,7 +104,8 @@ def _folder_with(name: str, place: Path) -> str:
         link = folder / (place.name if place.is_file() else name)
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            if not all(map(_make_ours, (parent, parent / "skyward", folder.parent, folder))):
+            inner = (parent / "skyward", folder.parent, folder)
+            if not (_make_ours(parent, stat.S_IWOTH) and all(map(_make_ours, inner))):
                 continue
             if not link.exists():
                 with contextlib.suppress(FileExistsError):  # another program made it just now

@@ -7,6 +7,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/base/text.h"
+#include "skyward/provider/rest/rest_client.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider::aws {
@@ -279,6 +280,10 @@ Result<std::string> find_endpoint(const World& world, const Configuration& confi
   }
   if (std::string url = configured_endpoint(world, configuration, *names); !url.empty()) {
     while (url.ends_with('/')) url.pop_back();
+    // These are sent tokens; what others are sent is signed.
+    if (service == "sso" || service == "oidc") {
+      if (Status safe = check_base_url(url, names->variable); !safe) return fail(safe);
+    }
     return url;
   }
   const auto enabled = [&](const char* variable, const char* property) {

@@ -113,6 +113,10 @@ TEST(Configuration, EndpointsOfServices) {
   EXPECT_EQ(endpoint("ssm", "us-east-2"), "http://127.0.0.1:5000");
   fixture.variables["AWS_ENDPOINT_URL_SSM"] = "http://127.0.0.1:5001";
   EXPECT_EQ(endpoint("ssm", "us-east-2"), "http://127.0.0.1:5001");
+  fixture.variables["AWS_ENDPOINT_URL"] = "http://emulator:4566";
+  EXPECT_EQ(endpoint("ec2", "us-east-2"), "http://emulator:4566");
+  EXPECT_TRUE(endpoint("oidc", "us-east-2").contains("AWS_ENDPOINT_URL_SSO_OIDC"))
+      << "it would get tokens in clear text";
   fixture.variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true";
   EXPECT_EQ(endpoint("ssm", "us-east-2"), "https://ssm.us-east-2.api.aws");
 }

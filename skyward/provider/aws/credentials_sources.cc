@@ -14,6 +14,7 @@
 #include "skyward/provider/aws/xml.h"
 #include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
+#include "skyward/provider/rest/rest_client.h"
 
 namespace skyward::provider::aws {
 
@@ -25,6 +26,9 @@ constexpr Duration kProgramTimeout = std::chrono::seconds(60);
 Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, const Keys* base) {
   auto endpoint = find_endpoint(search.world, search.configuration, "sts", search.region);
   if (!endpoint) return fail(endpoint);
+  if (base == nullptr) {  // a token proves who asks
+    if (Status safe = check_base_url(*endpoint, "AWS_ENDPOINT_URL_STS"); !safe) return fail(safe);
+  }
   ApiCall call;
   call.endpoint = *std::move(endpoint);
   call.region = search.region;
