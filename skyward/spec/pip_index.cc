@@ -114,7 +114,7 @@ install_requirements() {
   shift 2
   if [[ ${#requirements[@]} -eq 0 ]]; then return 0; fi
   if [[ ${SKYWARD_INDEX_PROJECT:-} ]]; then
-    folder=$(mktemp -d)
+    folder=$(mktemp -d -p "${SKYWARD_NODE_DIRECTORY:-${TMPDIR:-/tmp}}")
     printf '%s' "$SKYWARD_INDEX_PROJECT" >"$folder/pyproject.toml"
     set -- "$@" --requirement "$folder/pyproject.toml"
   fi

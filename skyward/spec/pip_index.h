@@ -15,7 +15,8 @@ namespace skyward {
 Status validate_pip_indexes(const Image& image);
 
 // A pyproject.toml that lists the packages with an index of their own; empty if there are none. It
-// may hold a password, so it travels in the environment as kIndexProject, never in a script.
+// may hold a password, so it travels in the environment as kIndexProject, not in a script, except
+// in the one of Image::bootstrap(), which the user keeps.
 std::string index_project(const Image& image);
 
 constexpr std::string_view kIndexProject = "SKYWARD_INDEX_PROJECT";
