@@ -242,7 +242,7 @@ def test_a_pool_of_another_account_is_told_with_the_way_there(cloud: Cloud, tmp_
     assert told.code == 0
     assert "skipped pool aws-bbbbbbbb in us-east-1: it is in the account 999999999999" in told.out
     assert "AWS_PROFILE=work skyward gc" in told.out
-    assert "0 removed, 0 kept, 0 failed, 1 not looked at" in told.err
+    assert "0 removed, 0 kept, 0 failed, 1 not checked" in told.err
     before = len(cloud.requests)
     told = skyward(cloud, tmp_path, "pool", "delete", "aws-bbbbbbbb")
     assert told.code == 1 and "AWS_PROFILE=work" in told.out
