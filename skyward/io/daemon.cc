@@ -144,7 +144,8 @@ void note_holder(int lock) {
 }
 
 std::optional<pid_t> noted_holder(int file) {
-  if (::flock(file, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return std::nullopt;
+  if (::flock(file, LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+  if (errno != EWOULDBLOCK) return 0;
   char text[kMaxDigits] = {};
   const ssize_t size = ::pread(file, text, sizeof text, 0);
   pid_t process = 0;

@@ -60,8 +60,13 @@ std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
 std::optional<int> FileLock::holder(const std::string& path) {
   // Another user may have put a pipe there, which would wait for its other end.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) {
+    const bool is_none = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
+    return is_none ? std::nullopt : std::optional(0);
+  }
   struct stat status{};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  if (::fstat(file.get(), &status) != 0) return 0;
+  if (!S_ISREG(status.st_mode)) return std::nullopt;
   return noted_holder(file.get());
 }
 

@@ -16,8 +16,9 @@ class FileLock {
   // Creates the file and holds an exclusive lock on it until the lock is destroyed. Null when it is
   // held already, even by this process, or when the file cannot be opened.
   static std::unique_ptr<FileLock> try_lock(const std::string& path);
-  // The process that holds it; 0: it did not write its number; empty: none does. Creates nothing,
-  // and needs only read permission.
+  // The process that holds it; 0: it did not write its number, or the file is there but cannot be
+  // looked at, as on a network file system that is away; empty: none does. Creates nothing, and
+  // needs only read permission.
   static std::optional<int> holder(const std::string& path);
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

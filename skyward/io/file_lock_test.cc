@@ -47,6 +47,13 @@ TEST_F(FileLockTest, IsNoPipe) {
   EXPECT_FALSE(FileLock::holder(path_)) << "and who asks does not wait";
 }
 
+// A home on a network may be away for a while: its owner may still be at work.
+TEST_F(FileLockTest, IsHeldWhereNobodyCanLook) {
+  const std::string no_name(5000, 'a');
+  EXPECT_EQ(FileLock::holder(root_ + "/" + no_name), 0);
+  EXPECT_FALSE(FileLock::holder(root_ + "/none/lock"));
+}
+
 TEST_F(FileLockTest, IsNotAForkedChilds) {
   auto lock = FileLock::try_lock(path_);
   ASSERT_TRUE(lock);

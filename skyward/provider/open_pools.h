@@ -46,7 +46,7 @@ std::pair<std::string, std::string> head_port_of(std::string_view pool);
 // The setting of a pool in the ledger that names its job, which its log files are named after.
 inline constexpr const char* kJobSetting = "job";
 
-// Whether a process of this computer has the pool open.
+// Whether a process of this computer has the pool open, or may have: its lock cannot be read.
 bool is_open_here(const World& world, const std::string& pool);
 // Which process; 0: unknown, or none.
 int process_of(const World& world, const std::string& pool);
