@@ -76,6 +76,7 @@ Error not_in_time(std::string_view where, const std::vector<MachineStatus>& mach
 // ---- Launching
 
 Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, Time deadline) {
+  release_late();
   LaunchRecord record(api_.facts().cloud, api_.facts().region);
   const LaunchActions actions{
       .attempt = [&](const Attempt& wanted) { return attempt(spec, wanted, record, deadline); },
@@ -158,9 +159,8 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::launch_batc
   if (entered) return *std::move(ids);
   const Time now = book_.world().now();
   const Time until = now + api_.facts().release_time;
-  const std::vector<std::string> all =
-      find_launched(batch, *ids, now + api_.facts().listing_lag, until);
-  LaunchFailure why = release(all, {entered.error()}, until);
+  const Found all = find_launched(batch, *ids, now + api_.facts().listing_lag, until);
+  LaunchFailure why = release(all.ids, {entered.error()}, until);
   record.withdrawn(why.error.message);
   return std::unexpected(std::move(why));
 }
@@ -177,14 +177,15 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
     const Time until = now + api_.facts().release_time;
     // Whoever is refused goes on to another place, and looks again at the end.
     const Duration patience = answer.doubtful ? Duration() : api_.facts().listing_lag;
-    std::vector<std::string> all = find_launched(batch, {}, now + patience, until);
-    const bool complete = all.size() == static_cast<std::size_t>(batch.count);
+    Found all = find_launched(batch, {}, now + patience, until);
+    const bool complete = all.ids.size() == static_cast<std::size_t>(batch.count);
     const bool passing = why.error.kind == ErrorKind::unavailable;
     const bool wanted = (passing || answer.doubtful) && !book_.world().buying.stop_requested();
-    if (complete && wanted) return all;
-    why.unanswered = passing && all.empty();
-    if (answer.doubtful && !complete) doubts_.push_back({.batch = batch, .refused = now});
-    why = release(all, std::move(why), until);
+    if (complete && wanted) return std::move(all.ids);
+    // Unseen machines may stand: those of another request would come on top of them.
+    why.unanswered = passing && all.ids.empty() && all.seen;
+    if (answer.doubtful && !complete) doubts_.push_back({.token = batch.token, .refused = now});
+    why = release(all.ids, std::move(why), until);
   }
   if (!answer.code.empty()) {
     return std::unexpected(record.refused(batch.place, batch.spot, answer.code, std::move(why)));
@@ -222,14 +223,17 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_run
 
 // Of a batch, what is known and what bears its mark within the time that listings may lag; now in
 // the book.
-std::vector<std::string> PoolMachines::find_launched(const LaunchBatch& batch,
-                                                     const std::vector<std::string>& ids,
-                                                     Time look_until, Time until) {
+PoolMachines::Found PoolMachines::find_launched(const LaunchBatch& batch,
+                                                const std::vector<std::string>& ids,
+                                                Time look_until, Time until) {
   const World& world = book_.world();
   std::set<std::string> known(ids.begin(), ids.end());
+  bool seen = false;
   while (known.size() < static_cast<std::size_t>(batch.count)) {
-    if (const auto found = api_.find(batch.token, until)) {
-      for (const MachineStatus& one : *found) known.insert(one.instance.id);
+    const auto found = api_.find(batch.token, until);
+    seen = found.has_value();
+    for (const MachineStatus& one : found.value_or(std::vector<MachineStatus>())) {
+      known.insert(one.instance.id);
     }
     if (known.size() >= static_cast<std::size_t>(batch.count)) break;
     if (world.now() >= look_until) break;
@@ -237,7 +241,27 @@ std::vector<std::string> PoolMachines::find_launched(const LaunchBatch& batch,
   }
   std::vector<std::string> all(known.begin(), known.end());
   if (!all.empty()) (void)book_.made(batch.token, all);
-  return all;
+  return {std::move(all), seen};
+}
+
+// What has come of a launch that is over. Empty if nobody could look.
+std::optional<std::vector<MachineStatus>> PoolMachines::release_marked(const std::string& token) {
+  const Time until = book_.world().now() + api_.facts().release_time;
+  auto found = api_.find(token, until);
+  if (!found) return std::nullopt;
+  if (found->empty()) return *std::move(found);
+  const std::vector<std::string> ids = ids_of(*found);
+  (void)book_.made(token, ids);
+  (void)release(ids, {}, until);  // what does not end stays in the ledger
+  return *std::move(found);
+}
+
+// Machines of earlier launches that nobody answered, or that were not listed in time: they would
+// cost money until the pool closes.
+void PoolMachines::release_late() {
+  for (const LedgerEntry& entry : book_.open_entries()) {
+    if (entry.kind == "instance" && entry.id.empty()) (void)release_marked(entry.key);
+  }
 }
 
 // What came of refusals all the same is released. Whoever gives up does not wait for that: the
@@ -248,16 +272,9 @@ void PoolMachines::settle_doubts() {
     const Time listed = doubt.refused + api_.facts().doubt;
     if (world.now() < listed) wait_while_buying(world, listed - world.now());
     if (world.now() < listed) continue;
-    const Time until = world.now() + api_.facts().release_time;
-    const auto found = api_.find(doubt.batch.token, until);
-    if (!found) continue;
-    if (found->empty()) {
-      book_.gone({doubt.batch.token});
-      continue;
-    }
-    const std::vector<std::string> ids = ids_of(*found);
-    (void)book_.made(doubt.batch.token, ids);
-    (void)release(ids, {}, until);  // what does not end stays in the ledger
+    const bool must_be_listed = world.now() >= doubt.refused + api_.facts().listing_lag;
+    const auto found = release_marked(doubt.token);
+    if (found && found->empty() && must_be_listed) book_.gone({doubt.token});
   }
 }
 

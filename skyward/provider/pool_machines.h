@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,8 @@ struct MachineApiFacts {
   // After so long, a request that was never answered has launched nothing, or its machines have
   // terminated themselves and are listed as such.
   std::int64_t unanswered_limit_s = 0;
-  // Look for what came of a doubtful refusal after this long; gc finds what is listed later.
+  // Look for what came of a doubtful refusal after this long. While listings may lag behind it, the
+  // refusal stays open in the ledger, and the next launch, closing the pool or gc looks again.
   Duration doubt{};
   int launch_tries = 1;    // of a launch without an answer that brought nothing
   int most_per_batch = 0;  // machines that one request can launch; 0: any number
@@ -104,9 +106,14 @@ class PoolMachines {
                                                                     LaunchRecord& record);
   std::expected<std::vector<MachineStatus>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, Time deadline);
-  std::vector<std::string> find_launched(const LaunchBatch& batch,
-                                         const std::vector<std::string>& ids, Time look_until,
-                                         Time until);
+  struct Found {
+    std::vector<std::string> ids{};
+    bool seen = false;  // the last look succeeded
+  };
+  Found find_launched(const LaunchBatch& batch, const std::vector<std::string>& ids,
+                      Time look_until, Time until);
+  std::optional<std::vector<MachineStatus>> release_marked(const std::string& token);
+  void release_late();
   void settle_doubts();
   // Of machines that are of no use. Returns `why`, and what else went wrong.
   LaunchFailure release(const std::vector<std::string>& ids, LaunchFailure why, Time until);
@@ -118,7 +125,7 @@ class PoolMachines {
   PoolBook& book_;
   MachineApi& api_;
   struct Doubt {
-    LaunchBatch batch{};
+    std::string token{};
     Time refused{};
   };
   std::vector<Doubt> doubts_{};  // of the launch at hand: refusals that may not be true

@@ -239,6 +239,19 @@ TEST_F(StockTest, ALaunchThatNobodyHeardIsTriedAgainWhereItMayBe) {
   EXPECT_THAT(shop_.sold, SizeIs(2));
 }
 
+TEST_F(StockTest, ALaunchIsNotTriedAgainWhileNobodyCanLookForItsMachines) {
+  shop_.facts_.launch_tries = 2;
+  shop_.is_silent = shop_.blind = true;
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.counts, ElementsAre(2)) << "its machines may stand";
+
+  shop_.is_silent = shop_.blind = false;
+  EXPECT_THAT(*launch(), ElementsAre("a3", "a4"));
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("a3", "a4")) << "nobody wants the first two now";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a3", "a4"));
+  EXPECT_THAT(book_->wasted(), SizeIs(2)) << "they cost all the same";
+}
+
 TEST_F(StockTest, AMachineThatIsStoppedIsReleased) {
   shop_.off = {"a"};
   const auto ids = launch();
@@ -301,6 +314,16 @@ TEST_F(StockTest, DoubtfulRefusalsAreTrueWhenNothingIsListedInTime) {
   EXPECT_LT(world_.now - begin, 70s) << "both were waited for together";
   EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_TRUE(is_closed());
+}
+
+TEST_F(StockTest, ALookThatMayBeTooEarlySettlesNoDoubt) {
+  shop_.facts_.doubt = 10s;
+  shop_.full = {"a", "b"};
+  shop_.is_answered = true;
+  ASSERT_FALSE(launch());
+  EXPECT_THAT(open_in_ledger(), SizeIs(2));
+  EXPECT_TRUE(pool_machines().close_when_clear());
+  EXPECT_FALSE(is_closed()) << "whoever ends what a program left has to look again";
 }
 
 TEST_F(StockTest, DoubtsOfALaunchThatIsStoppedStayInTheLedger) {

@@ -34,6 +34,7 @@ class Sweeping {
   Status open_ledger();
   Status check_clock() const;
   void tell_skipped(const LedgerPool& pool);
+  void tell_unseen(const LedgerPool& pool);
   std::vector<std::string> known_regions() const;
   Status sweep_regions(const std::vector<std::string>& regions);
   Status sweep_region(const std::string& region);
@@ -46,6 +47,7 @@ class Sweeping {
   bool is_left_behind(const LedgerPool& pool, const std::string& place) const;
   bool must_look_in(const std::string& region) const;
   bool is_of_this_account(const LedgerPool& pool) const;
+  bool has_these_credentials(const LedgerPool& pool) const;
 
   const World& world_;
   LeakSource& source_;
@@ -80,7 +82,11 @@ bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& place) 
 // names is looked for all the same.
 bool Sweeping::is_of_this_account(const LedgerPool& pool) const {
   const bool named = account_.by_credentials && options_.pool == pool.id;
-  return named || pool.setting("account") == account_.account;
+  return named || has_these_credentials(pool);
+}
+
+bool Sweeping::has_these_credentials(const LedgerPool& pool) const {
+  return pool.setting("account") == account_.account;
 }
 
 bool Sweeping::must_look_in(const std::string& region) const {
@@ -188,7 +194,8 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Resource>& res
 }
 
 // What the ledger still has of a pool whose driver is gone, and the cloud has no more. A machine
-// that is not known may be so only now: it is asked to end, and is gone when it stays unknown.
+// that is not known may be so only now: it is asked to end, and is gone when it stays unknown. To
+// other credentials than the pool's it may be unknown for ever: there, only its end counts.
 Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>& listed) {
   const auto entries = ledger_->entries(pool.id, true);
   if (!entries) return fail(entries);
@@ -202,13 +209,14 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>&
   }
   const auto heard = api->terminate(absent, deadline_);
   if (!heard) return fail(heard);
+  const bool is_known = has_these_credentials(pool);
   bool left = false;
   for (const LedgerEntry& entry : *entries) {
     if (entry.kind != "instance" || entry.id.empty()) continue;
     const auto ended = ended_.find(entry.id);
     const std::chrono::seconds age(world_.wall_s() - entry.asked_s);
     const bool over = contains(*heard, entry.id) ||
-                      (contains(absent, entry.id) && age >= api->facts().known_after);
+                      (is_known && contains(absent, entry.id) && age >= api->facts().known_after);
     if (ended == ended_.end() && !over) {
       left = true;
       continue;
@@ -219,7 +227,10 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>&
               : ledger_->gone_by(pool.id, entry.id, latest_end_s(pool, entry, world_.wall_s()));
     if (!status) return status;
   }
-  if (left) return {};
+  if (left) {
+    if (!is_known) tell_unseen(pool);
+    return {};
+  }
   PoolBook book(world_, *ledger_, pool.id);
   return clear_and_close(world_, source_, cluster, book, deadline_);
 }
@@ -301,6 +312,15 @@ void Sweeping::tell_skipped(const LedgerPool& pool) {
                      "terminates its machines anyway",
                      pool.setting("host"), pool.id));
   }
+}
+
+// A pool that was asked for, with machines that these credentials do not show.
+void Sweeping::tell_unseen(const LedgerPool& pool) {
+  tell({.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id},
+       SweepAction::skipped,
+       fmt::format("it was opened with other credentials, and these do not show all of its "
+                   "machines: run this with those, or look at {}'s console",
+                   source_.vendor()));
 }
 
 Status Sweeping::open_ledger() {

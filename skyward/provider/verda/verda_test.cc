@@ -14,6 +14,7 @@ namespace skyward::provider::verda {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -131,6 +132,9 @@ TEST_F(VerdaTest, APlaceThatIsSoldOutIsLookedAtOnceMore) {
   EXPECT_EQ(life.status.error().kind, ErrorKind::exhausted) << life.status.error().message;
   EXPECT_LT(fixture_.now - begin, 30s) << "once, for all refusals together";
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_THAT(open_pools(), SizeIs(1)) << "a machine may still be listed: the reaper looks again";
+  fixture_.now += 30min;
+  EXPECT_THAT(gc(), IsEmpty());
 }
 
 TEST_F(VerdaTest, TheScriptMakesTheHostKey) {
@@ -262,6 +266,30 @@ TEST_F(VerdaTest, APoolThatIsNamedIsSweptWithOtherCredentialsOfTheAccount) {
   EXPECT_THAT(cloud_->leftovers(), Not(IsEmpty()));
   EXPECT_THAT(gc({.pool = pool}), Each(Field(&Swept::action, SweepAction::removed)));
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+}
+
+// Those of another account may have been set by mistake.
+TEST_F(VerdaTest, MachinesThatOtherCredentialsDoNotShowAreNotStruckOff) {
+  std::string pool;
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    pool = life.cluster.id;
+  }
+  auto account = std::exchange(cloud_, std::make_unique<doubles::Verda>());
+  cloud_->client_id = "0123456789abcdef0123456789abcdef";
+  const std::string own = std::exchange(fixture_.variables["VERDA_CLIENT_ID"], cloud_->client_id);
+  fixture_.now += 10min;
+  EXPECT_THAT(gc({.pool = pool}),
+              Contains(AllOf(Field(&Swept::action, SweepAction::skipped),
+                             Field(&Swept::why, HasSubstr("with other credentials")))));
+  EXPECT_THAT(open_pools(), SizeIs(1));
+  EXPECT_THAT(account->leftovers(), Not(IsEmpty()));
+
+  cloud_ = std::move(account);
+  fixture_.variables["VERDA_CLIENT_ID"] = own;
+  EXPECT_THAT(gc({.pool = pool}), Each(Field(&Swept::action, SweepAction::removed)));
 }
 
 // ---- Words
