@@ -505,6 +505,7 @@ TEST_F(MoneyTest, TheCloudIsAskedAndItsWordCounts) {
 TEST_F(MoneyTest, ASpotPriceIsExpectedToRiseUntilTheCloudSaysOtherwise) {
   make();
   state.options.charges_interval = 100s;
+  state.options.billing.prices_change = true;
   state.spec.budget = 1.0;
   on_open(state, effects, now);
   offer({.instance_type = "big", .price_on_demand = 7.2, .price_spot = kHourly});

@@ -234,7 +234,10 @@ void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId
     return;
   }
   if (running) keep_within_rate(state, effects, now, instances);
-  if (!instances) return on_none(state, effects, now, first_node, is_successor, instances.error());
+  if (!instances) {
+    ask_for_bills(state, effects, now);  // some may have been launched and released again
+    return on_none(state, effects, now, first_node, is_successor, instances.error());
+  }
   SKYWARD_CHECK(static_cast<int>(instances->size()) == count);
   if (!running && state.phase != Phase::provisioning) {
     return on_too_late(state, effects, first_node, *std::move(instances));

@@ -35,7 +35,7 @@ CostBook new_book(const Options& options, const Offer& offer) {
   if (offer.billing_increment_minutes > 0) {
     rules.quantum = rules.minimum = std::chrono::minutes(offer.billing_increment_minutes);
   }
-  return CostBook(rules, options.charges_interval > Duration{});
+  return CostBook(rules);
 }
 
 void Costs::take_offer(const Options& options, const Offer& offer) {

@@ -73,5 +73,27 @@ TYPED_TEST(Bills, OfSpotMachinesAreWithinOnePercent) {
   this->live_for(std::chrono::hours(5) + 17min);
 }
 
+// One of two is sold out, so the other is released again.
+TYPED_TEST(Bills, OfFailedLaunchesAreTold) {
+  this->spec_.accelerator = Accelerator{.name = "H100"};
+  this->spec_.spot = Spot::Never();
+  this->cloud_->dials.capacity = {{"*", 1}};
+  const auto cloud = this->provider();
+  const auto offers = cloud->offers(this->spec_, this->soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = cloud->prepare(this->spec_, offers->front(), this->soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  EXPECT_FALSE(cloud->provision(*cluster, 2, 0, this->soon()));
+  EXPECT_GT(cloud->capabilities().charges_interval, Duration());
+  const auto charges = cloud->charges(*cluster, {}, this->soon());
+  ASSERT_TRUE(charges) << charges.error().message;
+  CostBook book(cloud->capabilities().billing);
+  book.on_charges(*charges, this->fixture_.now);
+  const double invoice = this->cloud_->invoice(this->fixture_.now);
+  if (invoice > 0) EXPECT_TRUE(book.costs_anything());
+  EXPECT_GE(to_dollars(book.now(this->fixture_.now).total) * 1.01, invoice);
+  EXPECT_TRUE(cloud->teardown(*cluster, this->soon()));
+}
+
 }  // namespace
 }  // namespace skyward::provider

@@ -151,7 +151,7 @@ MicroDollars CostBook::cost(const Machine& machine, Time now, bool worst) const 
     add(machine.prices[i].begin, machine.prices[i + 1].begin, machine.prices[i].hourly);
   }
   const Segment& last = machine.prices.back();
-  if (!worst || !prices_change_ || !machine.spot || machine.gone) {
+  if (!worst || !rules_.prices_change || !machine.spot || machine.gone) {
     add(last.begin, end, last.hourly);
     return rounded_up(total);
   }

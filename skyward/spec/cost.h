@@ -31,6 +31,7 @@ struct BillingRules {
   Duration minimum = std::chrono::seconds(60);  // of each machine
   // A machine that the cloud itself takes back before it has been there for so long costs nothing.
   Duration free_when_taken_back{};
+  bool prices_change = false;  // of spot machines that run
 
   bool operator==(const BillingRules&) const = default;
 };
@@ -82,8 +83,7 @@ struct CostNow {
 
 class CostBook {
  public:
-  explicit CostBook(BillingRules rules = {}, bool prices_change = false)
-      : rules_(rules), prices_change_(prices_change) {}
+  explicit CostBook(BillingRules rules = {}) : rules_(rules) {}
 
   // Machines for this node and those after it were asked for: each may cost from now on.
   void on_asked(int node, Time now, int count, std::optional<MachinePrice> price);
@@ -150,7 +150,6 @@ class CostBook {
   MicroDollars cost(const Machine& machine, Time now, bool worst = false) const;
 
   BillingRules rules_;
-  bool prices_change_;
   bool asked_for_any_ = false;
   bool costs_anything_ = false;
   Time known_until_{};  // prices

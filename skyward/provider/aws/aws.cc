@@ -28,8 +28,6 @@ using namespace std::chrono_literals;
 
 // From the launch to the agent's first word: boot, login, upload over a slow line.
 constexpr Duration kGreetTimeout = 600s;
-// Spot prices move a few times a day.
-constexpr Duration kPriceInterval = 300s;
 // Linux spot machines that Amazon interrupts within their first hour are not charged: "Billing for
 // interrupted Spot Instances" of the EC2 User Guide, docs.aws.amazon.com.
 constexpr Duration kFreeWhenTakenBack = 1h;
@@ -52,8 +50,7 @@ class AwsCloud final : public RentedCloud {
             .stop_ends_billing = true,
             .preemption = "ec2",
             .greet_timeout = kGreetTimeout,
-            .billing = {.free_when_taken_back = kFreeWhenTakenBack},
-            .charges_interval = kPriceInterval};
+            .billing = {.free_when_taken_back = kFreeWhenTakenBack, .prices_change = true}};
   }
 
   Status check(const PoolSpec& spec) override;

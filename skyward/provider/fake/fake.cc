@@ -85,6 +85,7 @@ Capabilities FakeProvider::facts() const {
   facts.spot = true;
   facts.preemption = kNoticeFile;
   facts.billing = cloud_->ask([](Cloud& cloud, Time) { return cloud.config().billing; });
+  facts.billing.prices_change = true;
   facts.charges_interval = kChargesInterval;
   if (cloud_->speed() > 0) facts.clock_rate = cloud_->speed();
   return facts;

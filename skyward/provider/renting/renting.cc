@@ -30,6 +30,9 @@ constexpr Duration kLeastSilence = 60s;
 constexpr Duration kBootGrace = 900s;
 constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
 constexpr Duration kCleanUpTime = 120s;
+// Every cloud has charges to tell of, those for the machines of failed launches. Where spot prices
+// change, they do so a few times a day.
+constexpr Duration kChargesInterval = 300s;
 
 // A pool may be without a limit; its machines end when their agent hears nothing for the lease.
 Duration lifetime_of(const PoolSpec& spec) {
@@ -53,7 +56,11 @@ class Renting final : public Provider {
       : world_(std::move(world)), cloud_(std::move(cloud)) {}
 
   std::string_view name() const override { return cloud_->name(); }
-  Capabilities capabilities() const override { return cloud_->capabilities(); }
+  Capabilities capabilities() const override {
+    Capabilities facts = cloud_->capabilities();
+    facts.charges_interval = kChargesInterval;
+    return facts;
+  }
   Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override {
     return cloud_->offers(spec, deadline);
