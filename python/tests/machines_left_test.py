@@ -6,6 +6,7 @@ import pytest
 from skyward.pool.leave import end_block
 
 import skyward as sky
+from skyward.pool import open_pool
 
 
 def left() -> None:
@@ -82,3 +83,22 @@ def test_several_pools_are_all_closed_and_told_of_together() -> None:
         pass
     assert sorted(str(caught.value).splitlines()) == ["one is left", "two are left"]
     assert [pool.closed for pool in pools] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("error", [sky.MachinesLeftError("one is left"), KeyboardInterrupt()])
+def test_a_program_that_ends_closes_all_pools_and_tells_of_unread_errors(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[object] = []
+
+    class Opened:
+        def close(self) -> None:
+            ended.append(self)
+            raise error
+
+    pools = [Opened(), Opened(), Opened()]
+    monkeypatch.setattr(open_pool, "_open_pools", set(pools))
+    monkeypatch.setattr(open_pool, "tell_unread", lambda: ended.append("unread"))
+    with pytest.raises(type(error)):
+        open_pool._close_open_pools()
+    assert set(ended[:-1]) == set(pools) and ended[-1] == "unread"

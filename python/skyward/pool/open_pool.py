@@ -1,6 +1,7 @@
 """A pool while it is open: its engine, the calls in flight, and its thread of events."""
 
 import atexit
+import contextlib
 import pickle
 import threading
 import time
@@ -482,7 +483,9 @@ atexit.register(_core.close_gil)  # runs after the next one: exit handlers run i
 
 @atexit.register
 def _close_open_pools() -> None:
-    """For pools that were opened and never closed, and futures that were never read."""
-    for pool in list(_open_pools):
-        pool.close()
-    tell_unread()
+    """For pools that were opened and never closed, and futures that were never read. Of several
+    errors, the last one is raised."""
+    with contextlib.ExitStack() as every:  # goes on when one of them raises
+        every.callback(tell_unread)
+        for pool in list(_open_pools):
+            every.callback(pool.close)
