@@ -22,9 +22,9 @@ class ModuleWatch:
         if len(sys.modules) != self._modules:
             self._find_new()  # what is imported only now, nodes have not imported before
         found = []
-        for path, seen in self._seen.items():
+        for path in list(self._seen):  # another thread that sends may add to it meanwhile
             written = _written_at(path)
-            if written not in (seen, 0.0):
+            if written not in (self._seen[path], 0.0):
                 self._seen[path] = written
                 found.append(path)
         return found
