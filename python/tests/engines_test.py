@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -217,6 +218,23 @@ def test_a_private_folder_is_left_alone_while_it_is_used_and_removed_when_nobody
             assert first.exists() and second.exists()
         assert first.exists() and not second.exists()
     assert not first.exists()
+
+
+def test_a_private_folder_that_is_not_locked_yet_is_left_alone(monkeypatch):
+    prefix, make = f"skyward-test-{os.getpid()}-", tempfile.mkdtemp
+
+    def make_while_another_process_sweeps(**options):
+        folder = make(**options)
+        monkeypatch.setattr(tempfile, "mkdtemp", make)
+        with private_folder(prefix):
+            return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_while_another_process_sweeps)
+    with private_folder(prefix) as folder:
+        assert folder.is_dir() and folder.name.startswith(prefix)
+        with private_folder(prefix):
+            assert folder.is_dir()
+    assert not list(Path("/tmp").glob(f"*{prefix}*"))
 
 
 def test_a_program_whose_call_is_cancelled_while_it_is_told_something_is_killed(tmp_path):

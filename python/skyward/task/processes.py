@@ -138,8 +138,10 @@ def private_folder(prefix: str) -> Iterator[Path]:
         if (lock := _locked(left)) is not None:
             shutil.rmtree(left, ignore_errors=True)
             os.close(lock)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
-    lock = _locked(folder)
+    # Until it is locked, it has a name that the loop above does not match, in any process.
+    made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir="/tmp"))
+    lock = _locked(made)
+    folder = made.rename(made.with_name(made.name.removeprefix(".")))
     try:
         yield folder
     finally:
