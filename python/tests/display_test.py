@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 
 from skyward import events
 from skyward.pool import display
@@ -134,6 +135,33 @@ def test_a_terminal_of_plain_letters_gets_plain_letters(monkeypatch):
     assert "- launching 2 x t3.small - 0/2 nodes - 0:00" in terminal.getvalue()
     assert "gr??er" in terminal.getvalue()
     assert terminal.getvalue().isascii()
+
+
+def test_others_may_print_while_a_spinner_counts_tasks(monkeypatch):
+    """Counting waits for locks, and whoever holds one may print when garbage is collected."""
+    draw = display.Display._draw
+    terminal = on(monkeypatch, Terminal())
+    spinner = display.Display("spinner")
+    printed, waited = threading.Event(), []
+
+    def other_thread():
+        print("from a __del__")
+        printed.set()
+
+    def count():
+        if waited:
+            spinner._closed.set()  # no more frames
+        else:
+            threading.Thread(target=other_thread, daemon=True).start()
+            waited.append(printed.wait(5))
+        return 1, 2, 3
+
+    spinner(events.PoolStarted())
+    spinner.count_tasks(count)
+    draw(spinner)
+    spinner.close()
+    assert waited == [True]
+    assert "1 done, 2 running" in terminal.getvalue()
 
 
 PROGRAM = """

@@ -79,10 +79,12 @@ class Display:
 
     def _draw(self) -> None:
         while not self._closed.wait(self._core.frame_seconds):
+            # Without the screen: counting waits for threads that may print, in a `__del__`.
+            tasks = self._count() if self.redraws else ()
             with _screen.lock:
                 if not self._closed.is_set():
                     if self._spinner is not None:
-                        self._spinner.set_tasks(*self._count())
+                        self._spinner.set_tasks(*tasks)
                         self._spinner.set_width(self._width())
                     self._write(self._core.tick(_wall_us()))
 
