@@ -116,6 +116,7 @@ class ComputePool(PoolRequest, StaysHere):
     new machines."""
 
     _live: "OpenPool | None" = None
+    _closing: "OpenPool | None" = None  # what was `_live`, until it is closed
     _delivery: Delivery | None = None
     _around: "ComputePool | None" = None
     _is_entered = False
@@ -365,8 +366,8 @@ class ComputePool(PoolRequest, StaysHere):
     @property
     def cost(self) -> PoolCost:
         """What the pool has cost so far; after its block, the total, until it is entered again."""
-        live = self._open_here()
-        return self._last_cost if live is None else _cost_of(live.core)
+        live = self._live or self._closing
+        return self._last_cost if live is None or not live.core.is_ours else _cost_of(live.core)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -409,11 +410,12 @@ class ComputePool(PoolRequest, StaysHere):
 
     def _close(self, error: BaseException | None = None) -> None:
         with self._lifecycle:
-            live, self._live = self._live, None
+            self._closing = live = self._live
+            self._live = None
             if live is None:
                 return
             if not live.core.is_ours:  # a forked child: all of it is its parent's
-                self._delivery = None
+                self._delivery = self._closing = None
                 return
             if self._display is not None and error is not None:
                 self._display.ended_by(error)
@@ -421,6 +423,7 @@ class ComputePool(PoolRequest, StaysHere):
                 live.close(tell=error is None)
             finally:
                 self._last_cost = _cost_of(live.core)
+                self._closing = None
                 self._end_delivery()
                 if self._display is not None:
                     self._display.close()

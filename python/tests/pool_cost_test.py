@@ -1,0 +1,39 @@
+"""When `pool.cost` is that of the open pool."""
+
+from types import SimpleNamespace
+
+import skyward as sky
+from skyward import PoolCost
+
+
+class Live:
+    """An open pool that costs a dollar more each time that it is asked."""
+
+    def __init__(self, during):
+        self.core = SimpleNamespace(is_ours=True, is_active=True, cost=self.cost)
+        self.spent = 0.0
+        self.during = during
+
+    def cost(self):
+        self.spent += 1
+        return PoolCost(total=self.spent)
+
+    def close(self, tell):
+        self.core.is_active = False
+        self.during()
+
+
+def test_event_handlers_get_the_cost_of_a_pool_that_closes():
+    pool, seen = sky.ComputePool(), []
+    pool._display = None  # as where nothing is shown
+    for _ in range(2):
+        pool._live = live = Live(lambda: seen.append((pool.is_active, pool.cost.total)))
+        pool._close()
+        assert seen.pop() == (False, 1), "it is asked while it closes"
+        live.spent = 7.0
+        assert pool.cost.total == 2, "the last one that it was asked for"
+    pool._live = Live(None)
+    pool._live.core.is_ours = False  # as in a forked child
+    assert pool.cost.total == 2
+    pool._close()
+    assert pool.cost.total == 2
