@@ -164,6 +164,28 @@ def test_a_batch_cannot_be_broadcast():
         (add(1) & add(2)) @ object()
 
 
+class Submits:
+    """What calls are sent to."""
+
+    def submit_batch(self, batch):
+        raise AssertionError("sent")
+
+
+@pytest.mark.parametrize(
+    ("calls", "says"),
+    [
+        (add(1) & add(2), r"pool\.submit_batch\(.*await gather\(…\)\.on\(pool\)"),
+        (sky.gather(add(1)), r"pool\.submit_batch\("),
+        (sky.gather(add(1), stream=True), r"stream=True\) >> pool sends all calls"),
+    ],
+)
+def test_what_several_calls_have_in_place_of_one_future_is_named(calls, says):
+    with pytest.raises(TypeError, match=f"> pool is for one call; .*{says}"):
+        calls > Submits()  # noqa: B015
+    with pytest.raises(TypeError, match="not supported between"):
+        calls > 3  # noqa: B015
+
+
 def test_operators_refuse_what_is_no_pool():
     for use in (lambda: add(1) >> 3, lambda: add(1) @ 3, lambda: sky.gather() >> 3):
         with pytest.raises(TypeError, match="unsupported operand"):

@@ -46,7 +46,7 @@ def running_loop(what: Callable[[], str]) -> asyncio.AbstractEventLoop:
     except RuntimeError:
         raise RuntimeError(
             f"{what()}.on(pool) needs a running asyncio loop, and there is none here; outside of"
-            " async functions write … >> pool, or … > pool for a future"
+            " async functions write … >> pool, or f(x) > pool for the future of one call"
         ) from None
 
 

@@ -219,6 +219,15 @@ class PendingBatch(Generic[*Ts]):
         def __matmul__(self, pool: Any) -> Any:
             raise TypeError("a batch cannot be broadcast; broadcast one call at a time: f() @ pool")
 
+        def __gt__(self, pool: Any) -> Any:
+            if getattr(resolve(pool), "submit_batch", None) is None:
+                return NotImplemented
+            raise TypeError(
+                "> pool is for one call; for a list of futures of a batch write"
+                " pool.submit_batch(gather(…)), or inside async functions"
+                " await gather(…).on(pool) for all answers"
+            )
+
     def on(self, pool: PoolLike) -> "Coroutine[Any, Any, tuple[*Ts]]":
         """Sends the batch at once, and returns an awaitable of the running asyncio loop. All calls
         finish before the error of the first failing one (in the order written) is raised."""
@@ -263,6 +272,16 @@ class PendingStream(Generic[S]):
         answers = _as_they_come(deque(submit(PendingBatch(self.items))), self)
         next(answers)  # from here on, dropping it cancels the rest
         return answers
+
+    if not TYPE_CHECKING:  # type checkers must reject it
+
+        def __gt__(self, pool: Any) -> Any:
+            if getattr(resolve(pool), "submit_batch", None) is None:
+                return NotImplemented
+            raise TypeError(
+                "> pool is for one call; gather(…, stream=True) >> pool sends all calls and"
+                " returns at once"
+            )
 
     def __len__(self) -> int:
         return len(self.items)
