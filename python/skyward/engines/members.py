@@ -116,12 +116,6 @@ class Members:
             self._starting = False
             return [self._ready[node] for node in nodes]
 
-    def raise_failure(self) -> None:
-        """Raises what ended the engine, if something has."""
-        with self._changed:
-            if self._failure is not None:
-                raise self._failure
-
     def close(self) -> None:
         """Ends the processes of all nodes, those of node 0 last, and waits until they have
         ended."""
