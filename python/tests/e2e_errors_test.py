@@ -13,6 +13,7 @@ import time
 import traceback
 
 import pytest
+from skyward.transport import serialize
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
@@ -453,6 +454,22 @@ def test_the_last_error_says_which_attempt_it_was(pool):
     with pytest.raises(ValueError, match="once") as caught:
         call(throw, ValueError("once")) >> pool
     assert not any("attempt" in note for note in caught.value.__notes__)
+
+
+def test_the_report_of_an_attempt_that_is_retried_is_unpickled_once(pool, monkeypatch):
+    loads, reports = serialize.loads, []
+
+    def count(data, what):
+        reports.append(what)
+        return loads(data, what)
+
+    monkeypatch.setattr(serialize, "loads", count)
+    flaky = sky.compute(retries=2)(throw)
+    for wait in (lambda call: call >> pool, lambda call: (call > pool).result()):
+        with pytest.raises(ValueError, match="always"):
+            wait(flaky(ValueError("always")))
+        assert reports == ["the error report of throw()"] * 3
+        reports.clear()
 
 
 @sky.compute

@@ -30,7 +30,7 @@ class Sender(Protocol):
     core: Any
 
     def tell_retry(
-        self, item: PendingCompute[Any], task: int, outcome: Any, left: int, /
+        self, item: PendingCompute[Any], error: Exception, instance_id: str, left: int, /
     ) -> None: ...
     def tell_lines(self) -> None: ...
 
@@ -336,15 +336,18 @@ class Answers(GroupedCalls):
         receiver: Receiver,
         retries: int,
     ) -> None:
-        task = receiver.handle.task
         try:
-            if pool is not None and retries and may_retry(outcome):
+            try:
+                result = answer_of(item.name, receiver.handle.task, outcome)
+            except Exception as error:
+                if pool is None or not retries or not may_retry(outcome, error):
+                    raise
                 with contextlib.suppress(NotProvisionedError):  # the pool closes: it stays failed
                     if receiver.send_again(partial(pool.core.submit, call)):
-                        pool.tell_retry(item, task, outcome, retries)
+                        pool.tell_retry(item, error, outcome.instance_id, retries)
                         self._add([(item, call, receiver, retries - 1)])
                     return
-            result = answer_of(item.name, task, outcome)
+                raise
         except BaseException as error:
             note_attempts(error, item.retries, retries)
             settle(receiver.fail, item, error)

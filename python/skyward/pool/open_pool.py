@@ -396,23 +396,23 @@ class OpenPool:
                 del results
                 for place, outcome in others:
                     position = latest[place]
-                    task = handles[position].task
-                    call = calls[position]
+                    task, call = handles[position].task, calls[position]
                     if in_place:
                         call = call.at(*divmod(position, workers))
-                    if retries[position] and may_retry(outcome) and (sent := self._submit(call)):
-                        handles[position] = sent
-                        self.tell_retry(items[position], task, outcome, retries[position])
-                        retries[position] -= 1
-                        again.append(position)
-                        if news is not None:
-                            news.watch(sent, position)
-                        continue
+                    item, more = items[position], retries[position]
                     try:
-                        answers[position] = answer_of(items[position].name, task, outcome)
+                        answers[position] = answer_of(item.name, task, outcome)
                     except Exception as error:
-                        note_attempts(error, items[position].retries, retries[position])
-                        errors[position] = error
+                        if more and may_retry(outcome, error) and (sent := self._submit(call)):
+                            handles[position] = sent
+                            self.tell_retry(item, error, outcome.instance_id, more)
+                            retries[position] -= 1
+                            again.append(position)
+                            if news is not None:
+                                news.watch(sent, position)
+                        else:
+                            note_attempts(error, item.retries, more)
+                            errors[position] = error
                 left += len(again) - len(latest)
                 latest = again
             self.tell_lines()
@@ -429,13 +429,15 @@ class OpenPool:
         except NotProvisionedError:
             return None
 
-    def tell_retry(self, item: PendingCompute[Any], task: int, outcome: Any, left: int) -> None:
+    def tell_retry(
+        self, item: PendingCompute[Any], error: Exception, instance_id: str, left: int
+    ) -> None:
         """Reports a failed attempt that is retried; `left`: retries that were left."""
         attempts = item.retries + 1
         self.tell(
-            f"{call_text(item)} failed: {summary_of(item.name, task, outcome)};"
+            f"{call_text(item)} failed: {summary_of(error)};"
             f" attempt {attempts - left + 1} of {attempts}",
-            outcome.instance_id or None,
+            instance_id or None,
         )
 
     def _pump_events(self) -> None:

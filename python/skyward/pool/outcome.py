@@ -15,16 +15,10 @@ def answer_of(name: str, task: int, outcome: Any) -> Any:
     raise remote_error.failed(task, outcome)
 
 
-def may_retry(outcome: Any) -> bool:
-    """Whether the call may be run again. One that has ended, and whose result does not pickle,
-    would do all of its work once more for the same error."""
-    if not outcome.may_retry or outcome.status != "raised":
-        return bool(outcome.may_retry)
-    try:
-        report = serialize.loads(outcome.payload(), "an error report")
-    except Exception:
-        return True
-    return not remote_error.is_of_result(report)
+def may_retry(outcome: Any, error: Exception) -> bool:
+    """Whether the call that has failed with `error` may be run again. One that has ended, and whose
+    result does not pickle, would do all of its work once more for the same error."""
+    return bool(outcome.may_retry) and remote_error.UNDELIVERED_ATTRIBUTE not in error.__dict__
 
 
 def note_attempts(error: BaseException, retries: int, left: int) -> None:
@@ -33,10 +27,6 @@ def note_attempts(error: BaseException, retries: int, left: int) -> None:
         error.add_note(f"attempt {retries - left + 1} of {retries + 1}")
 
 
-def summary_of(name: str, task: int, outcome: Any) -> str:
+def summary_of(error: Exception) -> str:
     """The first line of a task's error, with its class."""
-    try:
-        answer_of(name, task, outcome)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
-    return str(outcome.status)
+    return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")

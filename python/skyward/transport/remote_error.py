@@ -45,7 +45,7 @@ _FAILED = {
 
 def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
     """For a function that raised: `report` is what the worker says of the exception."""
-    if is_of_result(report):
+    if report.get("of_result"):  # the function has ended, and its result does not pickle
         error: BaseException = SerializationError(report.get("message", ""))
         setattr(error, UNDELIVERED_ATTRIBUTE, True)
     else:
@@ -66,11 +66,6 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
     if text:
         error.__cause__ = RemoteTraceback(text)
     return error
-
-
-def is_of_result(report: dict[str, Any]) -> bool:
-    """Whether the function has ended, and its result does not pickle."""
-    return bool(report.get("of_result"))
 
 
 def with_sources(text: str) -> str:
