@@ -41,7 +41,10 @@ MENU: list[tuple[str, list[str]]] = [
     ),
     (
         "Stay in control",
-        [f"docs/guide/{name}.md" for name in ("costs", "preemption", "testing", "command-line")],
+        [
+            f"docs/guide/{name}.md"
+            for name in ("costs", "preemption", "cleanup", "testing", "command-line")
+        ],
     ),
     (
         "Look up",
