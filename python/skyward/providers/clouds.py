@@ -22,7 +22,7 @@ class AWS(Cloud):
     """The region. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`."""
     use_ssm: bool = False
     """Connect without an open port, through Session Manager. It needs the AWS CLI with its
-    plugin on this computer, and `instance_profile_arn`."""
+    plugin on your computer, and `instance_profile_arn`."""
     ami: str | None = None
     """Your own image. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver."""
     ubuntu_version: str = "24.04"
@@ -36,15 +36,15 @@ class AWS(Cloud):
     username: str | None = None
     """The login user. Left out: the image's."""
     instance_timeout: int = 300
-    """No effect here: a pool has a `timeout` (in C++, 0 means no limit)."""
+    """Ignored; use the pool's `timeout=`."""
     request_timeout: int = 30
     """Time limit for one attempt of a request, in seconds."""
     allocation_strategy: Literal[
         "price-capacity-optimized", "capacity-optimized", "lowest-price"
     ] = "price-capacity-optimized"
-    """No effect here: Skyward tries zones in the order of their prices."""
+    """Ignored: Skyward tries zones in the order of their prices."""
     exclude_burstable: bool = False
-    """No machines of the t families."""
+    """Rent no burstable types (t families)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,14 +57,13 @@ class DigitalOcean(Cloud):
     """Where to look first: nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1,
     syd1 or tor1."""
     token: str | None = field(default=None, repr=False)
-    """Opens and closes pools. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's."""
+    """Your API token. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's."""
     ssh_key_fingerprint: str | None = None
     """A key of your account that droplets get instead. Left out: a key per pool."""
     instance_timeout: int = 300
-    """No effect here: a pool has a `timeout`."""
+    """Ignored; use the pool's `timeout=`."""
     node_token: str | None = field(default=None, repr=False)
-    """A second token that can do nothing but delete droplets, so that they can delete
-    themselves."""
+    """A second token, with which droplets can delete themselves."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,7 +109,7 @@ class RunPod(Cloud):
     """Whether nodes reach each other. Needs NVIDIA GPUs, on demand, in the data centres that
     have such a network. Left out: no."""
     cloud_type: Literal["secure", "community"] = "secure"
-    """`"community"`: other people's machines, whose owners can see everything on them."""
+    """`"community"`: other people's machines, whose owners can read everything on them."""
     ubuntu: str = "newest"
     """The version of Ubuntu: `"22.04"`, `"24.04"`."""
     container_disk_gb: int = 50
@@ -132,7 +131,7 @@ class RunPod(Cloud):
     provision_timeout: int = 300
     """Seconds until a pod runs, together with `instance_timeout`; then another one is taken."""
     bootstrap_timeout: int = 600
-    """No effect: setting up Python may take ten minutes at every cloud."""
+    """Ignored: setting up Python may take ten minutes with every provider."""
     instance_timeout: int = 300
     """See `provision_timeout`."""
     request_timeout: int = 30
@@ -164,7 +163,7 @@ class Slurm(Cloud):
     `timeout`."""
     login: str | None = None
     """The login node, reached by ssh: `"me@login.example.org"`, or a host of your ssh
-    configuration. Left out: this computer."""
+    configuration. Left out: your computer."""
     exclusive: bool = False
     """Whole nodes, even if the pool needs less."""
     extra: tuple[str, ...] = field(default=(), metadata=LINES)
@@ -184,7 +183,7 @@ class VastAI(NvidiaImages, Cloud):
     verified_only: bool = True
     """Only hosts that Vast.ai has verified."""
     min_cuda: float = 12.0
-    """The CUDA version that the host's driver supports, at least."""
+    """Minimum CUDA version that the host's driver supports."""
     geolocation: str | None = None
     """Countries, such as `"US"` or `"NO,SE"`. Left out: any."""
     bid_multiplier: float = 1.2
@@ -194,18 +193,18 @@ class VastAI(NvidiaImages, Cloud):
     request_timeout: int = 30
     """Time limit for one attempt of a request, in seconds."""
     docker_image: str | None = None
-    """What the machine starts. It must be a Debian or Ubuntu image. Left out: an image of
-    NVIDIA's with CUDA 12.0."""
+    """What the machine starts. It must be a Debian or Ubuntu image. Left out: NVIDIA's image
+    with CUDA 12.0."""
     disk_gb: int = 100
     """The size of a machine's disk."""
     use_overlay: bool = True
-    """No effect: nodes do not reach each other."""
+    """Ignored: nodes cannot reach each other."""
     overlay_timeout: int = 120
-    """No effect."""
+    """Ignored."""
     require_direct_port: bool = False
-    """No effect: Skyward takes no machine without a port of its own."""
+    """Ignored: Skyward rents only machines with their own port."""
     trust: Literal["datacenters", "community"] = "datacenters"
-    """`"community"` allows everybody's machines, whose owners can see everything on them."""
+    """`"community"` allows everybody's machines, whose owners can read everything on them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,15 +216,15 @@ class Verda(Cloud):
     region: str | None = None
     """The location, such as `"FIN-01"`. Left out: wherever the type is available."""
     client_id: str | None = None
-    """Whose account. Left out: `$VERDA_CLIENT_ID`, else from the file of its command-line
-    program."""
+    """The client id of your API credentials. Left out: `$VERDA_CLIENT_ID`, else from the file of
+    its command-line program."""
     client_secret: str | None = field(default=None, repr=False)
-    """Its secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line
+    """Their secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line
     program."""
     ssh_key_id: str | None = None
     """A key of your account to use instead. Left out: a key per pool."""
     instance_timeout: int = 300
-    """No effect here: a pool has a `timeout`."""
+    """Ignored; use the pool's `timeout=`."""
     request_timeout: int = 30
     """Time limit for one attempt of a request, in seconds."""
 
@@ -245,7 +244,7 @@ class Container(Cloud):
     network: str | None = None
     """The network of the containers: a name, or `"host"`. Left out: the runtime's default."""
     host: str | None = None
-    """Where the runtime is: a host for `ssh`, such as `"me@workstation"`. Left out: this
+    """Where the runtime is: a host for `ssh`, such as `"me@workstation"`. Left out: your
     computer."""
 
 

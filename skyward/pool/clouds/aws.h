@@ -15,7 +15,7 @@ struct AWS {
   // The region. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`.
   std::optional<std::string> region{};
   // Connect without an open port, through Session Manager. It needs the AWS CLI with its plugin on
-  // this computer, and `instance_profile_arn`. Default: false.
+  // your computer, and `instance_profile_arn`. Default: false.
   std::optional<bool> use_ssm{};
   // Your own image. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver.
   std::optional<std::string> ami{};
@@ -29,14 +29,13 @@ struct AWS {
   std::optional<std::string> instance_profile_arn{};
   // The login user. Left out: the image's.
   std::optional<std::string> username{};
-  // No effect here: a pool has a `timeout` (in C++, 0 means no limit). Default: 300.
+  // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};
   // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
-  // No effect here: Skyward tries zones in the order of their prices. Default:
-  // "price-capacity-optimized".
+  // Ignored: Skyward tries zones in the order of their prices. Default: "price-capacity-optimized".
   std::optional<std::string> allocation_strategy{};
-  // No machines of the t families. Default: false.
+  // Rent no burstable types (t families). Default: false.
   std::optional<bool> exclude_burstable{};
   operator ProviderSpec() const;
 };

@@ -18,7 +18,7 @@ struct Container {
   std::optional<std::string> image{};
   // The network of the containers: a name, or `"host"`. Left out: the runtime's default.
   std::optional<std::string> network{};
-  // Where the runtime is: a host for `ssh`, such as `"me@workstation"`. Left out: this computer.
+  // Where the runtime is: a host for `ssh`, such as `"me@workstation"`. Left out: your computer.
   std::optional<std::string> host{};
   operator ProviderSpec() const;
 };

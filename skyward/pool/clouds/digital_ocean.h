@@ -14,13 +14,13 @@ struct DigitalOcean {
   // Where to look first: nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1, syd1 or
   // tor1. Default: "nyc1".
   std::optional<std::string> region{};
-  // Opens and closes pools. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's.
+  // Your API token. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's.
   std::optional<std::string> token{};
   // A key of your account that droplets get instead. Left out: a key per pool.
   std::optional<std::string> ssh_key_fingerprint{};
-  // No effect here: a pool has a `timeout`. Default: 300.
+  // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};
-  // A second token that can do nothing but delete droplets, so that they can delete themselves.
+  // A second token, with which droplets can delete themselves.
   std::optional<std::string> node_token{};
   operator ProviderSpec() const;
 };

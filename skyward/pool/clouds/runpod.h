@@ -20,7 +20,7 @@ struct RunPod {
   // Whether nodes reach each other. Needs NVIDIA GPUs, on demand, in the data centres that have
   // such a network. Left out: no.
   std::optional<bool> global_networking{};
-  // `"community"`: other people's machines, whose owners can see everything on them. Default:
+  // `"community"`: other people's machines, whose owners can read everything on them. Default:
   // "secure".
   std::optional<std::string> cloud_type{};
   // The version of Ubuntu: `"22.04"`, `"24.04"`. Default: "newest".
@@ -44,7 +44,7 @@ struct RunPod {
   // Seconds until a pod runs, together with `instance_timeout`; then another one is taken. Default:
   // 300.
   std::optional<int> provision_timeout{};
-  // No effect: setting up Python may take ten minutes at every cloud. Default: 600.
+  // Ignored: setting up Python may take ten minutes with every provider. Default: 600.
   std::optional<int> bootstrap_timeout{};
   // See `provision_timeout`. Default: 300.
   std::optional<int> instance_timeout{};

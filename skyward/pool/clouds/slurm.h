@@ -26,7 +26,7 @@ struct Slurm {
   // `timeout`.
   std::optional<std::string> time{};
   // The login node, reached by ssh: `"me@login.example.org"`, or a host of your ssh configuration.
-  // Left out: this computer.
+  // Left out: your computer.
   std::optional<std::string> login{};
   // Whole nodes, even if the pool needs less. Default: false.
   std::optional<bool> exclusive{};

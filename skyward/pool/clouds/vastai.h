@@ -17,7 +17,7 @@ struct VastAI {
   std::optional<double> min_reliability{};
   // Only hosts that Vast.ai has verified. Default: true.
   std::optional<bool> verified_only{};
-  // The CUDA version that the host's driver supports, at least. Default: 12.
+  // Minimum CUDA version that the host's driver supports. Default: 12.
   std::optional<double> min_cuda{};
   // Countries, such as `"US"` or `"NO,SE"`. Left out: any.
   std::optional<std::string> geolocation{};
@@ -28,18 +28,18 @@ struct VastAI {
   std::optional<int> instance_timeout{};
   // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
-  // What the machine starts. It must be a Debian or Ubuntu image. Left out: an image of NVIDIA's
-  // with CUDA 12.0.
+  // What the machine starts. It must be a Debian or Ubuntu image. Left out: NVIDIA's image with
+  // CUDA 12.0.
   std::optional<std::string> docker_image{};
   // The size of a machine's disk. Default: 100.
   std::optional<int> disk_gb{};
-  // No effect: nodes do not reach each other. Default: true.
+  // Ignored: nodes cannot reach each other. Default: true.
   std::optional<bool> use_overlay{};
-  // No effect. Default: 120.
+  // Ignored. Default: 120.
   std::optional<int> overlay_timeout{};
-  // No effect: Skyward takes no machine without a port of its own. Default: false.
+  // Ignored: Skyward rents only machines with their own port. Default: false.
   std::optional<bool> require_direct_port{};
-  // `"community"` allows everybody's machines, whose owners can see everything on them. Default:
+  // `"community"` allows everybody's machines, whose owners can read everything on them. Default:
   // "datacenters".
   std::optional<std::string> trust{};
   operator ProviderSpec() const;

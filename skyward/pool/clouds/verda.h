@@ -13,13 +13,14 @@ namespace skyward {
 struct Verda {
   // The location, such as `"FIN-01"`. Left out: wherever the type is available.
   std::optional<std::string> region{};
-  // Whose account. Left out: `$VERDA_CLIENT_ID`, else from the file of its command-line program.
+  // The client id of your API credentials. Left out: `$VERDA_CLIENT_ID`, else from the file of its
+  // command-line program.
   std::optional<std::string> client_id{};
-  // Its secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line program.
+  // Their secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line program.
   std::optional<std::string> client_secret{};
   // A key of your account to use instead. Left out: a key per pool.
   std::optional<std::string> ssh_key_id{};
-  // No effect here: a pool has a `timeout`. Default: 300.
+  // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};
   // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
