@@ -53,7 +53,7 @@ class InfraCreated(Event):
 
 @dataclass(frozen=True, slots=True)
 class RegionAutoSelected(Event):
-    """The requested region does not have the instance type; another one is used."""
+    """The requested region does not sell the instance type, or has no capacity; another is used."""
 
     requested_region: str
     selected_region: str

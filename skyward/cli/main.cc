@@ -188,7 +188,7 @@ void CommandLine::add_run() {
   made->add_option("--timeout", timeout, "lifetime of the machines in seconds (3600)")
       ->check(above_zero());
   made->add_option("--lease", to_run.lease_s,
-                   "seconds that machines keep running after this program dies (600)")
+                   "seconds that nodes work without contact with this program (600)")
       ->check(above_zero());
   made->add_option("--python", to_run.python, "version of Python; else that of this computer");
   made->add_option("--pip", to_run.pip, "a Python package to install; may be repeated")

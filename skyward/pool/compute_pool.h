@@ -44,8 +44,8 @@ namespace skyward {
 
 // Thread-safe. A program that ends while the pool is open closes it first, within a minute: on an
 // uncaught exception, on exit(), and on SIGINT, SIGTERM and SIGHUP, unless the program handles
-// those itself. Only after SIGKILL, a crash or quick_exit() do the machines run until their lease
-// expires.
+// those itself. What ends the machines after SIGKILL, a crash or quick_exit() is in
+// docs/guide/cleanup.md.
 class ComputePool {
  public:
   // Opens the pool; call it inside main(), after sky::init(). Throws ConfigurationError or

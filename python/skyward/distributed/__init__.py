@@ -81,7 +81,8 @@ def tensorflow(*, timeout: float = MEETING_SECONDS) -> Callable[[F], F]: ...
 def tensorflow(function: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
     """TensorFlow: inside, TF_CONFIG names all workers, as ``MultiWorkerMirroredStrategy`` needs.
 
-    TensorFlow is reset at the end of the call: tensors and variables do not outlive it."""
+    TensorFlow stays connected after the call: the worker's next call finds the same cluster, and
+    cannot join another one."""
     return decorator("tensorflow", function, (), timeout)
 
 

@@ -89,16 +89,18 @@ class ComputePool(PoolRequest, StaysHere):
         volume: storage to mount: volumes, or {"/data": "s3://bucket/prefix"}.
         spot: "always", "if-available", "never", "cheapest", the minimum share of spot machines
             (0.8), or a strategy of Spot. Providers without spot machines ignore it.
-        timeout: lifetime of the machines in seconds; then they terminate themselves.
+        timeout: lifetime of the pool in seconds, counted from the moment at which it starts to
+            open; then it closes.
         env: environment variables of the tasks; win over the image's.
-        concurrency: tasks that run on a node at the same time, each in a process of its own.
+        concurrency: tasks that each worker runs at the same time, each in its own process. A node
+            has one worker, or one for each partition of its accelerators.
         display: "log", "spinner" or "quiet".
         on_event: receives every event of the pool.
         collect_metrics: whether nodes report how busy they are.
         collect_tasks: whether events tell when each task starts, finishes or fails.
         default_compute_timeout: run time in seconds allowed to calls that name no `timeout`.
-        lease: seconds without a sign of life from this program (killed, or cut off) after which
-            machines terminate themselves. Local nodes end with this program instead.
+        lease: seconds that nodes work without contact with this program. Then they stop all tasks,
+            and machines that can terminate themselves do so. Local nodes end with this program.
         heartbeat_timeout: seconds without a message from a node after which Skyward reconnects.
         reconnect_timeout: seconds for that, before the machine counts as lost and is replaced.
         pip: packages, in addition to the image's.
