@@ -29,7 +29,7 @@ MENU: list[tuple[str, list[str]]] = [
         ["docs/guide/README.md"]
         + [
             f"docs/guide/{name}.md"
-            for name in ("run", "pools", "calls", "errors", "events", "data")
+            for name in ("run", "pools", "calls", "tasks", "arguments", "errors", "events", "data")
         ]
         + [f"docs/guide/{name}.md" for name in ("distributed", "engines", "joblib", "cpp")],
     ),
