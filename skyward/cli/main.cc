@@ -127,17 +127,19 @@ void CommandLine::add_providers() {
 }
 
 void CommandLine::add_pools() {
-  CLI::App* pools = noun("pool", "pools that this computer has opened");
-  verb(pools, "list", "list open pools", [this](const cli::Streams& streams) {
-    return cli::list_pools(streams, all);
-  })->add_flag("--all", all, "include closed pools and pools of which only log files remain");
+  CLI::App* pools = noun("pool", "pools, as this computer knows them");
+  verb(pools, "list", "list pools that are open or left behind",
+       [this](const cli::Streams& streams) { return cli::list_pools(streams, all); })
+      ->add_flag("--all", all, "include closed pools and pools of which only log files remain");
   verb(pools, "get", "show what a pool launched",
        [this](const cli::Streams& streams) { return cli::show_pool(streams, pool); })
       ->add_option("pool", pool, "its id")
       ->required();
-  CLI::App* logs = verb(pools, "logs", "its log files", [this](const cli::Streams& streams) {
-    return cli::show_logs(streams, pool, node < 0 ? std::nullopt : std::optional(node));
-  });
+  CLI::App* logs =
+      verb(pools, "logs", "print the log of a pool, or of one node",
+           [this](const cli::Streams& streams) {
+             return cli::show_logs(streams, pool, node < 0 ? std::nullopt : std::optional(node));
+           });
   logs->add_option("pool", pool, "its id, or the name of its directory")->required();
   logs->add_option("--node", node, "what the tasks on this node printed")->check(not_negative());
   CLI::App* remove =
@@ -161,7 +163,7 @@ constexpr const char* kRunHelp =
     "the script or the --.";
 
 void CommandLine::add_run() {
-  CLI::App* made = app.add_subcommand("run", "run a script or a command on machines of its own");
+  CLI::App* made = app.add_subcommand("run", "run a script or a command on new machines");
   made->prefix_command()->footer(kRunHelp);
   made->callback([this, made] {
     to_run.words = made->remaining();
@@ -305,7 +307,7 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
                  fmt::format("{} knows {}", said, fmt::join(names, ", ")));
   }
   return wrong(fmt::format("{}: {}", said, parser_says),
-               fmt::format("'{} --help' lists its subcommands", said));
+               fmt::format("'{} --help' shows how to use it", said));
 }
 
 // Cuts off what is not the parser's: from the first "--" on.
