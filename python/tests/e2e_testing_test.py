@@ -1,6 +1,7 @@
 """Pools on a fake cloud: the promises of skyward.testing, with real nodes and real functions."""
 
 import os
+import threading
 import pathlib
 import time
 
@@ -79,6 +80,22 @@ def test_calls_time_out_when_the_pool_is_past_its_timeout(tmp_path):
         with pytest.raises(sky.TimeoutError, match=r"ComputePool\(timeout="):
             train(0) >> pool
     assert cloud.launched == 2 and nothing_is_left(cloud)
+
+
+def test_a_pool_that_closes_by_itself_says_what_it_cost():
+    cloud = sky.testing.FakeCloud(prices={"A100": 4.00}, speed=0)
+    closing, bills, is_closed = [], [], threading.Event()
+    pool = sky.ComputePool(
+        provider=cloud, accelerator="A100", nodes=1, timeout=3600, display="quiet"
+    )
+    pool.on(sky.PoolStopping, lambda _: closing.append(pool.cost.total))
+    pool.on(sky.CostFinal, lambda bill: bills.append(bill.total_cost))
+    pool.on(sky.PoolStopped, lambda _: is_closed.set())
+    with pool:
+        cloud.advance(hours=2)
+        assert is_closed.wait(DEADLINE)
+        assert [pool.cost.total] == bills, "counted once"
+    assert closing[0] > 1 and pool.cost.total == bills[0] > 1
 
 
 def test_functions_are_told_of_the_end(tmp_path):

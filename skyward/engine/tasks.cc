@@ -386,7 +386,8 @@ void Tasks::give_up_node(EngineEffects& effects, NodeId id, const InstanceId& la
 
 Work Tasks::work(Time now, NodeId id) {
   NodeLoad& node = loads_.at(id);
-  if (node.outstanding > 0) node.work.useful += now - std::exchange(node.busy_since, now);
+  const bool runs = open_ && node.outstanding > 0;
+  if (runs) node.work.useful += now - std::exchange(node.busy_since, now);
   return node.work;
 }
 

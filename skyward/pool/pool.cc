@@ -105,6 +105,7 @@ void PoolState::emit(Event event) {
                         .useful = bill->useful_cost,
                         .idle = bill->idle_cost,
                         .lost = bill->lost_cost});
+    billed = true;
   }
   if (std::holds_alternative<PoolStopped>(event) && !last_choice) return;  // it goes on elsewhere
   if (auto* metrics = std::get_if<Metrics>(&event)) metrics->timestamp = wall_seconds();
@@ -309,9 +310,15 @@ std::uint64_t Pool::tasks_unfinished() const { return is_ours() ? impl_->tasks.s
 
 PoolCost Pool::cost() const {
   if (!is_ours()) return {};
-  const PoolCost before = impl_->spent_until_now();
+  PoolCost before;
+  std::shared_ptr<engine::LoopAccess> running;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    before = impl_->spent;
+    if (!impl_->billed) running = impl_->access;
+  }
   std::future<PoolCost> now;
-  impl_->with_open_loop([&now](engine::EngineLoop& loop) { now = loop.cost(); });
+  if (running) running->borrow([&now](engine::EngineLoop& loop) { now = loop.cost(); });
   return now.valid() ? sum(before, now.get()) : before;
 }
 

@@ -114,6 +114,7 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
     spec = choice;
     opened_status.reset();
     loop_closed = false;
+    billed = false;
     loop = std::make_unique<engine::EngineLoop>(choice, std::move(options), *std::move(provider),
                                                 *this);
     access = std::make_shared<engine::LoopAccess>(*loop);

@@ -46,7 +46,8 @@ struct PoolState final : engine::Caller {
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one
   PoolSpec spec;                         // with the provider that it has
   std::size_t chosen = 0;                // ... and its index among those that were given
-  PoolCost spent;  // at providers tried before this one, since it was opened last
+  PoolCost spent;       // since it was opened last; the engine's own pool, when it is billed
+  bool billed = false;  // the engine's bill is in `spent`
 
   TaskTable tasks;
   EventQueue events;
