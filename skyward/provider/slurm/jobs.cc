@@ -262,12 +262,14 @@ ApiResult<void> Jobs::remove(const std::string& id, Time deadline) {
 // until the others go.
 ApiResult<void> Jobs::release(const Job& job, const std::set<int>& numbers, Time deadline) {
   JobMemory& memory = memories_[job.id];
-  for (const int number : numbers) memory.released.emplace(number, api_.now());
+  const auto is_released = [&](int number) {
+    return memory.released.contains(number) || numbers.contains(number);
+  };
   const int count = first_count(job).value_or(job.nodes);
   Words kept;
   bool any_left = false;
   for (int number = 0; number < count; ++number) {
-    if (memory.released.contains(number)) continue;
+    if (is_released(number)) continue;
     // Lost nodes keep nobody's job alive.
     if (std::cmp_less(number, memory.names.size())) {
       const std::string& name = memory.names[static_cast<std::size_t>(number)];
@@ -277,11 +279,12 @@ ApiResult<void> Jobs::release(const Job& job, const std::set<int>& numbers, Time
     any_left = true;
   }
   if (!any_left || stage_of(job, &memory) == Stage::stopped) {
-    return api_.cancel({job.id}, deadline);
-  }
-  if (!kept.empty() && kept.size() < job.names.size()) {
+    if (auto cancelled = api_.cancel({job.id}, deadline); !cancelled) return cancelled;
+  } else if (!kept.empty() && kept.size() < job.names.size()) {
     (void)api_.shrink(job.id, kept, deadline);
   }
+  // Whoever looks takes them for gone from now on.
+  for (const int number : numbers) memory.released.emplace(number, api_.now());
   return {};
 }
 

@@ -55,11 +55,17 @@ class SlurmJobs : public ::testing::Test, public ComputerFixture {
     slurm_.advance(fixture_.now);
   }
 
+  bool cannot_cancel_ = false;
   doubles::Slurm slurm_{{"n1", "n2", "n3"}};
   Api api_{
       [this](const Words& words, std::string_view input, Duration) -> Result<io::CommandResult> {
-        const doubles::CommandReply reply = slurm_.run(words, input, fixture_.now);
         io::CommandResult out;
+        if (cannot_cancel_ && words.front() == "scancel") {
+          out.status.code = 1;
+          out.err = "scancel: error: slurm_kill_job2() failed Connection timed out";
+          return out;
+        }
+        const doubles::CommandReply reply = slurm_.run(words, input, fixture_.now);
         out.status.code = reply.code;
         out.out = reply.out;
         out.err = reply.err;
@@ -137,6 +143,18 @@ TEST_F(SlurmJobs, ARefusedSubmissionLeavesNothing) {
   EXPECT_THAT(refused.error().message, HasSubstr("Invalid partition name specified"));
   EXPECT_EQ(open_entries(), 0);
   EXPECT_THAT(slurm_.jobs, IsEmpty());
+}
+
+TEST_F(SlurmJobs, ANodeIsGoneWhenItsJobWasCancelledAndNotBefore) {
+  ASSERT_TRUE(launch(2));
+  cannot_cancel_ = true;
+  EXPECT_FALSE(terminate({"17-0", "17-1"}));
+  EXPECT_EQ(stage("17-0"), Stage::running);
+  EXPECT_EQ(open_entries(), 2);
+  cannot_cancel_ = false;
+  EXPECT_TRUE(terminate({"17-0", "17-1"}));
+  EXPECT_EQ(slurm_.standing(), 0);
+  EXPECT_EQ(open_entries(), 0);
 }
 
 TEST_F(SlurmJobs, AJobWhoseReplyWasLostIsAdopted) {
