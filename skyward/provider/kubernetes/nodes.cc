@@ -357,7 +357,10 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
     const PodRequest request = request_of(*shelf, wishes, spec);
     const int holds = count_pods(request, shelves, false);
     most = std::max(most, holds);
-    if (shelf->seen && holds < spec.nodes) continue;
+    const bool may_grow = std::ranges::any_of(shelves, [&](const Shelf& one) {
+      return !one.seen && one.offer.instance_type == offer.instance_type;
+    });
+    if (!may_grow && holds < spec.nodes) continue;
     if (spec.cpus > 0) offer.cpus = static_cast<int>(std::ceil(spec.cpus * workers));
     if (spec.memory_mb > 0) offer.memory_gb = static_cast<double>(spec.memory_mb) * workers / 1024;
     offer.accelerator_count = spec.accelerator ? spec.accelerator->count : 0;

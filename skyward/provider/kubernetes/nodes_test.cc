@@ -12,6 +12,7 @@ namespace skyward::provider::kubernetes {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -132,6 +133,16 @@ TEST(KubernetesNodes, WhatIsFreeNowComesFirst) {
   EXPECT_THAT(types_of(fitting_shelves(shelves_of(nodes, busy, {}, "c"), {}, small)),
               ElementsAre("small:nvidia-h100-80gb-hbm3"))
       << "what is taken may become free";
+}
+
+TEST(KubernetesNodes, AnAutoscalerMayAddNodesOfATypeThatIsThere) {
+  PoolSpec four = pool(4);
+  four.machine = "big";
+  four.cpus = 12;
+  auto shelves = shelves_of({node("a")}, {}, {}, "c");
+  EXPECT_FALSE(fitting_shelves(shelves, {}, four));
+  shelves.push_back(unseen_shelf(four, {}, "c"));
+  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, four)), Each(std::string("big")));
 }
 
 TEST(KubernetesNodes, WhatNoNodeHoldsIsRefused) {
