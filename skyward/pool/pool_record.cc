@@ -25,7 +25,7 @@ constexpr std::string_view kPoolFile = "pool.log";
 constexpr std::string_view kProvidersFile = "providers";
 constexpr std::string_view kMetricsFile = "metrics.csv";
 constexpr std::string_view kMetricsHead =
-    "seconds,node,cpu_percent,memory_used_mb,memory_total_mb,gpu_utilization,gpu_memory_used_mb,"
+    "time,node,cpu_percent,memory_used_mb,memory_total_mb,gpu_utilization,gpu_memory_used_mb,"
     "gpu_memory_total_mb,gpu_temperature\n";
 
 std::chrono::sys_seconds second_of(std::int64_t wall_us) {
@@ -95,7 +95,9 @@ void PoolRecord::forget_old_pools() const {
   if (pools.size() <= kPools) return;
   std::ranges::sort(pools);
   pools.resize(pools.size() - kPools);
-  for (const fs::path& pool : pools) fs::remove_all(pool, error);
+  for (const fs::path& pool : pools) {
+    if (!io::FileLock::holder(pool / "lock")) fs::remove_all(pool, error);
+  }
 }
 
 void PoolRecord::write(const std::string& name, std::string_view text) {

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <vector>
 
+#include "skyward/io/file_lock.h"
+
 namespace skyward {
 namespace {
 
@@ -72,14 +74,16 @@ TEST_F(PoolRecordTest, FilesAreBounded) {
 
 TEST_F(PoolRecordTest, OldPoolsGoAndNothingElse) {
   fs::create_directories(root_ / "precious");
-  for (std::size_t i = 0; i < PoolRecord::kPools; ++i) {
+  for (std::size_t i = 0; i <= PoolRecord::kPools; ++i) {
     fs::create_directory(root_ / fmt::format("20240101-000000-{:08x}", i));
   }
+  const auto at_work = io::FileLock::try_lock(root_ / "20240101-000000-00000000" / "lock");
   PoolRecord record(root_.string(), "1a2b3c4d");
   ASSERT_EQ(record.keep(std::vector<Event>{line("x")}, kNoon), std::nullopt);
   EXPECT_TRUE(fs::exists(root_ / "precious"));
-  EXPECT_FALSE(fs::exists(root_ / "20240101-000000-00000000"));
-  EXPECT_TRUE(fs::exists(root_ / "20240101-000000-00000001"));
+  EXPECT_TRUE(fs::exists(root_ / "20240101-000000-00000000")) << "that pool is open";
+  EXPECT_FALSE(fs::exists(root_ / "20240101-000000-00000001"));
+  EXPECT_TRUE(fs::exists(root_ / "20240101-000000-00000002"));
   EXPECT_TRUE(fs::exists(root_ / "20250617-120000-1a2b3c4d"));
 }
 
