@@ -271,8 +271,13 @@ void EngineLink::sweep() {
 
 void EngineLink::limit_sweep() {
   closing_ = loop_.start_timer(sweep_until_, [this] {
-    closing_ = 0;
     sweep_->kill_group();
+    // One that the kernel does not let end (a silent file server) holds nobody up.
+    closing_ = loop_.start_timer(io::EventLoop::now() + kKillTimeout, [this] {
+      closing_ = 0;
+      sweep_.reset();
+      schedule_gone();
+    });
   });
 }
 

@@ -78,7 +78,10 @@ class WorldProgram {
       process_->kill_group();
       throw CancelledError("the caller cancelled this task");
     }
-    if (answer_.empty()) throw SkywardError("skyward-agent mpi: " + status_->describe());
+    // One that was killed has written a part of its answer, perhaps.
+    if (answer_.empty() || status_->signal != 0) {
+      throw SkywardError("skyward-agent mpi: " + status_->describe());
+    }
     return std::move(answer_);
   }
 
@@ -207,6 +210,9 @@ std::vector<wire::Payload> run_ranks(const MpiOrder& order) {
   std::vector<wire::Payload> results;
   std::size_t at = end + 1;
   for (const std::size_t size : head.at("sizes").get<std::vector<std::size_t>>()) {
+    if (answer.view.size() < at || answer.view.size() - at < size) {
+      throw SkywardError("skyward-agent mpi: its answer is incomplete");
+    }
     results.push_back(unpacked(SharedBytes(answer.owner, answer.view.subspan(at, size))));
     at += size;
   }
