@@ -25,10 +25,10 @@ const Kind& kind_of(std::string_view name) {
   return *std::ranges::find(kinds(), name, &Kind::name);
 }
 
-std::string mac_of(const DaemonLines& lines, const std::string& secret) {
+std::string mac_of(const DaemonLines& lines, const std::string& key) {
   const std::string text =
       fmt::format("{}{}[{}]", lines.pattern, '\0', fmt::join(lines.numbers, ", "));
-  return to_hex(hmac_sha256(secret, text));
+  return to_hex(hmac_sha256(key, text));
 }
 
 // The number in which the lines for the hosts differ: where it stands, and how long it is.
@@ -252,8 +252,12 @@ MpirunPlan plan_launch(const InstanceInfo& info, const Launcher& launcher,
   return plan;
 }
 
+std::string key_of_call(const std::string& secret, const std::vector<std::string>& thrown_in) {
+  return to_hex(hmac_sha256(secret, fmt::format("{}", fmt::join(thrown_in, " "))));
+}
+
 Result<DaemonLines> sign(const std::vector<std::string>& lines, const std::string& kind,
-                         bool is_host, const std::string& secret) {
+                         bool is_host, const std::string& key) {
   DaemonLines out;
   if (is_host) out.numbers.push_back(-1);
   for (const std::string& line : lines) {
@@ -271,14 +275,14 @@ Result<DaemonLines> sign(const std::vector<std::string>& lines, const std::strin
     }
     out.pattern = std::move(pattern);
   }
-  out.mac = mac_of(out, secret);
+  out.mac = mac_of(out, key);
   return out;
 }
 
 Result<std::vector<std::string>> daemon_command(const DaemonLines& lines, const std::string& kind,
-                                                int worker, const std::string& secret) {
+                                                int worker, const std::string& key) {
   const auto at = static_cast<std::size_t>(worker);
-  if (!equal_in_constant_time(mac_of(lines, secret), lines.mac) || at >= lines.numbers.size()) {
+  if (!equal_in_constant_time(mac_of(lines, key), lines.mac) || at >= lines.numbers.size()) {
     return fail(ErrorKind::unavailable,
                 "what MPI should run on this node does not come from worker 0");
   }

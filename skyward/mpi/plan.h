@@ -77,14 +77,17 @@ struct DaemonLines {
   std::vector<int> numbers{};  // by worker; negative: that node needs no daemon
   std::string mac{};
 };
+// What worker 0 signs with, and the others check: it holds for one call, in which each worker has
+// thrown in a random word of its own. `secret`: the pool's.
+std::string key_of_call(const std::string& secret, const std::vector<std::string>& thrown_in);
 // `is_host`: worker 0 needs none, since `mpirun` itself is there. Fails where the lines differ in
 // more than their number.
 Result<DaemonLines> sign(const std::vector<std::string>& lines, const std::string& kind,
-                         bool is_host, const std::string& secret);
+                         bool is_host, const std::string& key);
 // The command line of this worker's daemon; empty where it needs none. Fails if the lines are not
 // from worker 0, or would run anything else.
 Result<std::vector<std::string>> daemon_command(const DaemonLines& lines, const std::string& kind,
-                                                int worker, const std::string& secret);
+                                                int worker, const std::string& key);
 
 // The words that a POSIX shell makes of a line without variables and operators. Fails where a quote
 // does not end.

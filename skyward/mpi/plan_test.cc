@@ -46,6 +46,14 @@ TEST(DaemonLines, GiveEachWorkerItsOwn) {
   }
 }
 
+TEST(DaemonLines, OfAnEarlierCallAreNotRun) {
+  const auto key = [](std::vector<std::string> words) { return key_of_call(kSecret, words); };
+  const DaemonLines earlier = *sign({line(1)}, "openmpi", false, key({"a", "b"}));
+  EXPECT_TRUE(daemon_command(earlier, "openmpi", 0, key({"a", "b"})));
+  EXPECT_FALSE(daemon_command(earlier, "openmpi", 0, key({"a", "c"})));
+  EXPECT_NE(key({"a", "b"}), key_of_call("other", {"a", "b"}));
+}
+
 TEST(DaemonLines, OfSomebodyElseAreNotRun) {
   const auto refused = [](const DaemonLines& lines, const std::string& secret) {
     const auto words = daemon_command(lines, "openmpi", 0, secret);

@@ -39,6 +39,7 @@ constexpr Duration kRaisedTimeout = 5s;
 constexpr Duration kAskedTimeout = 1s;
 constexpr Duration kLookInterval = 20ms;
 constexpr Duration kVersionTimeout = 20s;
+constexpr int kRandomDigits = 32;
 // The beginnings of the names of variables that MPI sets for a rank; all others are its worker's.
 constexpr const char* kOwnVariables = "OMPI_ OPAL_ ORTE_ PMI HYD MPI FI_ SKYWARD_MPI";
 // What a rank runs: the same line on every node, whose paths may differ.
@@ -101,7 +102,8 @@ class RunningWorld final : public MpiWorld {
 
   void begin() {
     if (Status begun = prepare(); !begun) return conclude(fail(begun));
-    meet(call_name(), words_of(launcher_.kind + " " + launcher_.version),
+    meet(call_name(),
+         words_of({{"mpi", launcher_.kind + " " + launcher_.version}, {"random", random_}}),
          [this](const std::vector<std::string>& all) { on_launchers(all); });
   }
 
@@ -157,11 +159,19 @@ class RunningWorld final : public MpiWorld {
   }
 
   void on_launchers(const std::vector<std::string>& all) {
-    std::vector<std::string> found;
+    std::vector<std::string> found, thrown_in;
     for (const std::string& text : all) {
       const json one = json::parse(text, nullptr, false);
-      found.push_back(one.is_string() ? one.get<std::string>() : "something unknown");
+      const auto word = [&one](const char* name) {
+        const bool is_there = one.is_object() && one.contains(name) && one[name].is_string();
+        return is_there ? one[name].get<std::string>() : "something unknown";
+      };
+      found.push_back(word("mpi"));
+      thrown_in.push_back(word("random"));
     }
+    // Whoever answers in worker 0's place may have heard an earlier call.
+    thrown_in.at(static_cast<std::size_t>(order_.place.global_worker_index())) = random_;
+    key_ = key_of_call(order_.secret, thrown_in);
     if (Status same = require_one_mpi(found, order_.name); !same) return conclude(fail(same));
     if (order_.place.global_worker_index() != 0) return tell_lines("null");
     if (Status launched = launch(); !launched) {
@@ -246,7 +256,7 @@ class RunningWorld final : public MpiWorld {
       for (const std::string& path : line_paths_) {
         lines.push_back(io::read_file(path).value_or(""));
       }
-      return tell_lines(words_of(json_of(sign(lines, launcher_.kind, is_host_, order_.secret))));
+      return tell_lines(words_of(json_of(sign(lines, launcher_.kind, is_host_, key_))));
     }
     if (mpirun.has_ended()) return tell_problem(mpirun.how_it_ended());
     if (io::EventLoop::now() > launch_end_) {
@@ -266,8 +276,7 @@ class RunningWorld final : public MpiWorld {
   void on_lines(const std::string& told) {
     const Result<DaemonLines> lines = lines_in(told);
     if (!lines) return conclude(fail(lines));
-    auto command =
-        daemon_command(*lines, launcher_.kind, order_.place.global_worker_index(), order_.secret);
+    auto command = daemon_command(*lines, launcher_.kind, order_.place.global_worker_index(), key_);
     if (!command) return conclude(fail(command));
     if (!command->empty()) {
       if (order_.place.global_worker_index() != 0) link_library();
@@ -403,6 +412,8 @@ class RunningWorld final : public MpiWorld {
 
   io::EventLoop& loop_;
   const WorldOrder order_;
+  const std::string random_ = io::random_hex(kRandomDigits);  // of this worker in this call
+  std::string key_;                                           // of this call
   std::function<void(Result<WorldAnswer>)> on_end_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   io::EventLoop::TimerId timer_ = 0;
