@@ -49,9 +49,14 @@ bool has_program(const World& world, std::string_view name) {
 
 std::optional<ApiError> repeat_command(const CommandClock& clock, const CommandRun& attempt,
                                        Time deadline, Duration most, bool once) {
+  bool maybe_done = false;  // by some try
   for (Duration pause = kFirstPause;; pause *= 2) {
     const Time begun = clock.now();
     auto trouble = attempt();
+    if (trouble) {
+      maybe_done = maybe_done || !is_certain(*trouble);
+      trouble->maybe_done = maybe_done;
+    }
     const bool again = trouble && trouble->kind() == ErrorKind::unavailable &&
                        (!once || is_certain(*trouble)) && clock.now() - begun <= most;
     if (!again || pause > kLongestPause || clock.now() + pause >= deadline) return trouble;

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "skyward/io/process.h"
+#include "skyward/provider/keeping/commands.h"
 
 namespace skyward::provider {
 namespace {
@@ -30,6 +32,20 @@ int looks_of_keeper(const std::string& looks) {
 TEST(Keeper, EndsAfterTwoLooksWithoutAnAgent) {
   EXPECT_EQ(looks_of_keeper("\\n\\n"), 2);
   EXPECT_EQ(looks_of_keeper("here\\n\\nhere\\nhere\\n\\n\\nhere\\n"), 6) << "one look alone";
+}
+
+// The first try may have been obeyed: what refuses the second one does not undo it.
+TEST(RepeatedCommand, IsRefusedForCertainOnlyIfEveryTryWas) {
+  const ApiError lost{.refusal = Refusal::transient, .heard = Heard::unknown};
+  const ApiError refused{.refusal = Refusal::quota, .heard = Heard::answered};
+  const CommandClock clock{.now = [] { return Time{}; }, .pause = [](Duration) {}};
+  int tries = 0;
+  const auto after_loss = repeat_command(
+      clock, [&] { return std::optional(++tries == 1 ? lost : refused); }, Time{} + 1h);
+  EXPECT_EQ(tries, 2);
+  EXPECT_FALSE(is_certain(*after_loss));
+  EXPECT_TRUE(
+      is_certain(*repeat_command(clock, [&] { return std::optional(refused); }, Time{} + 1h)));
 }
 
 }  // namespace
