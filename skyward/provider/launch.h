@@ -30,6 +30,7 @@ struct MachineStatus {
   std::string message{};                  // ... and message
   std::string hint{};                     // what to do about it, if known
   bool capacity = false;                  // no capacity: another place may have some
+  bool switched_off = false;              // in the cloud's own word: nothing runs on it
   std::optional<std::int64_t> ended_s{};  // seconds since 1970, if the cloud reports it
 };
 

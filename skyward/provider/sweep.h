@@ -28,7 +28,7 @@ struct Resource {
   std::string owner{};
   std::int64_t expires_s = 0;  // seconds since 1970
   std::string type{};          // of an instance
-  bool stopped = false;        // an instance that is switched off
+  bool stopped = false;        // an instance that is switched off for certain
 
   bool operator==(const Resource&) const = default;
 };

@@ -30,6 +30,7 @@ NamedMachine to_machine(const Droplet& told) {
                               .zone = told.region,
                               .stage = stage_of(told)}};
   if (out.status.stage == Stage::stopped) out.status.reason = told.status;
+  out.status.switched_off = told.status == "off";
   if (!told.public_ip.empty()) out.status.instance.public_ip = told.public_ip;
   out.status.instance.instance_type = told.size;
   return out;

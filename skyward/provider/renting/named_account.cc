@@ -50,7 +50,7 @@ Result<Listing> NamedLeaks::list(const std::string&, const std::optional<std::st
                              .owner = marked->mark.owner,
                              .expires_s = marked->mark.expires_s,
                              .type = status.instance.instance_type,
-                             .stopped = status.stage == Stage::stopped});
+                             .stopped = status.switched_off});
   };
   const auto failed = [&](const ApiError& error, std::string_view what) {
     return std::unexpected(to_error(error, fmt::format("{}: listing {}", account_.cloud(), what)));

@@ -37,6 +37,7 @@ NamedMachine to_machine(const Pod& told) {
                  .stage = stage_of(told)}};
   MachineStatus& status = out.status;
   if (!told.address.empty()) status.instance.public_ip = told.address;
+  status.switched_off = told.status == "EXITED";
   if (told.cost > 0) {
     (told.is_bid ? status.instance.price_spot : status.instance.price_on_demand) =
         told.cost + disk_price(told.disk_gb);

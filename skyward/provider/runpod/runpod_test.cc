@@ -358,6 +358,23 @@ std::vector<Finding> look(RunPodComputer& computer) {
   return told;
 }
 
+// A pod whose port is not listed for a while may be at work.
+TEST_F(RunPodTest, OnlyAPodThatIsOffIsTakenFromAnotherComputer) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const std::string here = std::exchange(fixture_.variables["XDG_STATE_HOME"], home_ + "/other");
+  fixture_.now += 10min;
+  cloud_->machines[0].public_address.clear();
+  EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::kept)));
+  cloud_->machines[1].off = fixture_.now;
+  EXPECT_THAT(gc(), Contains(Field(&Swept::action, SweepAction::removed)));
+  EXPECT_EQ(cloud_->machines[0].ended, kNever);
+  EXPECT_NE(cloud_->machines[1].ended, kNever);
+  fixture_.variables["XDG_STATE_HOME"] = here;
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(RunPodTest, TheCheckTellsWhatIsWrong) {
   EXPECT_THAT(look(*this), Each(Field(&Finding::good, true)));
   cloud_->dials.balance = "0";

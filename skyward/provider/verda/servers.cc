@@ -43,6 +43,7 @@ NamedMachine to_machine(const Server& told) {
   if (!told.ip.empty()) status.instance.public_ip = told.ip;
   status.instance.instance_type = told.type;
   if (status.stage >= Stage::stopped) status.reason = told.status;
+  status.switched_off = told.status == "offline";
   // A spot machine that is not there any more was preempted: another place may keep one.
   status.capacity = told.status == "no_capacity" || (told.spot && status.stage >= Stage::stopped);
   return out;
