@@ -106,7 +106,12 @@ struct CostSoFar {
 CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entries, bool at_work,
                   std::int64_t now_s) {
   CostSoFar out;
-  CostBook book;
+  BillingRules rules;
+  const std::string billed = pool.setting(provider::kBillingSetting);
+  int minutes = 0;
+  std::from_chars(billed.data(), billed.data() + billed.size(), minutes);
+  if (minutes > 0) rules.quantum = rules.minimum = std::chrono::minutes(minutes);
+  CostBook book(rules);
   bool answered = true;
   const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };
   for (const LedgerEntry& entry : entries) {
@@ -152,7 +157,7 @@ int list_pools(const Streams& streams, bool all) {
   std::vector<std::string> logs = records(world);
   std::vector<PoolRow> found;
   for (const LedgerPool& pool : *pools) {
-    const auto entries = (*ledger)->entries(pool.id, true);
+    const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain_of_ledger(streams, entries.error());
     found.push_back({.pool = pool.id,
                      .job = job_of(pool),

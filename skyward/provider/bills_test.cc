@@ -90,7 +90,9 @@ TYPED_TEST(Bills, OfFailedLaunchesAreTold) {
   CostBook book(cloud->capabilities().billing);
   book.on_charges(*charges, this->fixture_.now);
   const double invoice = this->cloud_->invoice(this->fixture_.now);
-  if (invoice > 0) EXPECT_TRUE(book.costs_anything());
+  if (invoice > 0) {
+    EXPECT_TRUE(book.costs_anything());
+  }
   EXPECT_GE(to_dollars(book.now(this->fixture_.now).total) * 1.01, invoice);
   EXPECT_TRUE(cloud->teardown(*cluster, this->soon()));
 }

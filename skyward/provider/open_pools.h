@@ -45,6 +45,8 @@ std::string new_pool_id(const World& world, Ledger& ledger, std::string_view pro
 std::pair<std::string, std::string> head_port_of(std::string_view pool);
 // The setting of a pool in the ledger that names its job, which its log files are named after.
 inline constexpr const char* kJobSetting = "job";
+// ... and the one that names Offer::billing_increment_minutes, if there are any.
+inline constexpr const char* kBillingSetting = "billing_minutes";
 
 // Whether a process of this computer has the pool open, or may have: its lock cannot be read.
 bool is_open_here(const World& world, const std::string& pool);

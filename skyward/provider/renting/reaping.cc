@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/provider/json_read.h"
+#include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
 
 namespace skyward::provider {
@@ -140,6 +141,26 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
                           "start ({}): {}",
                           started->status.describe(), started->err),
               kHint);
+}
+
+std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
+                                        const std::string& agent_path, const ProviderSpec& provider,
+                                        const std::string& account) {
+  std::vector<std::string> resumed;
+  const std::string boot = this_computer()["boot"];
+  for (const LedgerPool& pool : ledger.pools(true).value_or(std::vector<LedgerPool>())) {
+    if (pool.provider != provider.name || pool.setting("account") != account) continue;
+    if (!opened_here(pool) || is_open_here(world, pool.id)) continue;
+    const bool rebooted = !boot.empty() && pool.setting("boot") != boot;
+    if (!rebooted && why_reaper_gave_up(world, pool.id).empty()) continue;
+    const Status started = start_reaper(world, agent_path,
+                                        {.provider = provider,
+                                         .pool = pool.id,
+                                         .region = pool.region,
+                                         .expires_s = world.wall_s()});
+    if (started) resumed.push_back(pool.id);
+  }
+  return resumed;
 }
 
 Status clear_and_close(const World& world, PoolResources& resources, const Cluster& cluster,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/spec/pool_spec.h"
@@ -48,6 +49,12 @@ std::string why_reaper_gave_up(const World& world, const std::string& pool);
 // Starts a reaper as a process of its own: the program `skyward` beside the agent. Returns when it
 // has taken the order.
 Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order);
+
+// Starts reapers again for the pools of an account whose own ones are gone, with this computer's
+// last boot, or have given up. Returns the pools. `account`: as their setting in the ledger has it.
+std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
+                                        const std::string& agent_path, const ProviderSpec& provider,
+                                        const std::string& account);
 
 // Removes what the pool has beside machines, which are gone, and closes it in the ledger unless
 // a request may still take effect.

@@ -83,6 +83,35 @@ TEST_F(ReaperTest, IsStartedBeforeAnythingIsRequested) {
   EXPECT_THAT(open_pools(), IsEmpty());
 }
 
+// A reaper ends with its computer, and nothing starts it at boot: the next pool does.
+TEST_F(ReaperTest, IsStartedAgainForPoolsOfAnEarlierBoot) {
+  auto cloud = opened();
+  const LedgerPool mine = open_pools().front();
+  cloud.reset();
+  const auto add = [&](const char* id, std::map<std::string, std::string> changes) {
+    LedgerPool other = mine;
+    other.id = id;
+    changes.merge(other.settings);
+    other.settings = std::move(changes);
+    EXPECT_TRUE(open_ledger(fixture_.world).value()->open_pool(other));
+  };
+  add("digital_ocean-00000001", {{"boot", "an earlier one"}});
+  add("digital_ocean-00000002", {{"boot", "an earlier one"}, {"account", "another"}});
+  add("digital_ocean-00000003", {{"boot", "an earlier one"}, {"host", "another"}});
+  std::vector<std::string> told;
+  const auto next = provider();
+  next->set_tell([&](const std::string& line) { told.push_back(line); });
+  const std::size_t before = fixture_.started.size();
+  const Life life = open(*next);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_EQ(fixture_.started.size() - before, 2U) << "of the pool and of the one left behind";
+  const ReaperOrder resumed = read_reaper_order(fixture_.started[before].input).value();
+  EXPECT_EQ(resumed.pool, "digital_ocean-00000001");
+  EXPECT_THAT(told, ElementsAre(HasSubstr("digital_ocean-00000001 was left behind")));
+  EXPECT_TRUE(next->teardown(life.cluster, soon()));
+  (void)gc();
+}
+
 TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
   spec_.provider.settings["token"] = cloud_->token;
   const auto cloud = opened();

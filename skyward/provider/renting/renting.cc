@@ -76,6 +76,9 @@ class Renting final : public Provider {
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
   void set_meanwhile(std::function<void()> run) override { world_.meanwhile = std::move(run); }
+  void set_tell(std::function<void(const std::string&)> tell) override {
+    world_.tell = std::move(tell);
+  }
   void stop_buying() override { world_.buying.request_stop(); }
   Status teardown(const Cluster& cluster, Time deadline) override;
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
@@ -103,10 +106,13 @@ class Renting final : public Provider {
     return capabilities().spot ? spec.spot : Spot::Never();
   }
   Status keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const;
-  Status enter_in_ledger(const Cluster& cluster, const Plan& plan);
+  Status enter_in_ledger(const Cluster& cluster, const Plan& plan, const Offer& offer);
   // Cluster::unattended.
   std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
+  void tell(const std::string& line) const {
+    if (world_.tell) world_.tell(line);
+  }
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
   PoolBook& book_of(const Cluster& cluster);
@@ -169,7 +175,7 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   plan.directory = *std::move(directory);
   const auto login = cloud_->by_ssh() ? make_key_pair(world_, plan.directory.path + "/login")
                                       : Result<std::string>(std::string());
-  Status status = login ? enter_in_ledger(cluster, plan) : fail(login);
+  Status status = login ? enter_in_ledger(cluster, plan, offer) : fail(login);
   if (!status) {
     remove_pool_directory(world_, id);
     return fail(status);
@@ -219,6 +225,11 @@ std::string Renting::unattended_end() const {
 // First what terminates the machines when this program is gone.
 Status Renting::furnish(const Cluster& cluster, Plan& plan, Time deadline) {
   if (cloud_->needs_reaper()) {
+    for (const std::string& left :
+         resume_reapers(world_, ledger_, plan.spec.agent_path, plan.spec.provider,
+                        plan.site->way_back()["account"])) {
+      tell(fmt::format("the pool {} was left behind: what it still has is being removed", left));
+    }
     // By this computer's clock, which the reaper looks at, too.
     const std::int64_t ahead_s = plan.site->wall_s() - world_.wall_s();
     const Status started = start_reaper(world_, plan.spec.agent_path,
@@ -231,11 +242,14 @@ Status Renting::furnish(const Cluster& cluster, Plan& plan, Time deadline) {
   return plan.site->furnish(book_of(cluster), plan.mark, plan.login_key, deadline);
 }
 
-Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan) {
+Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan, const Offer& offer) {
   std::map<std::string, std::string> settings = plan.site->way_back();
   settings.merge(this_computer());
   settings["owner"] = plan.mark.owner;
   if (!plan.spec.job_id.empty()) settings[kJobSetting] = plan.spec.job_id;
+  if (offer.billing_increment_minutes > 0) {
+    settings[kBillingSetting] = std::to_string(offer.billing_increment_minutes);
+  }
   return ledger_.open_pool(
       {.id = cluster.id,
        .provider = std::string(name()),
