@@ -25,11 +25,6 @@ std::optional<MachinePrice> highest_price(const Offer& offer) {
   return to_price(!offer.price_on_demand, offer.price_spot, offer.price_on_demand);
 }
 
-std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer) {
-  const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
-  return spot ? offer.price_spot : offer.price_on_demand;
-}
-
 CostBook new_book(const Options& options, const Offer& offer) {
   BillingRules rules = options.billing;
   if (offer.billing_increment_minutes > 0) {

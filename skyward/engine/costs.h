@@ -36,8 +36,6 @@ struct CloudClock {
 
 // The highest price that the offer may end up with: spot machines may be of other types.
 std::optional<MachinePrice> highest_price(const Offer& offer);
-// Dollars an hour of one of its machines, if it is of the kind that is requested first.
-std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer);
 // An empty book by the billing rules of the offer's provider.
 CostBook new_book(const Options& options, const Offer& offer);
 

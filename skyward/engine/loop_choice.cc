@@ -32,8 +32,7 @@ Result<Offer> best_offer(const PoolSpec& choice, Time deadline) {
 
 // Unknown prices come last.
 double price_of(const PoolSpec& spec, const Offer& offer) {
-  const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
-  return (spot ? offer.price_spot : offer.price_on_demand)
+  return asking_price(offer, spec.spot.kind != SpotKind::never)
       .value_or(std::numeric_limits<double>::max());
 }
 

@@ -16,11 +16,6 @@ constexpr std::int64_t kLeastMemory_mb = 2048;
 constexpr std::size_t kMostTypes = 5;
 constexpr double kMostTimesThePrice = 1.5;
 
-std::optional<double> market_price(const Offer& offer, const PoolSpec& spec) {
-  if (spec.spot.kind != SpotKind::never && offer.price_spot) return offer.price_spot;
-  return offer.price_on_demand;
-}
-
 // What a machine of the pool must have at least.
 OfferRequest needs_of(const PoolSpec& spec) {
   OfferRequest request;
@@ -97,10 +92,11 @@ std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer&
                                      const PoolSpec& spec) {
   std::vector<Offer> out = {offer};
   const auto first = std::ranges::find(ranked, offer.instance_type, &Offer::instance_type);
-  const std::optional<double> price = market_price(offer, spec);
+  const bool prefers_spot = spec.spot.kind != SpotKind::never;
+  const std::optional<double> price = asking_price(offer, prefers_spot);
   if (first == ranked.end() || !price || !spec.machine.empty()) return out;
   for (auto at = first + 1; at != ranked.end() && out.size() < kMostTypes; ++at) {
-    const std::optional<double> other = market_price(*at, spec);
+    const std::optional<double> other = asking_price(*at, prefers_spot);
     if (!other || *other > *price * kMostTimesThePrice) break;
     if (spec.max_hourly_cost && *other * spec.nodes > *spec.max_hourly_cost) break;
     if (at->accelerator != offer.accelerator) continue;

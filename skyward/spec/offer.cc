@@ -19,11 +19,7 @@ namespace {
 constexpr std::size_t kNamesShown = 8;
 constexpr double kMibPerGib = 1024;
 
-double price_of(const Offer& offer, bool prefer_spot) {
-  constexpr double kUnknown = std::numeric_limits<double>::infinity();
-  if (prefer_spot && offer.price_spot) return *offer.price_spot;
-  return offer.price_on_demand.value_or(kUnknown);
-}
+constexpr double kUnknownPrice = std::numeric_limits<double>::infinity();
 
 bool has_room(const Offer& offer, const OfferRequest& request) {
   return offer.cpus >= request.cpus &&
@@ -134,18 +130,17 @@ Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
   }
   const auto order = [&](std::size_t i) {
     const Offer& offer = offers[i];
-    return std::tuple(price_of(offer, request.prefer_spot), offer.accelerator_count, offer.cpus,
-                      offer.memory_gb, std::string_view(offer.instance_type));
+    return std::tuple(asking_price(offer, request.prefer_spot).value_or(kUnknownPrice),
+                      offer.accelerator_count, offer.cpus, offer.memory_gb,
+                      std::string_view(offer.instance_type));
   };
   std::ranges::stable_sort(fitting,
                            [&](std::size_t a, std::size_t b) { return order(a) < order(b); });
   return fitting;
 }
 
-Result<Offer> select_instance(std::span<const Offer> offers, const OfferRequest& request) {
-  const auto ranked = rank_offers(offers, request);
-  if (!ranked) return fail(ranked);
-  return offers[ranked->front()];
+std::optional<double> asking_price(const Offer& offer, bool prefers_spot) {
+  return prefers_spot && offer.price_spot ? offer.price_spot : offer.price_on_demand;
 }
 
 }  // namespace skyward

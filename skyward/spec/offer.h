@@ -35,6 +35,9 @@ struct Offer {
   bool operator==(const Offer&) const = default;
 };
 
+// Dollars an hour in the market that is tried first; empty: not told.
+std::optional<double> asking_price(const Offer& offer, bool prefers_spot);
+
 // What a machine must have at least. A request without an accelerator takes a machine that has one
 // only when no other fits.
 struct OfferRequest {
@@ -49,8 +52,6 @@ struct OfferRequest {
 // devices, processors and memory, then by name. When none fits, the error names what was near.
 Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
                                              const OfferRequest& request);
-// The best of them.
-Result<Offer> select_instance(std::span<const Offer> offers, const OfferRequest& request);
 
 // What prepare() made for a pool, as data: enough to tear it down from another process.
 struct Cluster {

@@ -57,12 +57,14 @@ std::vector<Offer> market() {
   };
 }
 
-std::string chosen(const OfferRequest& request) {
-  const auto offer = select_instance(market(), request);
-  return offer ? offer->instance_type : offer.error().message + " | " + offer.error().hint;
+// The best offer; or why there is none, and what was near.
+std::string chosen(const OfferRequest& request, const std::vector<Offer>& offers = market()) {
+  const auto ranked = rank_offers(offers, request);
+  return ranked ? offers[ranked->front()].instance_type
+                : ranked.error().message + " | " + ranked.error().hint;
 }
 
-TEST(SelectInstance, TheCheapestThatFits) {
+TEST(RankOffers, TheCheapestThatFits) {
   EXPECT_EQ(chosen({}), "small");
   EXPECT_EQ(chosen({.cpus = 4}), "mid");
   EXPECT_EQ(chosen({.memory_mb = 8192, .prefer_spot = true}), "mid");
@@ -72,16 +74,16 @@ TEST(SelectInstance, TheCheapestThatFits) {
   EXPECT_EQ(chosen({.accelerator = wanted("T4")}), "t4");
 }
 
-TEST(SelectInstance, WithoutPricesTheSmallest) {
+TEST(RankOffers, WithoutPricesTheSmallest) {
   const std::vector<Offer> offers = {{.instance_type = "c", .cpus = 32, .memory_gb = 64},
                                      {.instance_type = "b", .cpus = 8, .memory_gb = 64},
                                      {.instance_type = "a", .cpus = 8, .memory_gb = 64}};
   EXPECT_THAT(rank_offers(offers, {.cpus = 4}).value(), ElementsAre(2, 1, 0));
 }
 
-TEST(SelectInstance, DevicesNobodyAskedForComeLast) { EXPECT_EQ(chosen({.cpus = 80}), "a100x8"); }
+TEST(RankOffers, DevicesNobodyAskedForComeLast) { EXPECT_EQ(chosen({.cpus = 80}), "a100x8"); }
 
-TEST(SelectInstance, ErrorsSayWhatWasNear) {
+TEST(RankOffers, ErrorsSayWhatWasNear) {
   EXPECT_EQ(chosen({.accelerator = wanted("H100")}),
             "no machine has an H100 | the machines on offer have A100-40, A100-80, T4");
   EXPECT_EQ(chosen({.accelerator = wanted("T4", {.count = 4})}),
@@ -92,14 +94,14 @@ TEST(SelectInstance, ErrorsSayWhatWasNear) {
   EXPECT_THAT(chosen({.accelerator = wanted("T4"), .cpus = 16, .memory_mb = 1}),
               HasSubstr("1 T4 with 16 CPUs and 0 GB of memory"));
   EXPECT_THAT(chosen({.cpus = 1000}), HasSubstr("the most offered is 96 CPUs and 1152 GB"));
-  EXPECT_EQ(select_instance({}, {}).error().hint, "no machines are offered at all");
+  EXPECT_THAT(chosen({}, {}), HasSubstr(" | no machines are offered at all"));
 }
 
-TEST(SelectInstance, Architecture) {
+TEST(RankOffers, Architecture) {
   std::vector<Offer> offers = market();
   offers[1].architecture = "arm64";
-  EXPECT_EQ(select_instance(offers, {.architecture = "x86_64"})->instance_type, "mid");
-  EXPECT_EQ(select_instance(offers, {.architecture = "arm64"})->instance_type, "small");
+  EXPECT_EQ(chosen({.architecture = "x86_64"}, offers), "mid");
+  EXPECT_EQ(chosen({.architecture = "arm64"}, offers), "small");
 }
 
 }  // namespace
