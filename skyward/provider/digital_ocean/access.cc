@@ -53,11 +53,9 @@ ApiResult<void> judge_right(const ApiResult<T>& answer, const char* scope) {
 Result<Access> find_access(const World& world, const ProviderSpec& spec) {
   const auto token = find_secret(world, spec, kToken);
   if (!token) return fail(token);
-  const std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
-  if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
-  RestAccount account{.base_url = url.ends_with('/') ? url.substr(0, url.size() - 1) : url,
-                      .read_error = read_error,
-                      .gap = kGap};
+  auto url = base_url_of(world, kUrlVariable, kBaseUrl);
+  if (!url) return fail(url);
+  RestAccount account{.base_url = *std::move(url), .read_error = read_error, .gap = kGap};
   return Access{.account = with_token(std::move(account), token->value), .origin = token->origin};
 }
 

@@ -151,4 +151,11 @@ Status check_base_url(std::string_view url, std::string_view setting) {
   return refuse("would send the account's key unencrypted");
 }
 
+Result<std::string> base_url_of(const World& world, const char* variable, const char* own) {
+  std::string url = world.variable(variable).value_or(own);
+  if (url.ends_with('/')) url.pop_back();
+  if (Status safe = check_base_url(url, fmt::format("${}", variable)); !safe) return fail(safe);
+  return url;
+}
+
 }  // namespace skyward::provider

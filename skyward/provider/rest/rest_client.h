@@ -91,5 +91,8 @@ bool is_of_this_computer(std::string_view url);
 // `url` will receive credentials, so it must be https, or http to this computer. Fails with
 // `invalid`; `setting` is what the user set, for the message.
 Status check_base_url(std::string_view url, std::string_view setting);
+// The address of an API: that of the environment variable, checked, or the cloud's own. Without a
+// slash at its end.
+Result<std::string> base_url_of(const World& world, const char* variable, const char* own);
 
 }  // namespace skyward::provider

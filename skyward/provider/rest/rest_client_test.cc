@@ -324,6 +324,16 @@ TEST(BaseUrl, CarriesKeysEncryptedOrNowhere) {
             "$X: \"http://api.example.com\" would send the account's key unencrypted");
 }
 
+TEST(BaseUrl, IsTheVariablesWithoutItsLastSlash) {
+  WorldFixture fixture;
+  const auto url = [&] { return base_url_of(fixture.world, "X_URL", "https://x.example/v1"); };
+  EXPECT_EQ(*url(), "https://x.example/v1");
+  fixture.variables["X_URL"] = "https://y.example/v1/";
+  EXPECT_EQ(*url(), "https://y.example/v1");
+  fixture.variables["X_URL"] = "http://y.example/v1/";
+  EXPECT_FALSE(url());
+}
+
 class TokenTest : public ::testing::Test {
  protected:
   TokenTest() {

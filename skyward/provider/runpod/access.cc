@@ -31,11 +31,10 @@ constexpr SecretSheet kKey = {.cloud = "RunPod",
 Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec) {
   const auto key = find_secret(world, spec, kKey);
   if (!key) return fail(key);
-  std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
-  if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
-  if (url.ends_with('/')) url.pop_back();
+  auto url = base_url_of(world, kUrlVariable, kBaseUrl);
+  if (!url) return fail(url);
   RunPodAccess out;
-  out.account.base_url = std::move(url);
+  out.account.base_url = *std::move(url);
   out.account.read_error = read_error;
   out.account.request_timeout = request_timeout(spec);
   out.account.authorization = [value = "Bearer " + key->value](bool, Time) -> Result<std::string> {

@@ -60,18 +60,17 @@ Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec) {
   if (!id) return fail(id);
   const auto secret = find_secret(world, spec, kSecret);
   if (!secret) return fail(secret);
-  std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
-  if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
-  if (url.ends_with('/')) url.pop_back();
+  const auto url = base_url_of(world, kUrlVariable, kBaseUrl);
+  if (!url) return fail(url);
   VerdaAccess out;
-  out.account.base_url = url;
+  out.account.base_url = *url;
   out.account.read_error = read_error;
   out.account.gap = kGap;
   out.account.request_timeout = request_timeout(spec);
   out.client_id = id->value;
   out.origin = secret->origin;
   const auto tokens = std::make_shared<TokenSource>(
-      world, ClientCredentials{.token_url = url + "/oauth2/token",
+      world, ClientCredentials{.token_url = *url + "/oauth2/token",
                                .id = id->value,
                                .secret = secret->value,
                                .request_timeout = out.account.request_timeout});
