@@ -355,6 +355,8 @@ Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<st
       if (!is_gone && !is_nobodys && !is_heard && !ending.contains(id)) standing.push_back(id);
       return is_gone;
     });
+    // What is listed costs: it comes first, since there may be no time for all.
+    std::ranges::stable_partition(standing, [&](auto& id) { return left[id].absent == 0; });
     if (!standing.empty()) {
       const auto heard = api_.terminate(standing, deadline);
       if (!heard) return fail(heard);

@@ -30,7 +30,7 @@ constexpr Duration kLeastSilence = 60s;
 constexpr Duration kBootGrace = 900s;
 constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
 constexpr Duration kCleanUpTime = 120s;
-// Every cloud has charges to tell of, those for the machines of failed launches. Where spot prices
+// Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
 

@@ -187,6 +187,10 @@ std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told)
     error.code = json_text(json_item(errors, 0), "extensions/code");
     error.heard = Heard::answered;
     error.refusal = refusal_of(error.message);
+    // A server's own failure says nothing about what was done.
+    const bool failed =
+        error.code == "INTERNAL_SERVER_ERROR" || error.message.contains("went wrong");
+    if (failed && error.refusal == Refusal::invalid) error.refusal = Refusal::transient;
   } else if (reply.status >= 300) {
     error.message = json_text(told, "detail");
     if (error.message.empty()) error.message = json_text(told, "title");
