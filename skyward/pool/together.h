@@ -20,8 +20,8 @@ inline constexpr Duration kTogetherGrace = std::chrono::seconds(15);
 // are then cancelled: they would wait for it, perhaps for ever. At once if its node was lost.
 std::vector<Outcome> await_together(std::vector<Handle>& handles, Duration grace = kTogetherGrace);
 
-// The ranks, causes before consequences: lost nodes first, then what was thrown; last those that
-// ran out of time, and those that were cancelled.
+// The ranks, causes before consequences: lost nodes and workers that died first, then what was
+// thrown; last those that ran out of time, and those that were cancelled.
 std::vector<std::size_t> in_order(const std::vector<Outcome>& outcomes);
 
 }  // namespace skyward
