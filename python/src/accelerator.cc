@@ -97,7 +97,6 @@ void bind_accelerator(nb::module_& module) {
     for (const AcceleratorModel& model : accelerator_catalogue()) names.emplace_back(model.name);
     return names;
   });
-  module.def("device_model_name", &device_model_name, nb::arg("reported"));
   module.def("is_nvidia", &is_nvidia, nb::arg("name"));
   module.def("is_trainium", &is_trainium, nb::arg("name"));
   module.def("is_gpu", &is_gpu, nb::arg("name"));

@@ -34,13 +34,6 @@ void bind_image(nb::module_& module) {
             return image.bootstrap(ttl);
           },
           nb::arg("ttl"));
-
-  module.def(
-      "validate_image",
-      [](const Image& image) {
-        if (const Status status = validate(image); !status) throw_error(status.error());
-      },
-      nb::arg("image"), "Raises ConfigurationError for what cannot be installed.");
 }
 
 void bind_provider(nb::module_& module) {
