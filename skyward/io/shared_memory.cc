@@ -167,7 +167,7 @@ Result<std::shared_ptr<Arena::Segment>> Arena::acquire(std::size_t size) {
   if (!segment->memory) {
     auto memory = SharedMemory::create(rounded(size), size);
     if (!memory) {
-      for (int i = 0; i < 2; ++i) drop_unused();  // the second one drops all that is idle
+      drop_idle();
       memory = SharedMemory::create(rounded(size), size);
     }
     if (!memory) return fail(memory);
@@ -212,14 +212,27 @@ void Arena::release(std::unique_ptr<Segment> segment) {
   }
 }
 
+// What is dropped is unmapped after the lock.
 void Arena::drop_unused() {
-  std::vector<std::shared_ptr<SharedMemory>> dropped;  // unmapped after the lock
+  std::vector<std::shared_ptr<SharedMemory>> dropped;
   const std::lock_guard lock(mutex_);
-  const auto end = idle_.begin() + static_cast<std::ptrdiff_t>(unused_);
-  dropped.assign(std::make_move_iterator(idle_.begin()), std::make_move_iterator(end));
+  dropped = take_oldest(unused_);
+}
+
+void Arena::drop_idle() {
+  std::vector<std::shared_ptr<SharedMemory>> dropped;
+  const std::lock_guard lock(mutex_);
+  dropped = take_oldest(idle_.size());
+}
+
+std::vector<std::shared_ptr<SharedMemory>> Arena::take_oldest(std::size_t count) {
+  const auto end = idle_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::vector<std::shared_ptr<SharedMemory>> taken(std::make_move_iterator(idle_.begin()),
+                                                   std::make_move_iterator(end));
   idle_.erase(idle_.begin(), end);
-  for (const auto& memory : dropped) idle_bytes_ -= memory->size();
+  for (const auto& memory : taken) idle_bytes_ -= memory->size();
   unused_ = idle_.size();
+  return taken;
 }
 
 }  // namespace skyward::io

@@ -79,11 +79,14 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::size_t idle_bytes() const { return idle_bytes_; }
   // Drops the segments that have been idle since the last call of this function.
   void drop_unused();
+  void drop_idle();
 
  private:
   explicit Arena(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
   std::shared_ptr<SharedMemory> take_idle(std::size_t size);
   void release(std::unique_ptr<Segment> segment);
+  // With the mutex held.
+  std::vector<std::shared_ptr<SharedMemory>> take_oldest(std::size_t count);
 
   const std::size_t keep_bytes_;
   std::mutex mutex_;

@@ -8,8 +8,6 @@
 #include <sstream>
 #include <vector>
 
-#include "skyward/io/file_lock.h"
-
 namespace skyward {
 namespace {
 

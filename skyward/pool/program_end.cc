@@ -139,8 +139,8 @@ class ProgramEnd {
     });
     if (ended) return;
     std::fputs(
-        "skyward: the program ends before its pools have closed: their machines will shut down "
-        "when their lease expires\n",
+        "skyward: the program ends before its pools have closed; 'skyward gc' terminates what "
+        "they leave behind\n",
         stderr);
   }
 
