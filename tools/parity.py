@@ -34,6 +34,7 @@ TWINS = {
     "events": "Event",
     "is_head": "InstanceInfo::is_head",
     "lazy": "compute",
+    "select_instance": "rank_offers",
     "select_instances": "rank_offers",
     "DEFAULT_IMAGE": "Image",
     "DistributedSampler": "shard_indices",
