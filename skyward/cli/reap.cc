@@ -6,6 +6,8 @@
 
 #include "skyward/cli/commands.h"
 #include "skyward/io/daemon.h"
+#include "skyward/io/file_lock.h"
+#include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/renting/reaping.h"
 #include "skyward/provider/table.h"
@@ -34,9 +36,15 @@ int reap(const Streams& streams, const std::string& text) {
   }
   const auto cloud = row->cloud(order->provider, world);
   if (!cloud) return complain(streams, cloud.error());
-  const auto split = io::split_daemon(provider::pool_directory(world, order->pool), {});
+  const std::string directory = provider::pool_directory(world, order->pool);
+  if (Status made = io::ensure_private_path(directory); !made) {
+    return complain(streams, made.error());
+  }
+  const auto split = io::split_daemon(directory, {});
   if (!split) return complain(streams, split.error());
   if (!*split) return 0;
+  const auto lock = io::FileLock::try_lock(provider::reaper_lock(world, order->pool));
+  if (!lock) return 0;  // another one is at work
   const Duration left = std::chrono::seconds(order->expires_s - world.wall_s());
   const Status done = provider::reap(world, **cloud, *order, world.now() + left + kPatience);
   return done ? 0 : complain(streams, done.error());

@@ -76,7 +76,7 @@ Error not_in_time(std::string_view where, const std::vector<MachineStatus>& mach
 // ---- Launching
 
 Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, Time deadline) {
-  release_late();
+  release_late(deadline);
   LaunchRecord record(api_.facts().cloud, api_.facts().region);
   const LaunchActions actions{
       .attempt = [&](const Attempt& wanted) { return attempt(spec, wanted, record, deadline); },
@@ -245,10 +245,11 @@ PoolMachines::Found PoolMachines::find_launched(const LaunchBatch& batch,
 }
 
 // What has come of a launch that is over. Empty if nobody could look.
-std::optional<std::vector<MachineStatus>> PoolMachines::release_marked(const std::string& token) {
-  const Time until = book_.world().now() + api_.facts().release_time;
+std::optional<std::vector<MachineStatus>> PoolMachines::release_marked(const std::string& token,
+                                                                       Time until) {
   auto found = api_.find(token, until);
   if (!found) return std::nullopt;
+  std::erase_if(*found, [](const auto& one) { return one.stage == Stage::terminated; });
   if (found->empty()) return *std::move(found);
   const std::vector<std::string> ids = ids_of(*found);
   (void)book_.made(token, ids);
@@ -256,12 +257,23 @@ std::optional<std::vector<MachineStatus>> PoolMachines::release_marked(const std
   return *std::move(found);
 }
 
-// Machines of earlier launches that nobody answered, or that were not listed in time: they would
-// cost money until the pool closes.
-void PoolMachines::release_late() {
+// What earlier launches may have left: machines of requests that nobody answered, and those that
+// could not be released. They would cost money until the pool closes.
+void PoolMachines::release_late(Time deadline) {
+  const World& world = book_.world();
+  const std::chrono::seconds limit(api_.facts().unanswered_limit_s);
   for (const LedgerEntry& entry : book_.open_entries()) {
-    if (entry.kind == "instance" && entry.id.empty()) (void)release_marked(entry.key);
+    if (world.buying.stop_requested()) return;
+    if (entry.kind != "instance" || !entry.id.empty()) continue;
+    const auto found = release_marked(entry.key, deadline);
+    if (found && found->empty() && book_.age_of(entry) >= limit) book_.gone({entry.key});
   }
+  std::vector<std::string> left;
+  for (const LedgerEntry& entry : book_.wasted()) {
+    if (!entry.gone_s) left.push_back(entry.id);
+  }
+  if (!left.empty())
+    (void)terminate(left, std::min(deadline, world.now() + api_.facts().release_time));
 }
 
 // What came of refusals all the same is released. Whoever gives up does not wait for that: the
@@ -272,9 +284,8 @@ void PoolMachines::settle_doubts() {
     const Time listed = doubt.refused + api_.facts().doubt;
     if (world.now() < listed) wait_while_buying(world, listed - world.now());
     if (world.now() < listed) continue;
-    const bool must_be_listed = world.now() >= doubt.refused + api_.facts().listing_lag;
-    const auto found = release_marked(doubt.token);
-    if (found && found->empty() && must_be_listed) book_.gone({doubt.token});
+    const auto found = release_marked(doubt.token, world.now() + api_.facts().release_time);
+    if (found && found->empty()) book_.gone({doubt.token});
   }
 }
 

@@ -44,8 +44,7 @@ struct MachineApiFacts {
   // After so long, a request that was never answered has launched nothing, or its machines have
   // terminated themselves and are listed as such.
   std::int64_t unanswered_limit_s = 0;
-  // Look for what came of a doubtful refusal after this long. While listings may lag behind it, the
-  // refusal stays open in the ledger, and the next launch, closing the pool or gc looks again.
+  // Look for what came of a doubtful refusal after this long; gc finds what is listed later.
   Duration doubt{};
   int launch_tries = 1;    // of a launch without an answer that brought nothing
   int most_per_batch = 0;  // machines that one request can launch; 0: any number
@@ -112,8 +111,8 @@ class PoolMachines {
   };
   Found find_launched(const LaunchBatch& batch, const std::vector<std::string>& ids,
                       Time look_until, Time until);
-  std::optional<std::vector<MachineStatus>> release_marked(const std::string& token);
-  void release_late();
+  std::optional<std::vector<MachineStatus>> release_marked(const std::string& token, Time until);
+  void release_late(Time deadline);
   void settle_doubts();
   // Of machines that are of no use. Returns `why`, and what else went wrong.
   LaunchFailure release(const std::vector<std::string>& ids, LaunchFailure why, Time until);

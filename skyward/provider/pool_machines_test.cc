@@ -316,14 +316,16 @@ TEST_F(StockTest, DoubtfulRefusalsAreTrueWhenNothingIsListedInTime) {
   EXPECT_TRUE(is_closed());
 }
 
-TEST_F(StockTest, ALookThatMayBeTooEarlySettlesNoDoubt) {
-  shop_.facts_.doubt = 10s;
-  shop_.full = {"a", "b"};
-  shop_.is_answered = true;
-  ASSERT_FALSE(launch());
-  EXPECT_THAT(open_in_ledger(), SizeIs(2));
-  EXPECT_TRUE(pool_machines().close_when_clear());
-  EXPECT_FALSE(is_closed()) << "whoever ends what a program left has to look again";
+TEST_F(StockTest, WhatCouldNotBeReleasedIsReleasedBeforeTheNextLaunch) {
+  shop_.facts_.most_per_batch = 1;
+  shop_.sold_out_after = 1;
+  shop_.stubborn = {"a1"};
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1")) << "its end was not reached in time";
+  shop_.sold_out_after = 0;
+  shop_.stubborn.clear();
+  EXPECT_THAT(*launch(), SizeIs(2));
+  EXPECT_THAT(shop_.standing_ids(), SizeIs(2)) << "without the first one";
 }
 
 TEST_F(StockTest, DoubtsOfALaunchThatIsStoppedStayInTheLedger) {

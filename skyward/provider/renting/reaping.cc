@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "skyward/io/file_lock.h"
 #include "skyward/provider/json_read.h"
 #include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
@@ -90,6 +91,9 @@ ReaperStep next_step(const ReaperOrder& order, const ReaperView& view) {
 
 Status reap(const World& world, PoolResources& resources, const ReaperOrder& order, Time deadline) {
   Status last;
+  if (!why_reaper_gave_up(world, order.pool).empty()) {  // an earlier one has
+    (void)world.write_file(last_words_path(world, order.pool), "");
+  }
   Duration pause = kFirstReaperPause;
   int free_looks = 0;  // in a row
   while (true) {
@@ -143,21 +147,24 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
               kHint);
 }
 
+std::string reaper_lock(const World& world, const std::string& pool) {
+  return pool_directory(world, pool) + "/reaper.lock";
+}
+
 std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
                                         const std::string& agent_path, const ProviderSpec& provider,
                                         const std::string& account) {
   std::vector<std::string> resumed;
-  const std::string boot = this_computer()["boot"];
   for (const LedgerPool& pool : ledger.pools(true).value_or(std::vector<LedgerPool>())) {
     if (pool.provider != provider.name || pool.setting("account") != account) continue;
     if (!opened_here(pool) || is_open_here(world, pool.id)) continue;
-    const bool rebooted = !boot.empty() && pool.setting("boot") != boot;
-    if (!rebooted && why_reaper_gave_up(world, pool.id).empty()) continue;
+    if (io::FileLock::holder(reaper_lock(world, pool.id))) continue;
+    const std::int64_t in_a_day_s = world.wall_s() + 24h / 1s;
     const Status started = start_reaper(world, agent_path,
                                         {.provider = provider,
                                          .pool = pool.id,
                                          .region = pool.region,
-                                         .expires_s = world.wall_s()});
+                                         .expires_s = std::max(pool.expires_s, in_a_day_s)});
     if (started) resumed.push_back(pool.id);
   }
   return resumed;
@@ -166,10 +173,15 @@ std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
 Status clear_and_close(const World& world, PoolResources& resources, const Cluster& cluster,
                        PoolBook& book, Time deadline) {
   const auto kept = resources.clear(cluster, book, deadline);
-  // Keys are of no use when the machines have ended.
-  remove_pool_directory(world, cluster.id);
-  if (!kept) return fail(kept);
-  return book.close_when_clear(resources.machine_api(cluster)->facts().unanswered_limit_s);
+  const Status closed =
+      kept ? book.close_when_clear(resources.machine_api(cluster)->facts().unanswered_limit_s)
+           : fail(kept);
+  // Keys are of no use when the machines have ended; while some may still appear, the reaper has
+  // its lock there.
+  const bool may_appear = std::ranges::any_of(
+      book.open_entries(), [](const LedgerEntry& entry) { return entry.kind == "instance"; });
+  if (!may_appear) remove_pool_directory(world, cluster.id);
+  return closed;
 }
 
 }  // namespace skyward::provider

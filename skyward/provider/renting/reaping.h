@@ -50,8 +50,12 @@ std::string why_reaper_gave_up(const World& world, const std::string& pool);
 // has taken the order.
 Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order);
 
-// Starts reapers again for the pools of an account whose own ones are gone, with this computer's
-// last boot, or have given up. Returns the pools. `account`: as their setting in the ledger has it.
+// The file that a pool's reaper holds locked.
+std::string reaper_lock(const World& world, const std::string& pool);
+
+// Starts reapers again for the pools that programs of this computer left in an account, and whose
+// own reapers are gone: with a reboot, or because they gave up. Returns the pools. `account`: as
+// their setting in the ledger has it.
 std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
                                         const std::string& agent_path, const ProviderSpec& provider,
                                         const std::string& account);

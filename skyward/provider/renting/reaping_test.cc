@@ -12,7 +12,9 @@ namespace skyward::provider {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -61,6 +63,9 @@ class ReaperTest : public ::testing::Test, public digital_ocean::DigitalOceanCom
   // What the pool has told its reaper.
   ReaperOrder order() const { return read_reaper_order(fixture_.started.back().input).value(); }
   Cluster cluster() const { return {.id = order().pool, .region = order().region}; }
+  static Cluster cluster_of(const LedgerPool& pool) {
+    return {.id = pool.id, .region = pool.region};
+  }
   Status reap_now(Duration patience = 2h) {
     const auto cloud = make_digital_ocean_cloud(order().provider, fixture_.world);
     return reap(fixture_.world, **cloud, order(), fixture_.now + patience);
@@ -84,10 +89,9 @@ TEST_F(ReaperTest, IsStartedBeforeAnythingIsRequested) {
 }
 
 // A reaper ends with its computer, and nothing starts it at boot: the next pool does.
-TEST_F(ReaperTest, IsStartedAgainForPoolsOfAnEarlierBoot) {
+TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
   auto cloud = opened();
   const LedgerPool mine = open_pools().front();
-  cloud.reset();
   const auto add = [&](const char* id, std::map<std::string, std::string> changes) {
     LedgerPool other = mine;
     other.id = id;
@@ -95,21 +99,36 @@ TEST_F(ReaperTest, IsStartedAgainForPoolsOfAnEarlierBoot) {
     other.settings = std::move(changes);
     EXPECT_TRUE(open_ledger(fixture_.world).value()->open_pool(other));
   };
-  add("digital_ocean-00000001", {{"boot", "an earlier one"}});
-  add("digital_ocean-00000002", {{"boot", "an earlier one"}, {"account", "another"}});
-  add("digital_ocean-00000003", {{"boot", "an earlier one"}, {"host", "another"}});
+  add("digital_ocean-00000001", {});
+  add("digital_ocean-00000002", {{"account", "another"}});
+  add("digital_ocean-00000003", {{"boot", "another"}, {"host", "another"}});
+  add("digital_ocean-00000004", {});
+  const auto held = make_pool_directory(fixture_.world, "digital_ocean-00000004");
   std::vector<std::string> told;
   const auto next = provider();
   next->set_tell([&](const std::string& line) { told.push_back(line); });
   const std::size_t before = fixture_.started.size();
   const Life life = open(*next);
   ASSERT_TRUE(life.status) << life.status.error().message;
-  ASSERT_EQ(fixture_.started.size() - before, 2U) << "of the pool and of the one left behind";
+  ASSERT_EQ(fixture_.started.size() - before, 2U) << "none for the pools that are open";
   const ReaperOrder resumed = read_reaper_order(fixture_.started[before].input).value();
   EXPECT_EQ(resumed.pool, "digital_ocean-00000001");
+  EXPECT_GT(resumed.expires_s, fixture_.world.wall_s()) << "the pool's lock goes on to decide";
   EXPECT_THAT(told, ElementsAre(HasSubstr("digital_ocean-00000001 was left behind")));
   EXPECT_TRUE(next->teardown(life.cluster, soon()));
-  (void)gc();
+  EXPECT_TRUE(cloud->teardown(cluster_of(mine), soon()));
+}
+
+TEST_F(ReaperTest, IsNotStartedBesideAnotherOne) {
+  opened().reset();
+  const LedgerPool left = open_pools().front();
+  const auto reaper = io::FileLock::try_lock(reaper_lock(fixture_.world, left.id));
+  ASSERT_TRUE(reaper);
+  const std::size_t before = fixture_.started.size();
+  const auto next = opened();
+  EXPECT_EQ(fixture_.started.size() - before, 1U);
+  EXPECT_TRUE(next->teardown(cluster(), soon()));
+  EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
 }
 
 TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {

@@ -57,6 +57,7 @@ class Sweeping {
   std::unique_ptr<Ledger> ledger_;
   std::map<std::string, LedgerPool> pools_;  // of the ledger, in the account
   std::set<std::string> looked_;             // regions
+  std::set<std::string> seen_pools_;         // with anything at the cloud
   std::optional<Error> denied_;              // of a region that need not be looked in
   bool elsewhere_ = false;                   // the pool that was asked for: in another account
   SweepAccount account_;
@@ -112,6 +113,7 @@ Result<std::vector<Resource>> Sweeping::find(const std::string& region) {
   auto listing = source_.list(region, options_.pool, deadline_);
   if (!listing) return fail(listing);
   for (const auto& [id, ended_s] : listing->ended) ended_[id] = ended_s;
+  for (const Resource& one : listing->resources) seen_pools_.insert(one.pool);
   return std::move(listing->resources);
 }
 
@@ -209,7 +211,8 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>&
   }
   const auto heard = api->terminate(absent, deadline_);
   if (!heard) return fail(heard);
-  const bool is_known = has_these_credentials(pool);
+  // Something of the pool was there: it is the same account.
+  const bool is_known = has_these_credentials(pool) || seen_pools_.contains(pool.id);
   bool left = false;
   for (const LedgerEntry& entry : *entries) {
     if (entry.kind != "instance" || entry.id.empty()) continue;
