@@ -157,6 +157,16 @@ INSTANTIATE_TEST_SUITE_P(
                           "<platform>windows</platform></item></imagesSet>")(computer);
               },
               ErrorKind::invalid, "ami-1", "eu-west-1", "a Windows image", "cloud-init"},
+        Wrong{"ABudgetForAnImageOfUnknownPrice",
+              [](AwsComputer& computer) {
+                setting("ami", "ami-1")(computer);
+                computer.spec_.budget = 5;
+                answering("DescribeImages",
+                          "<imagesSet><item><imageId>ami-1</imageId><name>w</name>"
+                          "<platformDetails>Red Hat Enterprise Linux</platformDetails></item>"
+                          "</imagesSet>")(computer);
+              },
+              ErrorKind::invalid, "ami-1", "eu-west-1", "Red Hat Enterprise Linux", "Linux/UNIX"},
         Wrong{"AnAcceleratorTooOldForTheImage",
               [](AwsComputer& computer) {
                 computer.spec_.accelerator = *catalogue_accelerator("V100");

@@ -301,6 +301,7 @@ ApiResult<MachineImage> Ec2Api::describe_image(const std::string& id, Time deadl
     MachineImage image{.id = item->value("imageId"),
                        .name = item->value("name"),
                        .platform = item->value("platform"),
+                       .billed_as = item->value("platformDetails"),
                        .root_device = item->value("rootDeviceName")};
     for (const XmlElement* device : item->items("blockDeviceMapping")) {
       const std::string name = device->value("deviceName");

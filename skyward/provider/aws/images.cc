@@ -12,6 +12,8 @@ namespace skyward::provider::aws {
 
 namespace {
 
+// What the price list covers, in the words of DescribeImages; other systems cost more.
+constexpr std::string_view kPlainLinux = "Linux/UNIX";
 constexpr int kRoot_gb = 30;
 constexpr int kGpuRoot_gb = 100;  // drivers, CUDA and the frameworks on top
 
@@ -98,6 +100,15 @@ Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& 
     return fail(ErrorKind::invalid,
                 fmt::format("the image {} in {} is a Windows image", id, client.region()),
                 "give ami= of a Linux image with cloud-init");
+  }
+  const bool is_limited = spec.budget || spec.max_hourly_cost;
+  const bool has_list_price = image->billed_as.empty() || image->billed_as == kPlainLinux;
+  if (is_limited && !has_list_price) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the image {} in {} is billed as \"{}\", whose price Skyward does not "
+                            "know: it could not keep budget= or max_hourly_cost=",
+                            id, client.region(), image->billed_as),
+                "leave the limit out, or give ami= of an image that is billed as Linux/UNIX");
   }
   BootImage boot{.image = *image};
   boot.user = spec.provider.setting("username");
