@@ -95,7 +95,10 @@ MoneyParameters draw_money(Random& random, int nodes) {
   if (random.chance(0.7)) {
     money.charges_interval = random.between(Duration{5s}, Duration{120s});
     money.charges_fail = rarely(random, 0.3, 0.5);
-    if (random.chance(0.7)) money.step_mean = random.between(Duration{5s}, Duration{600s});
+    if (random.chance(0.7)) {
+      money.step_mean = random.between(Duration{5s}, Duration{600s});
+      money.billing.prices_change = true;
+    }
     money.dead_machines_cost = random.chance(0.5);
   }
   if (random.chance(0.5)) {

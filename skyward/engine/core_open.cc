@@ -235,7 +235,8 @@ void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId
   }
   if (running) keep_within_rate(state, effects, now, instances);
   if (!instances) {
-    ask_for_bills(state, effects, now);  // some may have been launched and released again
+    // Some may have been launched and released again. While the pool opens, ask_last() asks.
+    ask_for_bills(state, effects, now);
     return on_none(state, effects, now, first_node, is_successor, instances.error());
   }
   SKYWARD_CHECK(static_cast<int>(instances->size()) == count);

@@ -46,7 +46,7 @@ struct Capabilities {
   // How time is billed, for offers without rules of their own.
   BillingRules billing{};
   double clock_rate = 1;  // seconds of billing_time() in one of ours
-  // How often to call charges(). Zero: never; prices stay as they were offered.
+  // How often to call charges(). Zero: never.
   Duration charges_interval{};
 };
 
