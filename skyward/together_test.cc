@@ -67,7 +67,11 @@ TEST(Together, CausesComeBeforeConsequences) {
   const Outcome unreachable = outcome_of(ErrorKind::unreachable);
   const Outcome stopped = outcome_of(ErrorKind::cancelled);
   const Outcome late = outcome_of(ErrorKind::timeout);
+  const Outcome died = outcome_of(ErrorKind::task);
+  Outcome aborted = died;
+  aborted.error.message = "the worker process was killed by SIGABRT";
   EXPECT_THAT(in_order({ok, ok, ok}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(in_order({aborted, raised, died}), ElementsAre(2, 0, 1));
   EXPECT_THAT(in_order({stopped, late, raised, lost, ok, unreachable}),
               ElementsAre(3, 5, 2, 4, 1, 0));
 }

@@ -64,7 +64,10 @@ std::vector<std::size_t> in_order(const std::vector<Outcome>& outcomes) {
   std::iota(ranks.begin(), ranks.end(), std::size_t{0});
   const auto weight = [&](std::size_t rank) {
     const Outcome& outcome = outcomes[rank];
-    if (is_lost(outcome) || is_failed_with(outcome, ErrorKind::task)) return 0;
+    // Frameworks abort a worker when another has failed.
+    const bool died =
+        is_failed_with(outcome, ErrorKind::task) && !outcome.error.message.contains("SIGABRT");
+    if (is_lost(outcome) || died) return 0;
     // Who ran out of time, or was stopped, had waited for the others.
     if (is_failed_with(outcome, ErrorKind::timeout)) return 2;
     return is_failed_with(outcome, ErrorKind::cancelled) ? 3 : 1;
