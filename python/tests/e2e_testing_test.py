@@ -1,8 +1,8 @@
 """Pools on a fake cloud: the promises of skyward.testing, with real nodes and real functions."""
 
 import os
-import threading
 import pathlib
+import threading
 import time
 
 import pytest

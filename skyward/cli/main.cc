@@ -187,12 +187,13 @@ void CommandLine::add_run() {
   made->add_option("--architecture", to_run.architecture, "x86_64 or arm64");
   made->add_option("--spot", to_run.spot, "always, if-available, never or cheapest (always)");
   made->add_option("--budget", to_run.budget, "limit in dollars")->check(above_zero());
-  made->add_option("--timeout", timeout, "lifetime of the machines in seconds (3600)")
+  made->add_option("--timeout", timeout, "lifetime of the pool in seconds (3600)")
       ->check(above_zero());
   made->add_option("--lease", to_run.lease_s,
                    "seconds that nodes work without contact with this program (600)")
       ->check(above_zero());
-  made->add_option("--python", to_run.python, "version of Python; else that of this computer");
+  made->add_option("--python", to_run.python,
+                   "version of Python; else that of Skyward, else of your python3");
   made->add_option("--pip", to_run.pip, "a Python package to install; may be repeated")
       ->allow_extra_args(false);
   made->add_option("--apt", to_run.apt, "a system package to install; may be repeated")

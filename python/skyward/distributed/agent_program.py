@@ -24,14 +24,16 @@ def ask(verb: str, order: Mapping[str, Any], told: bytes = b"") -> tuple[dict[st
     data = json.dumps(order).encode() + b"\n" + told
     program = ChildProgram(f"skyward-agent {verb}", [_program(), verb], told=data, reports=True)
     try:
-        line, _, rest = program.report().partition(b"\n")
-        if not line:
+        line, end_of_line, rest = program.report().partition(b"\n")
+        if not end_of_line:
             raise RuntimeError(program.how_it_ended())
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             error = answer["error"]
             text = "\n".join(filter(None, (error["text"], error["hint"])))
             raise _ERRORS.get(error["kind"], RuntimeError)(text)
+        if len(rest) < sum(answer.get("sizes", ())):  # it was killed while it wrote
+            raise RuntimeError(program.how_it_ended())
     finally:
         end([program])
     return answer, rest

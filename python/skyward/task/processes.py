@@ -141,11 +141,12 @@ def private_folder(prefix: str) -> Iterator[Path]:
     # Until it is locked, it has a name that the loop above does not match, in any process.
     made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir="/tmp"))
     lock = _locked(made)
-    folder = made.rename(made.with_name(made.name.removeprefix(".")))
+    folder = made.with_name(made.name.removeprefix("."))
     try:
-        yield folder
+        yield made.rename(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for one in (made, folder):
+            shutil.rmtree(one, ignore_errors=True)
         if lock is not None:
             os.close(lock)
 
