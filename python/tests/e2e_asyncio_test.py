@@ -104,3 +104,31 @@ def test_a_reader_that_is_cancelled_ends_the_stream(pool, tmp_path):
     asyncio.run(main())
     wait_until((tmp_path / "ended").exists)
     assert os.getpid() and threading.active_count()
+
+
+def test_an_error_that_a_call_returns_is_a_result(pool):
+    judge = sky.compute(lambda x: ValueError("odd") if x % 2 else None)
+
+    async def main():
+        first, second = await (judge(1) & judge(2)).on(pool)
+        assert isinstance(first, ValueError) and not hasattr(first, "__notes__")
+        assert second is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_task_that_is_cancelled_before_it_begins_cancels_its_calls(pool, together):
+    wait = sky.compute(lambda: threading.Event().wait())
+
+    async def main():
+        calls = [wait() for _ in range(pool.total_slots)]
+        answers = [sky.gather(*calls).on(pool)] if together else [call.on(pool) for call in calls]
+        for answer in answers:
+            task = asyncio.create_task(answer)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await asyncio.wait_for(square(3).on(pool), 60) == 9, "their slots are free again"
+
+    asyncio.run(main())

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import pickle
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy
@@ -14,6 +15,7 @@ from skyward.call.function import is_generator
 from skyward.transport import serialize
 
 import skyward as sky
+from skyward.call import target
 
 
 @sky.compute
@@ -389,3 +391,14 @@ def test_representations():
     assert repr(sky.MultiPool(pool)) == f"MultiPool({pool!r})"
     assert repr(sky.Executor(pool=pool)) == f"Executor({pool!r}, 0 sent, 0 waiting)"
     assert repr(trained(1, 10**5000)) == "PendingCompute(trained(1, <int>))"
+
+
+def test_pools_that_were_opened_inside_each_other_in_turn_end_the_search():
+    first, second = SimpleNamespace(_is_entered=False), SimpleNamespace(_is_entered=False)
+    first._around, second._around = second, first
+    token = target._innermost.set(first)
+    try:
+        with pytest.raises(RuntimeError, match="needs an open pool"):
+            target.resolve(sky)
+    finally:
+        target._innermost.reset(token)

@@ -1,6 +1,7 @@
 """Answers inside asyncio: futures that are coroutines, and streams that ``async for`` reads."""
 
 import asyncio
+import inspect
 import threading
 from asyncio import futures
 from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -21,10 +22,14 @@ class Awaited(asyncio.Future[Any]):
         return self._running().send(value)
 
     def throw(self, *error: Any) -> Any:
+        if self._steps is None:  # a task that is cancelled before it begins
+            self.cancel()
         return self._running().throw(*error)
 
     def close(self) -> None:
-        if self._steps is not None:
+        if self._steps is None:
+            self.cancel()
+        else:
             self._steps.close()
 
     def _running(self) -> Generator[Any, Any, Any]:
@@ -50,11 +55,45 @@ def running_loop(what: Callable[[], str]) -> asyncio.AbstractEventLoop:
         ) from None
 
 
-async def all_of(
+class AwaitedBatch(Coroutine[Any, Any, tuple[Any, ...]]):
+    """The answers of a batch. Whoever ends it before it has begun cancels the calls, too."""
+
+    def __init__(
+        self, futures: list[Any], items: Sequence[Recorded], return_exceptions: bool
+    ) -> None:
+        self._futures = futures
+        self._answers = _all_of(futures, items, return_exceptions)
+
+    def __await__(self) -> Generator[Any, Any, tuple[Any, ...]]:
+        return self._answers.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._answers.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self._cancel_unbegun()
+        return self._answers.throw(*error)
+
+    def close(self) -> None:
+        self._cancel_unbegun()
+        self._answers.close()
+
+    def _cancel_unbegun(self) -> None:
+        if inspect.getcoroutinestate(self._answers) == inspect.CORO_CREATED:
+            for future in self._futures:
+                future.cancel()
+
+
+async def _all_of(
     futures: list[Any], items: Sequence[Recorded], return_exceptions: bool
 ) -> tuple[Any, ...]:
     answers = await asyncio.gather(*futures, return_exceptions=True)
-    failed = [at for at, answer in enumerate(answers) if isinstance(answer, BaseException)]
+    # Not those that are exceptions: a function may return one.
+    failed = [
+        at
+        for at, future in enumerate(futures)
+        if future.cancelled() or future.exception() is not None
+    ]
     for position in failed:
         note_position(answers[position], items, position, len(failed) - 1)
         if not return_exceptions:

@@ -233,12 +233,13 @@ class PendingBatch(Generic[*Ts]):
         finish before the error of the first failing one (in the order written) is raised."""
         import asyncio
 
-        from skyward.call.awaited import all_of, running_loop
+        from skyward.call.awaited import AwaitedBatch, running_loop
 
         loop = running_loop(lambda: repr(self))
         futures = [asyncio.wrap_future(future, loop=loop) for future in pool.submit_batch(self)]
         return cast(
-            "Coroutine[Any, Any, tuple[*Ts]]", all_of(futures, self.items, self.return_exceptions)
+            "Coroutine[Any, Any, tuple[*Ts]]",
+            AwaitedBatch(futures, self.items, self.return_exceptions),
         )
 
     def __len__(self) -> int:

@@ -12,8 +12,11 @@ def resolve(target: Any) -> Any:
     if target is not sys.modules.get("skyward"):
         return target
     current = _innermost.get()
-    while current is not None and not current._is_entered:
-        current = current._around  # left in another thread
+    seen = set()
+    while current is not None and not current._is_entered:  # left in another thread
+        seen.add(id(current))
+        around = current._around  # of its last opening: perhaps inside one of these
+        current = None if id(around) in seen else around
     if current is None:
         raise RuntimeError(
             "`>> sky` needs an open pool: use it inside a function with @sky.pool(…), or inside"
