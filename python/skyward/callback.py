@@ -16,6 +16,9 @@ from skyward.exceptions import ConfigurationTypeError
 
 Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None]
 
+BUSY_SECONDS = 1.0
+"""How long an event waits for a handler that is busy in another thread. That thread goes on with
+it: nobody who reports something waits for a handler that hangs."""
 MAX_DERIVED_DEPTH = 100
 """An event derived from an event derived from … this often is dropped: some callback always
 answers."""
@@ -101,7 +104,10 @@ class Delivery:
         self._callbacks.append(callback)
 
     def __call__(self, event: SkywardEvent) -> None:
-        with self._lock:
+        if not self._lock.acquire(timeout=BUSY_SECONDS):
+            self._queue.append((event, 0))
+            return
+        try:
             if (
                 self._depth is not None
             ):  # emitted by a callback of this chain: after the current event
@@ -112,6 +118,8 @@ class Delivery:
                 _drain(self._queue, self._callbacks, self._report, self._set_depth)
             finally:
                 self._depth = None
+        finally:
+            self._lock.release()
 
     def _set_depth(self, depth: int) -> None:
         self._depth = depth

@@ -137,6 +137,25 @@ def test_a_terminal_of_plain_letters_gets_plain_letters(monkeypatch):
     assert terminal.getvalue().isascii()
 
 
+def test_a_stream_that_only_writes_is_enough(monkeypatch):
+    class Tee:
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+    tee = Tee()
+    on(monkeypatch, tee)
+    shown = display.make_display("log")
+    shown(events.Error(message="it is cold", instance_id=None))
+    shown.close()
+    assert "it is cold" in tee.text
+
+
 def test_others_may_print_while_a_spinner_counts_tasks(monkeypatch):
     """Counting waits for locks, and whoever holds one may print when garbage is collected."""
     draw = display.Display._draw

@@ -19,9 +19,12 @@ from skyward.spec.image import CLIENT_PYTHON
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
+from skyward import callback
+from skyward.pool import open_pool
 
 identity = sky.compute(lambda x=None: x)
 processes = sky.compute(lambda: (os.getpid(), os.getppid()))
+until_cancelled = sky.compute(lambda: threading.Event().wait())
 
 
 def is_alive(pid):
@@ -645,3 +648,39 @@ def test_a_pool_that_was_left_keeps_nothing(display):
         wait_until(lambda: live() is None, 5)
     finally:
         gc.enable()
+
+
+def test_a_handler_that_hangs_keeps_no_machine(monkeypatch):
+    monkeypatch.setattr(callback, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(open_pool, "HANDLER_GRACE_SECONDS", 0.1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang(event):
+        begun.set()
+        go_on.wait(DEADLINE)
+
+    try:
+        with sky.ComputePool(display="quiet") as pool:
+            (process, _) = processes() >> pool
+            pool.on(sky.Error, hang)
+            busy = threading.Thread(target=pool._live.tell, args=("busy",))
+            busy.start()
+            assert begun.wait(DEADLINE)
+            left = until_cancelled() > pool
+        assert left.done(), "it was cancelled"
+        wait_until(lambda: not is_alive(process))
+    finally:
+        go_on.set()
+    busy.join(DEADLINE)
+
+
+def test_ctrl_c_while_a_handler_runs_at_the_end_keeps_no_machine():
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), sky.ComputePool(display="quiet") as pool:
+        (process, _) = processes() >> pool
+        left = until_cancelled() > pool
+        pool.on(sky.Error, interrupt)
+    assert left.done() and not pool.is_active
+    wait_until(lambda: not is_alive(process))

@@ -10,6 +10,7 @@ from skyward.callback import MAX_DERIVED_DEPTH, Delivery
 from skyward.events import EVENT_TYPES, event_from_fields, fields_of_event
 
 import skyward as sky
+from skyward import callback
 
 LINE = sky.LogLine(0, "local-0", "hello", 1.0)
 METRICS = sky.Metrics("local-0", 0, 12.5, 40.0, 1000.0, 2000.0)
@@ -178,3 +179,23 @@ def test_one_event_at_a_time():
     for thread in threads:
         thread.join()
     assert worst == [1]
+
+
+def test_nobody_waits_for_a_handler_that_hangs(monkeypatch):
+    monkeypatch.setattr(callback, "BUSY_SECONDS", 0.05)
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+
+    def hang(event):
+        seen.append(event)
+        begun.set()
+        assert go_on.wait(60)
+
+    chain = Delivery([hang])
+    thread = threading.Thread(target=chain, args=(LINE,))
+    thread.start()
+    assert begun.wait(60)
+    chain(METRICS)
+    assert seen == [LINE], "it is left to the thread that is busy"
+    go_on.set()
+    thread.join(60)
+    assert seen == [LINE, METRICS]

@@ -344,8 +344,8 @@ class Answers(GroupedCalls):
                     raise
                 with contextlib.suppress(NotProvisionedError):  # the pool closes: it stays failed
                     if receiver.send_again(partial(pool.core.submit, call)):
-                        pool.tell_retry(item, error, outcome.instance_id, retries)
                         self._add([(item, call, receiver, retries - 1)])
+                        pool.tell_retry(item, error, outcome.instance_id, retries)
                     return
                 raise
         except BaseException as error:

@@ -441,7 +441,8 @@ class ComputePool(PoolRequest, StaysHere):
         return live if live is not None and live.core.is_ours else None
 
     def _engine(self) -> "OpenPool":
-        if self._live is None:
+        live = self._live
+        if live is None:
             raise NotProvisionedError(
                 'the pool is not open; use it inside "with pool:", or between pool.open() and'
                 " pool.close()"
@@ -453,7 +454,7 @@ class ComputePool(PoolRequest, StaysHere):
                 "Nothing was sent. Open the pool with"
                 f" concurrency={len(self._engines) + 1} or more, or send calls after the block."
             )
-        return self._live
+        return live
 
 
 _opened: "weakref.WeakSet[ComputePool]" = weakref.WeakSet()

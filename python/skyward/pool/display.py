@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
+from skyward.callback import BUSY_SECONDS
 from skyward.events import InfraCreating, PoolStopped, SkywardEvent, fields_of_event
 
 MODES = ("log", "spinner", "quiet")
@@ -30,7 +31,7 @@ class Display:
         from skyward import _core
 
         self._stream: Any = _screen.real(sys.stderr)
-        is_tty = self._stream is not None and self._stream.isatty()
+        is_tty = _is_terminal(self._stream)
         variables = (os.environ.get(name) for name in ("NO_COLOR", "FORCE_COLOR", "TERM"))
         terminal = _core.Terminal(is_tty, *variables)
         look = (self._width(), terminal.wants_color(), time.localtime().tm_gmtoff)
@@ -68,8 +69,11 @@ class Display:
 
     def ended_by(self, error: BaseException) -> None:
         """The pool ends before its program wanted it to."""
-        with _screen.lock:
-            self._core.set_ended_by(type(error).__name__)
+        if _screen.lock.acquire(timeout=BUSY_SECONDS):  # else nobody reads what it writes
+            try:
+                self._core.set_ended_by(type(error).__name__)
+            finally:
+                _screen.lock.release()
 
     def close(self) -> None:
         """Leaves the terminal as it was."""
@@ -100,7 +104,7 @@ class Display:
             return
         if self._plain:
             text = text.translate(_PLAIN)
-            encoding = self._stream.encoding or "ascii"
+            encoding = getattr(self._stream, "encoding", None) or "ascii"
             text = text.encode(encoding, "replace").decode(encoding)
         try:
             if self.redraws:
@@ -112,6 +116,14 @@ class Display:
                 _screen.write(self._stream, text)
         except (OSError, ValueError):  # stderr is closed: there is nobody to show anything to
             self._stream = None
+
+
+def _is_terminal(stream: Any) -> bool:
+    """Whatever a program uses instead of stderr may be closed, or only write."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _nothing() -> tuple[int, int, int]:

@@ -81,19 +81,22 @@ class OpenPool:
         about futures without an answer."""
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
-        _open_pools.discard(self)
-        for awaited in self._awaited_calls():
-            awaited.flush()
-        if tell and (count := self.answers.unfinished()):
-            self.tell(_cancelled_text(count))
-        try:
-            self.core.close()
-        finally:
-            self.answers.close()
-            self.packing.read_only.close()
-            self._closed.set()
-            if self._events.is_alive() and self._events is not threading.current_thread():
-                self._events.join(HANDLER_GRACE_SECONDS)
+        # Whatever is raised on the way, by Ctrl-C too: the machines first, then the rest.
+        with contextlib.ExitStack() as ends:
+            ends.callback(_open_pools.discard, self)
+            ends.callback(self._join_events)
+            ends.callback(self._closed.set)
+            ends.callback(self.packing.read_only.close)
+            ends.callback(self.answers.close)
+            ends.callback(self.core.close)
+            for awaited in self._awaited_calls():
+                awaited.flush()
+            if tell and (count := self.answers.unfinished()):
+                self.tell(_cancelled_text(count))
+
+    def _join_events(self) -> None:
+        if self._events.is_alive() and self._events is not threading.current_thread():
+            self._events.join(HANDLER_GRACE_SECONDS)
 
     def counts(self) -> tuple[int, int, int]:
         """Calls that are done, that run, and that wait for a slot."""
