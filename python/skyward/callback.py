@@ -108,18 +108,19 @@ class Delivery:
             self._queue.append((event, 0))
             return
         try:
-            if (
-                self._depth is not None
-            ):  # emitted by a callback of this chain: after the current event
-                self._queue.append((event, self._depth + 1))
-                return
-            self._queue.append((event, 0))
-            try:
-                _drain(self._queue, self._callbacks, self._report, self._set_depth)
-            finally:
-                self._depth = None
+            self._deliver(event)
         finally:
             self._lock.release()
+
+    def _deliver(self, event: SkywardEvent) -> None:
+        if self._depth is not None:  # emitted by a callback of this chain: after the current event
+            self._queue.append((event, self._depth + 1))
+            return
+        self._queue.append((event, 0))
+        try:
+            _drain(self._queue, self._callbacks, self._report, self._set_depth)
+        finally:
+            self._depth = None
 
     def _set_depth(self, depth: int) -> None:
         self._depth = depth

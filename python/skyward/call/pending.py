@@ -220,12 +220,10 @@ class PendingBatch(Generic[*Ts]):
             raise TypeError("a batch cannot be broadcast; broadcast one call at a time: f() @ pool")
 
         def __gt__(self, pool: Any) -> Any:
-            if getattr(resolve(pool), "submit_batch", None) is None:
-                return NotImplemented
-            raise TypeError(
-                "> pool is for one call; for a list of futures of a batch write"
-                " pool.submit_batch(gather(…)), or inside async functions"
-                " await gather(…).on(pool) for all answers"
+            return _refuse_future(
+                pool,
+                "for a list of futures of a batch write pool.submit_batch(gather(…)), or inside"
+                " async functions await gather(…).on(pool) for all answers",
             )
 
     def on(self, pool: PoolLike) -> "Coroutine[Any, Any, tuple[*Ts]]":
@@ -277,11 +275,8 @@ class PendingStream(Generic[S]):
     if not TYPE_CHECKING:  # type checkers must reject it
 
         def __gt__(self, pool: Any) -> Any:
-            if getattr(resolve(pool), "submit_batch", None) is None:
-                return NotImplemented
-            raise TypeError(
-                "> pool is for one call; gather(…, stream=True) >> pool sends all calls and"
-                " returns at once"
+            return _refuse_future(
+                pool, "gather(…, stream=True) >> pool sends all calls and returns at once"
             )
 
     def __len__(self) -> int:
@@ -292,6 +287,13 @@ class PendingStream(Generic[S]):
 
     def __repr__(self) -> str:
         return f"PendingStream{repr(PendingBatch(self.items)).removeprefix('PendingBatch')}"
+
+
+def _refuse_future(pool: Any, instead: str) -> Any:
+    """For ``several calls > pool``. What is no pool may know the operator itself."""
+    if getattr(resolve(pool), "submit_batch", None) is None:
+        return NotImplemented
+    raise TypeError(f"> pool is for one call; {instead}")
 
 
 def _join(left: Any, right: Any) -> "PendingBatch[*tuple[Any, ...]]":
