@@ -122,11 +122,11 @@ def test_a_pool_with_a_machine_that_is_taken_back(
     assert [node for node, left in facts["trained"] if left] == [rank]
 
     check_events(facts["events"], doomed, rank, addresses)
-    # A closed pool's machines end themselves, too: whichever is first.
+    # A released machine is terminated and also shuts itself down, whichever is first. The doomed one
+    # was released, too: Amazon had nothing left to take.
     ends = hosts.ends()
     assert ends.keys() == addresses.keys()
     assert set(ends.values()) <= {"TerminateInstances", "Client.InstanceInitiatedShutdown"}
-    assert ends[doomed] == "TerminateInstances", "it was not awaited that Amazon takes it"
     assert "GET 200 /latest/meta-data/spot/instance-action" in hosts.asked_of_metadata(doomed)
     nothing_is_left(cloud, tmp_path)
 
