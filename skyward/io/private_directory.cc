@@ -2,14 +2,20 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <mntent.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "skyward/io/file_descriptor.h"
@@ -29,6 +35,52 @@ void make_removable(const fs::path& path) {
   for (auto entry = fs::directory_iterator(path, error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     make_removable(entry->path());
+  }
+}
+
+// The path with no link before its last name, as the kernel lists it.
+std::string place_of(const fs::path& path) {
+  std::error_code error;
+  const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", error);
+  return error ? path : folder / path.filename();
+}
+
+// Where something is mounted at or below the place.
+std::vector<std::string> mounts_below(const std::string& place, const std::string& list) {
+  std::vector<std::string> mounts;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(::setmntent(list.c_str(), "re"),
+                                                             ::endmntent);
+  if (!file) return mounts;
+  mntent entry{};
+  std::array<char, 16384> text;
+  while (::getmntent_r(file.get(), &entry, text.data(), text.size()) != nullptr) {
+    const std::string_view mount = entry.mnt_dir;
+    if (mount == place || mount.starts_with(place + "/")) mounts.emplace_back(mount);
+  }
+  return mounts;
+}
+
+std::error_code remove_all(const std::string& place) {
+  std::error_code error;
+  fs::remove_all(place, error);
+  if (!error) return error;
+  make_removable(place);
+  fs::remove_all(place, error);
+  return error;
+}
+
+// Leaves the mounts and the directories above them.
+void remove_around(const std::string& place, const std::vector<std::string>& mounts) {
+  const auto is_below = [&](const std::string& mount) { return mount.starts_with(place + "/"); };
+  if (std::ranges::find(mounts, place) != mounts.end()) return;
+  if (std::ranges::none_of(mounts, is_below)) {
+    (void)remove_all(place);
+    return;
+  }
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(place, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    remove_around(entry->path(), mounts);
   }
 }
 
@@ -93,12 +145,14 @@ bool is_writable_directory(const std::string& path) {
 }
 
 std::string first_on_disk(const std::vector<std::string>& directories) {
+  std::optional<std::string> in_memory;
   for (const std::string& path : directories) {
     struct statfs system{};
-    if (::statfs(path.c_str(), &system) != 0 || system.f_type == TMPFS_MAGIC) continue;
-    if (is_writable_directory(path)) return path;
+    if (::statfs(path.c_str(), &system) != 0 || !is_writable_directory(path)) continue;
+    if (system.f_type != TMPFS_MAGIC) return path;
+    if (!in_memory) in_memory = path;
   }
-  return directories.front();
+  return in_memory.value_or(directories.front());
 }
 
 FileDescriptor lock_directory(const std::string& path) {
@@ -118,13 +172,15 @@ std::vector<std::string> list_directory(const std::string& path) {
   return names;
 }
 
-Status remove_tree(const std::string& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) {
-    make_removable(path);
-    fs::remove_all(path, error);
+Status remove_tree(const std::string& path, const std::string& list) {
+  const std::string place = place_of(path);
+  if (const auto mounts = mounts_below(place, list); !mounts.empty()) {
+    remove_around(place, mounts);
+    return fail(ErrorKind::unavailable,
+                "cannot remove " + path + ": a file system is mounted at " + mounts.front(),
+                "unmount it, then remove the directory");
   }
+  const std::error_code error = remove_all(place);
   if (!error) return {};
   return fail(ErrorKind::unavailable, "cannot remove " + path + ": " + error.message(),
               "remove it by hand");

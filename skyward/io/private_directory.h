@@ -33,7 +33,8 @@ bool is_own_directory(const std::string& path);
 bool is_writable_directory(const std::string& path);
 
 // The first of these directories that is a disk's, and not memory (tmpfs), and in which this
-// process may create files; the first of all if none is.
+// process may create files. Without one, the first that is memory; the first of all if none is
+// writable.
 std::string first_on_disk(const std::vector<std::string>& directories);
 
 // A shared lock on the directory, as long as the descriptor is open: systemd-tmpfiles, which
@@ -45,7 +46,8 @@ FileDescriptor lock_directory(const std::string& path);
 std::vector<std::string> list_directory(const std::string& path);
 
 // Removes `path` and everything in it, even if it is read-only. Links are removed, not followed. A
-// missing path is no error.
-Status remove_tree(const std::string& path);
+// missing path is no error. Fails where another file system is mounted in there: what that holds is
+// somebody's data, and stays. `mounts`: the kernel's list.
+Status remove_tree(const std::string& path, const std::string& mounts = "/proc/self/mounts");
 
 }  // namespace skyward::io

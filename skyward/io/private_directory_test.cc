@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -83,6 +86,8 @@ TEST_F(PrivateDirectory, FilesThatStayAreOnADisk) {
   EXPECT_EQ(first_on_disk({"/dev/shm", here}), here);
   EXPECT_EQ(first_on_disk({here, "/"}), here);
   EXPECT_EQ(first_on_disk({"/dev/shm", root_ + "/none"}), "/dev/shm");
+  EXPECT_EQ(first_on_disk({root_ + "/none", "/dev/shm"}), "/dev/shm") << "better than none";
+  EXPECT_EQ(first_on_disk({root_ + "/none", "/none"}), root_ + "/none");
 }
 
 // systemd-tmpfiles takes an exclusive lock on a directory before it looks into it.
@@ -117,6 +122,52 @@ TEST_F(PrivateDirectory, RemovalDoesNotFollowLinksAndOvercomesReadOnly) {
   EXPECT_TRUE(remove_tree(root_ + "/link"));
   EXPECT_TRUE(fs::exists(root_ + "/kept/file"));
   EXPECT_TRUE(remove_tree(root_ + "/none"));
+}
+
+TEST_F(PrivateDirectory, RemovalLeavesWhatIsMountedThere) {
+  const fs::path top = fs::canonical(root_) / "node 1";
+  for (const char* name : {"work/data", "work/other", "logs"}) {
+    fs::create_directories(top / name);
+    std::ofstream(top / name / "file") << "x";
+  }
+  std::string escaped = top / "work/data";
+  escaped.replace(escaped.find(' '), 1, "\\040");
+  const std::string list = root_ + "/mounts";
+  std::ofstream(list) << "proc /proc proc rw 0 0\nserver:/data " << escaped << " nfs rw 0 0\n";
+
+  fs::create_directory_symlink(root_, root_ + "/link");
+  const Status removed = remove_tree(root_ + "/link/node 1", list);
+  ASSERT_FALSE(removed);
+  EXPECT_NE(removed.error().message.find(top / "work/data"), std::string::npos);
+  EXPECT_TRUE(fs::exists(top / "work/data/file"));
+  EXPECT_FALSE(fs::exists(top / "work/other"));
+  EXPECT_FALSE(fs::exists(top / "logs"));
+  EXPECT_FALSE(remove_tree(top / "work/data", list)) << "the mount itself";
+  EXPECT_TRUE(fs::exists(top / "work/data/file"));
+  EXPECT_TRUE(remove_tree(top / "work/data/file", list)) << "asked for, and no mount";
+  EXPECT_TRUE(remove_tree(top));
+}
+
+TEST_F(PrivateDirectory, RemovalSeesWhatTheKernelHasMounted) {
+  fs::create_directories(root_ + "/gone/bound");
+  fs::create_directories(root_ + "/kept");
+  std::ofstream(root_ + "/kept/file") << "x";
+  constexpr int kNoMounts = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string bound = root_ + "/gone/bound";
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount((root_ + "/kept").c_str(), bound.c_str(), nullptr, MS_BIND, nullptr) != 0) {
+      ::_exit(kNoMounts);
+    }
+    ::_exit(remove_tree(root_ + "/gone") ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == kNoMounts) GTEST_SKIP() << "this user may not mount";
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(fs::exists(root_ + "/kept/file"));
 }
 
 }  // namespace
