@@ -1,7 +1,7 @@
 #pragma once
 
 // The limits that control groups impose on their processes, as in containers: the tightest of the
-// groups of this process. Knows version 2 of control groups: `membership` is the file that names
+// groups of this process, of both versions of control groups. `membership` is the file that names
 // the group, `root` where the groups are mounted.
 
 #include <cstdint>
@@ -17,5 +17,10 @@ std::optional<double> cpu_quota(const std::string& root = "/sys/fs/cgroup",
 // Of memory, in bytes; empty without a limit.
 std::optional<std::uint64_t> memory_limit(const std::string& root = "/sys/fs/cgroup",
                                           const std::string& membership = "/proc/self/cgroup");
+
+// What of that limit is left, in bytes. Files in the kernel's cache that nobody has used for a
+// while count as free.
+std::optional<std::uint64_t> memory_room(const std::string& root = "/sys/fs/cgroup",
+                                         const std::string& membership = "/proc/self/cgroup");
 
 }  // namespace skyward::io

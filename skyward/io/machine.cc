@@ -64,7 +64,7 @@ std::optional<std::uint64_t> available_memory() {
   };
   if (!facts || !facts->contains("\nMemAvailable:")) return std::nullopt;
   const std::uint64_t available = bytes_of("\nMemAvailable:") + bytes_of("\nSwapFree:");
-  return std::min(available, memory_limit().value_or(available));
+  return std::min(available, memory_room().value_or(available));
 }
 
 double memory_gib() { return static_cast<double>(memory_bytes()) / (1024.0 * 1024 * 1024); }
