@@ -20,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "skyward/io/close_descriptors.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file.h"
 #include "skyward/io/polling.h"
@@ -36,10 +37,23 @@ void close_others(std::vector<int> keep) {
   unsigned first = 3;
   for (const int number : keep) {
     const auto next = static_cast<unsigned>(number);
-    if (next > first) ::syscall(SYS_close_range, first, next - 1, 0U);
+    if (next > first) close_descriptors(first, next - 1);
     first = std::max(first, next + 1);
   }
-  ::syscall(SYS_close_range, first, ~0U, 0U);
+  close_descriptors(first, kLastDescriptor);
+}
+
+// What end_process() does where the kernel has no descriptors of processes (Linux before 5.3).
+bool end_by_number(pid_t process, int signal, Time deadline) {
+  const auto begun = read_process_entry(process);
+  if (!begun) return true;
+  ::kill(process, signal);
+  while (true) {
+    const auto now = read_process_entry(process);
+    if (!now || now->is_dead() || now->started != begun->started) return true;
+    if (EventLoop::now() >= deadline) return false;
+    std::this_thread::sleep_for(kPollInterval);  // the kernel tells only its parent
+  }
 }
 
 void leave(const std::string& directory, const FileDescriptor& log, const std::vector<int>& keep) {
@@ -130,7 +144,8 @@ std::optional<FileDescriptor> lock_file(const std::string& path, Duration patien
   const Time deadline = EventLoop::now() + patience;
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   while (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EINTR && EventLoop::now() >= deadline) return std::nullopt;
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK || EventLoop::now() >= deadline) return std::nullopt;
     std::this_thread::sleep_for(kPollInterval);  // the kernel tells nobody of a lock let go
   }
   if (!file) return std::nullopt;
@@ -164,10 +179,11 @@ std::optional<pid_t> holder_of(const std::string& path) {
 }
 
 bool end_process(pid_t process, int signal, Duration patience) {
-  const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-  if (!handle) return errno == ESRCH;
-  ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0);
   const Time deadline = EventLoop::now() + patience;
+  const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  if (!handle && errno == ESRCH) return true;
+  if (!handle) return end_by_number(process, signal, deadline);
+  ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0);
   while (true) {
     const Duration left = std::max(deadline - EventLoop::now(), Duration{});
     pollfd ended{.fd = handle.get(), .events = POLLIN, .revents = 0};

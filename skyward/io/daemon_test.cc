@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,8 +12,10 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 #include "skyward/io/descriptors_fixture.h"
+#include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
 
@@ -32,11 +35,22 @@ class DaemonTest : public testing::Test {
   const std::string directory = fs::temp_directory_path() / ("daemon-" + random_hex(12));
 };
 
-TEST_F(DaemonTest, LivesOnInItsDirectoryWithItsLock) {
+// Kernels of old, on which many clusters still run.
+constexpr unsigned kNewCalls[] = {SYS_close_range, SYS_pidfd_open};
+
+class OnEachKernel : public DaemonTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Daemon, OnEachKernel, testing::Bool(),
+                         [](const auto& old) { return old.param ? "Linux4" : "ThisOne"; });
+
+TEST_P(OnEachKernel, ADaemonLivesOnInItsDirectoryWithItsLock) {
   // A child of ours splits and ends; what it left behind is nobody's child.
   const pid_t child = ::fork();
   if (child == 0) {
+    for (const unsigned call : kNewCalls) {
+      if (GetParam() && !forbid_call(call)) ::_exit(1);
+    }
     auto lock = lock_file(directory + "/lock", Duration{});
+    auto other = lock_file(directory + "/other", Duration{});
     const auto split = split_daemon(directory, {lock->get()});
     if (!split || !*split) ::_exit(0);
     note_holder(lock->get());
@@ -56,7 +70,15 @@ TEST_F(DaemonTest, LivesOnInItsDirectoryWithItsLock) {
   EXPECT_NE(*daemon, child);
   EXPECT_EQ(text_of("log"), "here: " + fs::canonical(directory).string() + "\n");
   EXPECT_FALSE(lock_file(directory + "/lock", Duration{})) << "the daemon holds it";
-  EXPECT_TRUE(end_process(*daemon, kKill, kPatience));
+  EXPECT_TRUE(lock_file(directory + "/other", Duration{})) << "the daemon kept none but that";
+  std::thread([&] {
+    if (GetParam()) {
+      ASSERT_TRUE(forbid_call(SYS_pidfd_open));
+    }
+    EXPECT_FALSE(end_process(*daemon, 0, Duration{}));
+    EXPECT_TRUE(end_process(*daemon, kKill, kPatience));
+    EXPECT_TRUE(end_process(*daemon, kKill, Duration{})) << "it has ended";
+  }).join();
   EXPECT_FALSE(holder_of(directory + "/lock"));
   EXPECT_TRUE(lock_file(directory + "/lock", Duration{}));
 }

@@ -1,22 +1,31 @@
 #include "skyward/io/own_process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <utility>
 
 #include "skyward/io/file.h"
+#include "skyward/io/private_directory.h"
 #include "skyward/io/start_child.h"
 
 namespace skyward::io {
 
 namespace {
+
+// Raises this process's limit, and not that of its children.
+void raise_files(rlimit limit, rlim_t files) {
+  const rlim_t own = std::exchange(limit.rlim_cur, files);
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) set_files_of_children(own);
+}
 
 bool are_one_socket(int left, int right) {
   struct stat first{};
@@ -58,9 +67,24 @@ void forbid_core_files() {
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  const rlimit own = limit;
-  limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) set_files_of_children(own);
+  raise_files(limit, limit.rlim_max);
+}
+
+Status allow_more_files(std::uint64_t files) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  const std::uint64_t open = list_directory("/proc/self/fd").size();
+  if (open + files <= limit.rlim_cur) return {};
+  if (open + files > limit.rlim_max) {
+    return fail(
+        ErrorKind::exhausted,
+        fmt::format("up to {} files have to be open at the same time; {} are open, and this "
+                    "process may not open more than {}",
+                    files, open, limit.rlim_max),
+        fmt::format("raise the limit (ulimit -n {}), or use fewer nodes", open + files));
+  }
+  raise_files(limit, std::min<rlim_t>(limit.rlim_cur + files, limit.rlim_max));
+  return {};
 }
 
 void return_free_memory() {

@@ -30,6 +30,9 @@ void forbid_core_files();
 // that it was started with: programs that use select() fail with more descriptors than that can
 // hold.
 void allow_many_files();
+// The same as far as it takes to open so many more than are open now. Fails with `exhausted` if the
+// system's maximum is too low.
+Status allow_more_files(std::uint64_t files);
 
 // Returns to the system what this process has freed, and the C library kept for what comes next.
 // Takes a while when that is much. Any thread.

@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -27,6 +25,7 @@
 
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/own_process.h"
 
 namespace skyward::io {
@@ -232,6 +231,29 @@ TEST_F(ProcessTest, ChildrenOfOneThatMayOpenManyFilesMayOpenAsManyAsItCould) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(ProcessTest, AsManyFilesAreAllowedAsAreNeededIfThatIsPossible) {
+  const pid_t user = ::fork();
+  if (user == 0) {
+    rlimit limit{.rlim_cur = 100, .rlim_max = 1000};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const auto now = [&limit] {
+      ::getrlimit(RLIMIT_NOFILE, &limit);
+      return limit.rlim_cur;
+    };
+    if (!allow_more_files(20) || now() != 100) ::_exit(1);
+    if (!allow_more_files(300) || now() != 400) ::_exit(2);
+    if (!allow_more_files(800) || now() != 1000) ::_exit(3);
+    const auto refused = allow_more_files(1000);
+    if (refused || now() != 1000) ::_exit(4);
+    if (!refused.error().message.contains("may not open more than 1000")) ::_exit(5);
+    const auto child = run_command(shell("ulimit -Sn"), 10s);
+    ::_exit(child && child->out == "100\n" ? 0 : 6);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(user, &status, 0), user);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+}
+
 TEST_F(ProcessTest, SignalReachesTheChildWhileItRuns) {
   ExitStatus answer;
   auto process = Process::spawn(loop_, {.command = {"sleep", "1000"}}, [&](ExitStatus status) {
@@ -362,22 +384,9 @@ TEST_F(ProcessTest, AChildDiesWithTheThreadThatStartedIt) {
   EXPECT_EQ(answer.signal, SIGKILL);
 }
 
-// Makes pidfd_open fail for this thread and what it starts, as an old kernel would.
-void forbid_pidfd() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  sock_fprog filter{.len = 4, .filter = program};
-  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
-
 TEST_F(ProcessTest, WorksWithoutPidfd) {
   std::thread([&] {
-    forbid_pidfd();
+    ASSERT_TRUE(forbid_call(SYS_pidfd_open));
     EXPECT_EQ(run(shell("exit 7")).code, 7);
     auto killed = Process::spawn(loop_, {.command = {"sleep", "1000"}}, [](ExitStatus) { FAIL(); });
     ASSERT_TRUE(killed);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <map>
@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "skyward/io/close_descriptors.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/polling.h"
 
@@ -39,8 +40,6 @@ namespace {
 
 constexpr std::size_t kChildStackBytes = std::size_t{64} << 10;
 constexpr int kLastSignal = 64;
-// Without close_range (Linux before 5.9), descriptors up to here are closed one by one.
-constexpr unsigned kHighestDescriptor = 65536;
 
 enum class Step { start, parent, session, descriptor, directory, program };
 
@@ -77,19 +76,10 @@ struct KernelSigaction {
   unsigned long mask = 0;
 };
 
-#define SKYWARD_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
-
 SKYWARD_IN_CHILD void reset_signals() {
   const KernelSigaction defaults;
   for (int number = 1; number <= kLastSignal; ++number) {
     syscall(SYS_rt_sigaction, number, &defaults, nullptr, sizeof(unsigned long));
-  }
-}
-
-SKYWARD_IN_CHILD void close_descriptors(unsigned first, unsigned last) {
-  if (first > last || syscall(SYS_close_range, first, last, 0U) == 0) return;
-  for (unsigned number = first; number <= last && number < kHighestDescriptor; ++number) {
-    syscall(SYS_close, number);
   }
 }
 
@@ -119,7 +109,7 @@ SKYWARD_IN_CHILD bool place_descriptors(Plan& plan) {
     if (to > next) close_descriptors(next, to - 1);
     next = to + 1;
   }
-  close_descriptors(next, ~0U);
+  close_descriptors(next, kLastDescriptor);
   return true;
 }
 
@@ -269,10 +259,8 @@ struct OwnChildren {
 };
 OwnChildren& own_children() { return of_this_process<OwnChildren>(); }
 
-std::optional<rlimit>& files_of_children() {
-  static std::optional<rlimit> limit;
-  return limit;
-}
+// 0: as many as this process.
+std::atomic<rlim_t> files_of_children{0};
 
 void disown(pid_t pid) {
   OwnChildren& children = own_children();
@@ -331,7 +319,11 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
   plan.new_session = options.new_session;
   plan.die_with_parent = options.die_with_parent;
   plan.parent = ::getpid();
-  plan.files = files_of_children() ? &*files_of_children() : nullptr;
+  rlimit files{};
+  if (files_of_children != 0 && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = std::min<rlim_t>(files_of_children, files.rlim_max);
+    plan.files = &files;
+  }
   const pid_t pid = run_plan(plan);
   if (pid < 0) return explain(options, Step::start, plan.error);
   if (plan.error != 0) {
@@ -342,7 +334,10 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
                       .pidfd = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
 }
 
-void set_files_of_children(const rlimit& limit) { files_of_children() = limit; }
+void set_files_of_children(rlim_t files) {
+  rlim_t unset = 0;
+  files_of_children.compare_exchange_strong(unset, files);
+}
 
 std::optional<ExitStatus> peek_exit(pid_t pid) {
   siginfo_t info{};
@@ -390,10 +385,12 @@ bool is_own_child(pid_t pid) {
 }
 
 void signal_child(const StartedChild& child, int number) {
-  if (!child.pidfd || ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), number, nullptr, 0) < 0) {
-    // It was not reaped yet, so the number is still its own.
-    ::kill(child.pid, number);
+  if (child.pidfd &&
+      (::syscall(SYS_pidfd_send_signal, child.pidfd.get(), number, nullptr, 0) == 0 ||
+       errno == ESRCH)) {
+    return;  // ESRCH: somebody else has reaped it, and its number may be another's
   }
+  ::kill(child.pid, number);
 }
 
 }  // namespace skyward::io

@@ -35,8 +35,8 @@ inline constexpr Duration kReapPatience = std::chrono::seconds(2);
 // Waits until `deadline` to reap a killed child; then leaves it to reap_orphans().
 void reap_killed(const StartedChild& child, Time deadline);
 
-// Sets the limit of open files of all children from now on. Call before there are threads.
-void set_files_of_children(const rlimit& limit);
+// Sets how many files each child may open from now on. The first call counts. Any thread.
+void set_files_of_children(rlim_t files);
 
 // Whether a child with this pid was started here and not reaped yet. Any thread.
 bool is_own_child(pid_t pid);
