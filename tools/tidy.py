@@ -288,13 +288,15 @@ def printing_libraries(file: str, text: str) -> Iterator[Finding]:
         return
     code = blank_out(text)
     for match in re.finditer(
-        r"\bstd::(?:cout|cerr|clog)\b|(?<![\w:.])(?:std::)?printf\s*\(|\bputs\s*\(", code
+        r"\bstd::(?:cout|cerr|clog)\b|(?<![\w:.])(?:std::)?printf\s*\(|\bputs\s*\("
+        r"|\bfmt::print(?:ln)?\s*\(",  # which throws where nothing can be written
+        code,
     ):
         yield Finding(
             "printing",
             file,
             line_of(code, match.start()),
-            "a library returns what it has to say",
+            "a library returns what it has to say, or calls write_stderr_line()",
             subject="print",
         )
 

@@ -12,6 +12,7 @@
 #include "skyward/agent/loop.h"
 #include "skyward/agent/node_directory.h"
 #include "skyward/base/error.h"
+#include "skyward/base/stderr_line.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/file_lock.h"
@@ -36,7 +37,7 @@ std::string directory_of(const std::string& root, const DaemonId& daemon) {
 }
 
 void say(std::string_view words) {
-  fmt::print(stdout, "{}{}\n", kEntryWord, words);
+  std::fputs(fmt::format("{}{}\n", kEntryWord, words).c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -71,17 +72,18 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
 }
 
 // Ends the daemon in this directory, if there is one, and every process below it. False if the
-// daemon survives.
+// daemon survives, or has not noted its number yet; then it keeps its directory.
 bool end_daemon(const std::string& path) {
-  bool ended = true;
   if (const auto daemon = io::holder_of(path + "/lock")) {
     const Duration patience = kEndPatience + (has_end_script(path) ? kUnmountTimeout : Duration{});
-    ended = io::end_process(*daemon, io::kTerminate, patience) ||
-            io::end_process(*daemon, io::kKill, kKillTimeout);
+    if (!io::end_process(*daemon, io::kTerminate, patience)) {
+      (void)io::end_process(*daemon, io::kKill, kKillTimeout);
+    }
   }
+  if (io::FileLock::holder(path + "/lock")) return false;
   if (io::is_directory(path)) end_left_behind(path);
   (void)io::remove_tree(path);
-  return ended;
+  return true;
 }
 
 // What a new daemon inherits from the process that starts it.
@@ -157,6 +159,9 @@ int connect(const std::string& root, const DaemonId& daemon, bool start,
   if (const Status made = make_roots(root); !made) return say_error(made.error());
   if (auto socket = find_daemon(root, daemon)) return pass_on(*std::move(socket));
   if (!start) {
+    if (io::FileLock::holder(directory_of(root, daemon) + "/lock")) {
+      return say_error({ErrorKind::unavailable, "its agent does not take connections there", {}});
+    }
     say("gone");
     return 1;
   }
@@ -193,7 +198,7 @@ int connect(const std::string& root, const DaemonId& daemon, bool start,
 
 int end_daemons(const std::string& root, const std::string& prefix) {
   const Status made = make_roots(root);
-  if (!made) fmt::print(stderr, "skyward-agent: {}\n", made.error().message);
+  if (!made) write_stderr_line("skyward-agent: " + made.error().message);
   bool all = made.has_value();
   const std::string nodes = nodes_of(root);
   for (const std::string& name : made ? io::list_directory(nodes) : std::vector<std::string>()) {

@@ -12,6 +12,7 @@
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/io/unix_socket.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ExitedWithCode;
+using testing::HasSubstr;
 
 constexpr Duration kPatience = std::chrono::seconds(30);
 
@@ -61,6 +63,27 @@ TEST_F(ConnectTest, ALockInADirectoryOfOthersEndsNobody) {
   EXPECT_EQ(end_daemons(root, "abc."), 1);
   EXPECT_FALSE(io::end_process((*victim)->pid(), 0, Duration{})) << "it lives";
   EXPECT_TRUE(fs::exists(directory)) << "nothing there is ours to remove";
+}
+
+TEST_F(ConnectTest, ADaemonThatDoesNotAnswerKeepsItsDirectory) {
+  ASSERT_TRUE(io::ensure_private_path(directory));
+  const auto lock = io::lock_file(directory + "/lock", kPatience);  // without a number
+  ASSERT_TRUE(lock);
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(connect(root, daemon, false), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("busy its agent does not take"));
+  EXPECT_EQ(end_daemons(root, "abc."), 1);
+  EXPECT_TRUE(fs::exists(directory + "/lock"));
+}
+
+TEST_F(ConnectTest, ADirectoryWithoutADaemonIsRemoved) {
+  ASSERT_TRUE(io::ensure_private_path(directory));
+  EXPECT_TRUE(io::lock_file(directory + "/lock", kPatience));
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(connect(root, daemon, false), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("gone"));
+  EXPECT_EQ(end_daemons(root, "abc."), 0);
+  EXPECT_FALSE(fs::exists(directory));
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 #include "skyward/agent/link.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/shared_memory.h"
@@ -140,6 +138,6 @@ void AgentLink::close(AgentEnd::LineId line) {
   if (ending.bringer) loop_.unwatch(ending.bringer.get());
 }
 
-void AgentLink::log(const std::string& text) { fmt::print(stderr, "skyward-agent: {}\n", text); }
+void AgentLink::log(const std::string& text) { write_stderr_line("skyward-agent: " + text); }
 
 }  // namespace skyward::agent

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "skyward/agent/node_directory.h"
+#include "skyward/base/stderr_line.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
@@ -40,9 +40,9 @@ void run_end_command(const std::vector<std::string>& command) {
   for (int left = kEndCommandTries; left > 0; --left) {
     const auto result = io::run_command(options, kEndCommandTimeout);
     if (result && result->status.code == 0 && result->status.signal == 0) return;
-    fmt::print(stderr, "skyward-agent: '{}' failed to shut this machine down: {}\n",
-               fmt::join(command, " "),
-               result ? result->status.describe() + ": " + result->err : result.error().message);
+    write_stderr_line(fmt::format(
+        "skyward-agent: '{}' failed to shut this machine down: {}", fmt::join(command, " "),
+        result ? result->status.describe() + ": " + result->err : result.error().message));
   }
 }
 
@@ -56,7 +56,7 @@ AgentLoop::AgentLoop(bool outlives)
              .on_blobs_changed = [this] { peers_.on_blobs_changed(); },
              .on_closed =
                  [this](const std::string& reason) {
-                   if (!reason.empty()) fmt::print(stderr, "skyward-agent: {}\n", reason);
+                   if (!reason.empty()) write_stderr_line("skyward-agent: " + reason);
                    turn([this] { on_disconnected(state_, *this); });
                  }}),
       peers_(events_, link_.inbox(),
@@ -152,8 +152,7 @@ void AgentLoop::meet_peers(const wire::Configure& configure) {
   if (port) {
     state_.peer_port = *port;
   } else {
-    fmt::print(stderr, "skyward-agent: other nodes cannot reach this one: {}\n",
-               port.error().message);
+    write_stderr_line("skyward-agent: other nodes cannot reach this one: " + port.error().message);
   }
 }
 

@@ -5,8 +5,6 @@
 // meet` and `skyward-agent mpi` are children of distributed calls (mpi/program.h).
 // `skyward-agent --version` says what it is.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -19,6 +17,7 @@
 
 #include "skyward/agent/connect.h"
 #include "skyward/agent/loop.h"
+#include "skyward/base/stderr_line.h"
 #include "skyward/io/own_process.h"
 #include "skyward/mpi/program.h"
 #include "skyward/run/run_command.h"
@@ -30,8 +29,7 @@ namespace {
 using Words = std::vector<std::string_view>;
 
 int usage() {
-  fmt::print(
-      stderr,
+  std::fputs(
       "usage: skyward-agent run\n"
       "       skyward-agent connect --pool ID --node NUMBER --life NUMBER\n"
       "                             [--resume | --former NODE.LIFE,...]\n"
@@ -39,14 +37,15 @@ int usage() {
       "       skyward-agent work [PYTHON]\n"
       "       skyward-agent meet | mpi\n"
       "       skyward-agent --version\n"
-      "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
+      "Started by Skyward on each node; speaks its protocol on standard input and output.\n",
+      stderr);
   return 2;
 }
 
 int run() {
   auto streams = skyward::io::take_standard_streams();
   if (!streams) {
-    fmt::print(stderr, "skyward-agent: {}\n", streams.error().message);
+    skyward::write_stderr_line("skyward-agent: " + streams.error().message);
     return 2;
   }
   skyward::io::ignore_broken_pipes();
@@ -142,7 +141,7 @@ int main(int count, char** arguments) {
     }
   }
   if (command == "--version") {
-    fmt::print("skyward-agent {} protocol {}\n", SKYWARD_VERSION, skyward::kProtocolVersion);
+    std::printf("skyward-agent %s protocol %u\n", SKYWARD_VERSION, skyward::kProtocolVersion);
     return 0;
   }
   return usage();

@@ -216,19 +216,19 @@ void MetricsSampler::sample(std::function<void(wire::MetricsSample)> done) {
   if (times && last_) sample.cpu_percent = cpu_percent(*last_, *times);
   last_ = times;
   parse_memory(read_file("/proc/meminfo"), sample);
-  if (!has_gpus_) return done(sample);
+  if (!has_gpus_ || !pauses_.next()) return done(sample);
   sampling_ = true;
-  auto shared = std::make_shared<wire::MetricsSample>(sample);  // work and done share it
+  auto text = std::make_shared<std::optional<std::string>>();  // work and done share it
   loop_.run_blocking(
-      [shared, gpus = gpus_] {
-        const auto text =
-            query_gpus(gpus, "utilization.gpu,memory.used,memory.total,temperature.gpu");
-        if (text) parse_gpus(*text, *shared);
+      [text, gpus = gpus_] {
+        *text = query_gpus(gpus, "utilization.gpu,memory.used,memory.total,temperature.gpu");
       },
-      [this, alive = alive_, shared, done = std::move(done)] {
+      [this, alive = alive_, text, sample, done = std::move(done)]() mutable {
         if (!*alive) return;
         sampling_ = false;
-        done(*shared);
+        pauses_.on_answer(text->has_value());
+        if (*text) parse_gpus(**text, sample);
+        done(sample);
       });
 }
 

@@ -104,5 +104,23 @@ TEST(Metrics, SamplesThisMachine) {
   EXPECT_EQ(sample->cpu_percent, 0);  // the first reading has nothing to compare with
 }
 
+TEST(GpuPauses, ADriverThatFailsIsAskedLessOften) {
+  GpuPauses pauses;
+  const auto samples_until_asked = [&pauses] {
+    int samples = 1;
+    while (!pauses.next()) ++samples;
+    return samples;
+  };
+  EXPECT_EQ(samples_until_asked(), 1);
+  pauses.on_answer(true);
+  EXPECT_EQ(samples_until_asked(), 1);
+  for (const int expected : {2, 4, 8, 16, 32, 64, 128, 256, 256}) {
+    pauses.on_answer(false);
+    EXPECT_EQ(samples_until_asked(), expected);
+  }
+  pauses.on_answer(true);
+  EXPECT_EQ(samples_until_asked(), 1);
+}
+
 }  // namespace
 }  // namespace skyward::agent

@@ -1,11 +1,9 @@
 #include "skyward/agent/node_directory.h"
 
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file.h"
 #include "skyward/io/process.h"
@@ -26,7 +24,7 @@ std::string name_of(const std::string& directory) {
 
 void keep_end_script(const std::string& directory, const std::string& script) {
   if (const Status kept = io::write_private_file(script_of(directory), script); !kept) {
-    fmt::print(stderr, "skyward-agent: {}\n", kept.error().message);
+    write_stderr_line("skyward-agent: " + kept.error().message);
   }
 }
 
@@ -45,8 +43,9 @@ void release_volumes(const std::string& directory) {
   options.new_session = true;
   const auto result = io::run_command(options, kUnmountTimeout);
   if (!result || result->status.code != 0 || result->status.signal != 0) {
-    fmt::print(stderr, "skyward-agent: the clean-up script failed: {}\n",
-               result ? result->status.describe() + ": " + result->err : result.error().message);
+    const std::string why =
+        result ? result->status.describe() + ": " + result->err : result.error().message;
+    write_stderr_line("skyward-agent: the clean-up script failed: " + why);
   }
   std::error_code error;
   std::filesystem::remove(script_of(directory), error);

@@ -77,6 +77,12 @@ int EngineLoop::usable_cpus() {
 
 std::uint64_t EngineLoop::usable_memory() { return io::memory_bytes(); }
 
+Status EngineLoop::allow_links(int nodes) {
+  constexpr std::uint64_t kFilesPerLink = 5;  // to the command, from it, its errors, itself, a blob
+  constexpr std::uint64_t kOtherFiles = 64;
+  return io::allow_more_files(kOtherFiles + kFilesPerLink * static_cast<std::uint64_t>(nodes));
+}
+
 void EngineLoop::open() {
   loop_.post([this] { turn([&](Time now) { on_open(state_, *this, now); }); });
 }

@@ -70,6 +70,8 @@ class EngineLoop final : private EngineEffects {
   static int usable_cpus();
   // Memory that this process may use, in bytes.
   static std::uint64_t usable_memory();
+  // Makes sure that this process may open the files that the links to so many nodes need.
+  static Status allow_links(int nodes);
 
   // Whether the calling thread is this loop's.
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }

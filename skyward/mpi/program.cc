@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/instance_info.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
@@ -81,7 +81,7 @@ int with_order(const std::string& text, Act act) {
   try {
     return act(json::parse(text));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "skyward-agent: this is not an order: {}\n", error.what());
+    write_stderr_line(fmt::format("skyward-agent: this is not an order: {}", error.what()));
     return kWrong;
   }
 }

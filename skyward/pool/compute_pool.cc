@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <optional>
 #include <system_error>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/error.h"
 #include "skyward/call/remote_error.h"
 #include "skyward/pool/callbacks.h"
@@ -116,7 +116,7 @@ ComputePool::~ComputePool() {
   try {
     close();
   } catch (const MachinesLeftError& error) {
-    fmt::print(stderr, "skyward: {}\n", error.what());
+    write_stderr_line(fmt::format("skyward: {}", error.what()));
   }
   if (!events_.joinable()) return;
   // It is on_event that destroys the pool.
@@ -151,7 +151,7 @@ void ComputePool::end_with_program() {
   try {
     pool_.close();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "skyward: {}\n", error.what());
+    write_stderr_line(fmt::format("skyward: {}", error.what()));
   }
   static_cast<void>(delivered_.try_acquire_for(kLastEvents));
 }

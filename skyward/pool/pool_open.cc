@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <mutex>
 #include <numeric>
 #include <utility>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/error.h"
 #include "skyward/engine/loop_choice.h"
 #include "skyward/engine/wait_polling.h"
@@ -25,7 +25,9 @@ MachinesLeftError machines_left(const Error& error) {
 }
 
 // Where nothing can be thrown.
-void complain(const MachinesLeftError& error) { fmt::print(stderr, "skyward: {}\n", error.what()); }
+void complain(const MachinesLeftError& error) {
+  write_stderr_line(fmt::format("skyward: {}", error.what()));
+}
 
 }  // namespace
 
@@ -92,6 +94,7 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
   auto provider = provider::make_provider(choice.provider);
   if (!provider) return fail(provider);
   if (Status possible = (*provider)->check(choice); !possible) return possible;
+  if (Status possible = engine::EngineLoop::allow_links(choice.nodes); !possible) return possible;
   engine::Options options;
   options.job_id = job_id;
   options.heartbeat_timeout = kHeartbeatTimeout;
