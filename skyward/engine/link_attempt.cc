@@ -42,7 +42,9 @@ LinkAttempt::LinkAttempt(io::EventLoop& loop, const provider::Connection& connec
     if (!*alive) return;
     if (!started) {
       exited_ = true;
-      finish({.error = started.error(), .means = {.permanent = true}});
+      // What is short now (processes, open files, memory) may be free later.
+      const bool passing = started.error().kind == ErrorKind::exhausted;
+      finish({.error = started.error(), .means = {.permanent = !passing}});
     } else if (!over_ && entry_.line.empty()) {
       events_.on_open();
     }
@@ -212,10 +214,8 @@ void LinkAttempt::load(const EntryReader::Word& need) {
       [this, alive = alive_, bytes] {
         if (!*alive || over_) return;
         if (!*bytes) return finish({.error = bytes->error(), .means = {.permanent = true}});
-        std::string whole = fmt::format("{}\n", (*bytes)->size());
-        whole += as_text((*bytes)->view);
-        upload_ = SharedBytes(std::move(whole));
-        upload_bytes_ = upload_.size();
+        upload_ = {SharedBytes(fmt::format("{}\n", (*bytes)->size())), **bytes};
+        upload_bytes_ = upload_.front().size() + (*bytes)->size();
         uploads_since_ = io::EventLoop::now();
         write_upload();
       });
@@ -224,10 +224,15 @@ void LinkAttempt::load(const EntryReader::Word& need) {
 // As much as the command takes now; the rest when it takes more.
 void LinkAttempt::write_upload() {
   while (!upload_.empty()) {
-    const std::size_t piece = std::min(upload_.size(), kUploadPieceBytes);
-    const auto taken = io::write_part(write_.get(), upload_.view.first(piece));
+    ByteView& left = upload_.front().view;
+    if (left.empty()) {
+      upload_.pop_front();
+      continue;
+    }
+    const auto taken =
+        io::write_part(write_.get(), left.first(std::min(left.size(), kUploadPieceBytes)));
     if (!taken) {  // it has closed: its words or its end say why
-      upload_ = {};
+      upload_.clear();
       break;
     }
     if (*taken == 0) {
@@ -235,7 +240,7 @@ void LinkAttempt::write_upload() {
       return;
     }
     moved_ += *taken;
-    upload_.view = upload_.view.subspan(*taken);
+    left = left.subspan(*taken);
   }
   loop_.want_write(write_.get(), false);
 }
@@ -346,7 +351,7 @@ void LinkAttempt::let_go(Duration grace) {
     loop_.unwatch(end->get());
     end->reset();
   }
-  upload_ = {};
+  upload_.clear();
   if (!process_ || exited_) {
     schedule_gone();
     return;

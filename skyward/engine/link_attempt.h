@@ -4,6 +4,7 @@
 // there is a shell in between, the channel of frames, the end and its reason. engine/link.h makes
 // one after another.
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -84,7 +85,7 @@ class LinkAttempt {
   io::FileDescriptor write_;
   io::FileDescriptor stderr_;
   EntryReader reader_;
-  SharedBytes upload_;              // what is still to be sent
+  std::deque<SharedBytes> upload_;  // what is still to be sent
   std::uint64_t upload_bytes_ = 0;  // what it was
   Time uploads_since_{};
   std::uint64_t moved_ = 0;

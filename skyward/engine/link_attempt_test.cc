@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "skyward/io/no_files_fixture.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/tracer_fixture.h"
 #include "skyward/spec/limits.h"
@@ -54,6 +55,37 @@ TEST(AttemptTest, ACommandThatCannotBeEndedIsLeftBehind) {
   EXPECT_TRUE(gone);
   if (!tracer->holds()) GTEST_SKIP() << "this system allows no tracing";
   EXPECT_GE(io::EventLoop::now() - stopped, kKillTimeout);
+}
+
+TEST(AttemptTest, ALackOfFilesPassesAndAMissingProgramDoesNot) {
+  io::EventLoop first;
+  io::EventLoop second;  // made while there are files
+  provider::Connection connection;
+  connection.command = {"/no/such/program"};
+  const auto how_it_ends = [&](io::EventLoop& loop) {
+    std::optional<ConnectionEnd> end;
+    LinkAttempt attempt(loop, connection, true, {},
+                        {.on_reached = [] {},
+                         .on_open = [] {},
+                         .on_frame = [](io::Incoming) {},
+                         .on_idle = [] {},
+                         .on_end = [&](const LinkAttempt::End& ended) { end = ended; },
+                         .on_gone = [&] { loop.stop(); }});
+    loop.run();
+    return end;
+  };
+  const auto missing = how_it_ends(first);
+  ASSERT_TRUE(missing);
+  EXPECT_TRUE(missing->means.permanent) << missing->error.message;
+
+  std::optional<ConnectionEnd> short_of_files;
+  {
+    const io::NoFiles no_files;
+    short_of_files = how_it_ends(second);
+  }
+  ASSERT_TRUE(short_of_files);
+  EXPECT_FALSE(short_of_files->means.permanent) << short_of_files->error.message;
+  EXPECT_EQ(short_of_files->error.kind, ErrorKind::exhausted);
 }
 
 }  // namespace

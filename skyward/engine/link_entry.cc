@@ -167,7 +167,9 @@ std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryF
       "if command -v sha256sum >/dev/null 2>&1; then "
       "case $(sha256sum <\"$t\") in \"$2\"*) ;; "
       "*) f \"$1\" \"arrived damaged or cut off\";; esac; fi; "
-      "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e\"; }}; ",
+      // Where several machines share the directory (NFS), one that is there already may be running.
+      "ln \"$t\" \"$c/$1\" 2>/dev/null || [ -x \"$c/$1\" ] || "
+      "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e\"; rm -f \"$t\"; }}; ",
       place.pool, place.node.value, kCache);
   script += choose_agent(agents) + "g $a $h; ";
   for (const EntryFile& file : files) script += fmt::format("g {} {}; ", file.place, file.hash);

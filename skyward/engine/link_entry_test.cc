@@ -59,6 +59,20 @@ class EntryTest : public testing::Test {
     EXPECT_TRUE(bytes);
     return fmt::format("{}\n{}", bytes->size(), as_text(bytes->view));
   }
+  // Programs of the node that come before the system's.
+  void replace_program(const std::string& name, const std::string& script) {
+    fs::create_directories(home / "bin");
+    std::ofstream(home / "bin" / name) << "#!/bin/sh\n" << script << "\n";
+    fs::permissions(home / "bin" / name, fs::perms::owner_all);
+    changes = {{"PATH", home.string() + "/bin:/usr/bin:/bin"}};
+  }
+  std::vector<std::string> names_beside_stored() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(stored().parent_path())) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
   fs::path stored() const { return home / ".cache/skyward" / agent.place; }
 
   fs::path home;
@@ -95,21 +109,16 @@ TEST_F(EntryTest, TheAgentHasTheRightsOfALogin) {
 
 TEST_F(EntryTest, WithoutAHomeTheSystemKnowsIt) {
   // A stand-in for the system's table of users.
-  fs::create_directories(home / "bin");
-  std::ofstream(home / "bin/getent")
-      << "#!/bin/sh\necho \"u:x:$2:1::" << home.string() << ":/bin/sh\"\n";
-  fs::permissions(home / "bin/getent", fs::perms::owner_all);
-  changes = {{"HOME", ""}, {"PATH", home.string() + "/bin:/usr/bin:/bin"}};
+  replace_program("getent", "echo \"u:x:$2:1::" + home.string() + ":/bin/sh\"");
+  changes.emplace_back("HOME", "");
   const std::string said = run({"sh", "-c"}, upload(true));
   EXPECT_THAT(said, HasSubstr("home=" + home.string() + " "));
   EXPECT_TRUE(fs::exists(stored()));
 }
 
 TEST_F(EntryTest, WithoutAnyHomeItIsRefused) {
-  fs::create_directories(home / "bin");
-  std::ofstream(home / "bin/getent") << "#!/bin/sh\nexit 2\n";
-  fs::permissions(home / "bin/getent", fs::perms::owner_all);
-  changes = {{"HOME", ""}, {"PATH", home.string() + "/bin:/usr/bin:/bin"}};
+  replace_program("getent", "exit 2");
+  changes.emplace_back("HOME", "");
   const std::string said = run({"sh", "-c"}, upload(true));
   EXPECT_THAT(said, HasSubstr("has no home directory there: set HOME or XDG_CACHE_HOME"));
   EXPECT_THAT(said, testing::Not(HasSubstr("skyward-agent: need")));
@@ -123,14 +132,11 @@ TEST_F(EntryTest, TheLineGoesThroughAnotherShellUnharmed) {
 }
 
 TEST_F(EntryTest, TheMachineGetsTheAgentThatIsForIt) {
-  fs::create_directories(home / "bin");
-  std::ofstream(home / "bin/uname") << "#!/bin/sh\necho aarch64\n";
-  fs::permissions(home / "bin/uname", fs::perms::owner_all);
   const EntryFile first{.hash = "00", .place = "agents/00/skyward-agent", .machine = "x86_64"};
   agent.machine = "aarch64";
   agents = {first, agent};
   EXPECT_THAT(run({"sh", "-c"}, "0\n"), HasSubstr("skyward-agent: need 00 "));
-  changes = {{"PATH", home.string() + "/bin:/usr/bin:/bin"}};
+  replace_program("uname", "echo aarch64");
   const std::string said = run({"sh", "-c"}, upload(true));
   EXPECT_THAT(said, HasSubstr("skyward-agent: need " + agent.hash + " packed"));
   EXPECT_THAT(said, HasSubstr("connect --pool deadbeef"));
@@ -142,14 +148,27 @@ TEST_F(EntryTest, TheMachineGetsTheAgentThatIsForIt) {
   EXPECT_THAT(swept->out, HasSubstr("end --pool deadbeef"));
 }
 
+// Machines may share the directory, and over NFS a program that is replaced while it runs crashes.
+TEST_F(EntryTest, AnAgentThatAnotherNodeHasStoredMeanwhileIsNotReplaced) {
+  replace_program("head", fmt::format("cp '{0}' '{1}'; chmod 755 '{1}'; exec /usr/bin/head \"$@\"",
+                                      agent.path, stored().string()));
+  EXPECT_THAT(run({"sh", "-c"}, upload(true)), HasSubstr("connect --pool deadbeef"));
+  EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms{0755}) << "the other's";
+  EXPECT_THAT(names_beside_stored(), testing::ElementsAre("skyward-agent"));
+}
+
+TEST_F(EntryTest, AFileSystemWithoutHardLinksWillDo) {
+  replace_program("ln", "exit 1");
+  EXPECT_THAT(run({"sh", "-c"}, upload(true)), HasSubstr("connect --pool deadbeef"));
+  EXPECT_THAT(names_beside_stored(), testing::ElementsAre("skyward-agent"));
+}
+
 TEST_F(EntryTest, ADamagedUploadIsNotKept) {
   std::string bytes = upload(true);
   bytes[bytes.size() / 2] ^= 0x55;
   EXPECT_THAT(run({"sh", "-c"}, bytes), HasSubstr("skyward-agent: error "));
   EXPECT_FALSE(fs::exists(stored()));
-  for (const auto& entry : fs::directory_iterator(stored().parent_path())) {
-    ADD_FAILURE() << entry.path() << " was left behind";
-  }
+  EXPECT_THAT(names_beside_stored(), testing::IsEmpty());
 }
 
 TEST_F(EntryTest, AnUploadThatBreaksOffIsNotKept) {
