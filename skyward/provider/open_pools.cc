@@ -49,7 +49,13 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
     status.error().hint = kOtherPlace;
     return fail(status);
   }
-  auto lock = io::FileLock::try_lock(lock_file(*state, pool));
+  const std::string file = lock_file(*state, pool);
+  auto lock = io::FileLock::try_lock(file);
+  if (!lock && !io::FileLock::holder(file)) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("the file {} cannot be locked: its file system knows no locks", file),
+                kOtherPlace);
+  }
   if (!lock) {
     return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),
                 "close it first");

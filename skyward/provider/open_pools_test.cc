@@ -1,0 +1,54 @@
+#include "skyward/provider/open_pools.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "skyward/io/forbidden_calls_fixture.h"
+#include "skyward/io/machine.h"
+
+namespace skyward::provider {
+namespace {
+
+using testing::HasSubstr;
+
+class OpenPoolsTest : public testing::Test {
+ protected:
+  OpenPoolsTest() {
+    world.variable = [this](const char* name) -> std::optional<std::string> {
+      if (std::string_view(name) == "XDG_STATE_HOME") return home;
+      return std::nullopt;
+    };
+  }
+  ~OpenPoolsTest() override { std::filesystem::remove_all(home); }
+
+  const std::string home = testing::TempDir() + "open-pools-" + io::random_hex(8);
+  World world;
+};
+
+TEST_F(OpenPoolsTest, APoolIsOpenOnce) {
+  const auto first = make_pool_directory(world, "aws-00000001");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(is_open_here(world, "aws-00000001"));
+  const auto second = make_pool_directory(world, "aws-00000001");
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("is open already"));
+}
+
+// Lustre, say, where it was mounted without them.
+TEST_F(OpenPoolsTest, AFileSystemWithoutLocksIsRefusedByItsName) {
+  std::thread([&] {
+    if (!io::forbid_call(SYS_flock)) GTEST_SKIP() << "this system filters no calls";
+    const auto refused = make_pool_directory(world, "aws-00000001");
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr(home));
+    EXPECT_THAT(refused.error().message, HasSubstr("cannot be locked"));
+    EXPECT_THAT(refused.error().hint, HasSubstr("XDG_STATE_HOME"));
+  }).join();
+}
+
+}  // namespace
+}  // namespace skyward::provider
