@@ -185,7 +185,8 @@ void CommandLine::add_run() {
   made->add_option("--memory", to_run.memory, "minimum memory per machine, such as 32GB");
   made->add_option("--machine", to_run.machine, "exactly this machine type");
   made->add_option("--architecture", to_run.architecture, "x86_64 or arm64");
-  made->add_option("--spot", to_run.spot, "always, if-available, never or cheapest (always)");
+  made->add_option("--spot", to_run.spot,
+                   "always, if-available, never, cheapest, or the least share, as 0.5 (always)");
   made->add_option("--budget", to_run.budget, "limit in dollars")->check(above_zero());
   made->add_option("--timeout", timeout, "lifetime of the pool in seconds (3600)")
       ->check(above_zero());

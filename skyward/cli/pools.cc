@@ -110,7 +110,7 @@ CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entrie
   const std::string billed = pool.setting(provider::kBillingSetting);
   int minutes = 0;
   std::from_chars(billed.data(), billed.data() + billed.size(), minutes);
-  if (minutes > 0) rules.quantum = rules.minimum = std::chrono::minutes(minutes);
+  rules.set_increment(minutes);
   CostBook book(rules);
   bool answered = true;
   const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };

@@ -128,7 +128,7 @@ Status Budget::check_rate_with_another(const Facts& facts) const {
   if (!facts.spec.max_hourly_cost) return {};
   // One machine each, once the pool has opened.
   const int coming = facts.provisioning + 1;
-  const bool prefers_spot = facts.spec.spot.kind != SpotKind::never;
+  const bool prefers_spot = facts.spec.spot.allows_spot();
   const double price = asking_price(facts.offer, prefers_spot).value_or(0);
   const MicroDollars hourly = facts.costs.now(facts.now).hourly + coming * to_micro_dollars(price);
   if (hourly <= to_micro_dollars(*facts.spec.max_hourly_cost)) return {};

@@ -27,9 +27,7 @@ std::optional<MachinePrice> highest_price(const Offer& offer) {
 
 CostBook new_book(const Options& options, const Offer& offer) {
   BillingRules rules = options.billing;
-  if (offer.billing_increment_minutes > 0) {
-    rules.quantum = rules.minimum = std::chrono::minutes(offer.billing_increment_minutes);
-  }
+  rules.set_increment(offer.billing_increment_minutes);
   return CostBook(rules);
 }
 

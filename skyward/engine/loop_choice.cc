@@ -32,8 +32,7 @@ Result<Offer> best_offer(const PoolSpec& choice, Time deadline) {
 
 // Unknown prices come last.
 double price_of(const PoolSpec& spec, const Offer& offer) {
-  return asking_price(offer, spec.spot.kind != SpotKind::never)
-      .value_or(std::numeric_limits<double>::max());
+  return asking_price(offer, spec.spot.allows_spot()).value_or(std::numeric_limits<double>::max());
 }
 
 // Asks all beside each other; answers in order. When `poll` throws, those that still ask end by

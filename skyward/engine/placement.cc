@@ -17,7 +17,7 @@ Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers)
   if (!spec.max_hourly_cost) return offers.front();
   std::optional<double> least;
   for (const Offer& offer : offers) {
-    const std::optional<double> price = asking_price(offer, spec.spot.kind != SpotKind::never);
+    const std::optional<double> price = asking_price(offer, spec.spot.allows_spot());
     if (!price) continue;  // nobody knows what it costs
     const double cost = *price * spec.nodes;
     if (cost <= *spec.max_hourly_cost) return offer;

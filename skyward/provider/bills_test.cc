@@ -34,9 +34,7 @@ class Bills : public ::testing::Test, public Computer {
     const auto cluster = cloud->prepare(this->spec_, offer, this->soon());
     ASSERT_TRUE(cluster) << cluster.error().message;
     BillingRules rules = cloud->capabilities().billing;
-    if (offer.billing_increment_minutes > 0) {
-      rules.quantum = rules.minimum = std::chrono::minutes(offer.billing_increment_minutes);
-    }
+    rules.set_increment(offer.billing_increment_minutes);
     CostBook book(rules);
     const Time asked = this->fixture_.now;
     const auto machines = cloud->provision(*cluster, 2, 0, this->soon());

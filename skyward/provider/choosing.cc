@@ -19,7 +19,7 @@ constexpr double kMostTimesThePrice = 1.5;
 // What a machine of the pool must have at least.
 OfferRequest needs_of(const PoolSpec& spec) {
   OfferRequest request;
-  request.prefer_spot = spec.spot.kind != SpotKind::never;
+  request.prefer_spot = spec.spot.allows_spot();
   if (!spec.machine.empty()) {  // whatever it has
     request.cpus = 0;
     request.memory_mb = 0;
@@ -92,7 +92,7 @@ std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer&
                                      const PoolSpec& spec) {
   std::vector<Offer> out = {offer};
   const auto first = std::ranges::find(ranked, offer.instance_type, &Offer::instance_type);
-  const bool prefers_spot = spec.spot.kind != SpotKind::never;
+  const bool prefers_spot = spec.spot.allows_spot();
   const std::optional<double> price = asking_price(offer, prefers_spot);
   if (first == ranked.end() || !price || !spec.machine.empty()) return out;
   for (auto at = first + 1; at != ranked.end() && out.size() < kMostTypes; ++at) {

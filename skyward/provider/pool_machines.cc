@@ -244,17 +244,16 @@ PoolMachines::Found PoolMachines::find_launched(const LaunchBatch& batch,
   return {std::move(all), seen};
 }
 
-// What has come of a launch that is over. Empty if nobody could look.
-std::optional<std::vector<MachineStatus>> PoolMachines::release_marked(const std::string& token,
-                                                                       Time until) {
+// Releases what has come of a launch that is over. True if it was seen that there is nothing.
+bool PoolMachines::release_marked(const std::string& token, Time until) {
   auto found = api_.find(token, until);
-  if (!found) return std::nullopt;
+  if (!found) return false;
   std::erase_if(*found, [](const auto& one) { return one.stage == Stage::terminated; });
-  if (found->empty()) return *std::move(found);
+  if (found->empty()) return true;
   const std::vector<std::string> ids = ids_of(*found);
   (void)book_.made(token, ids);
   (void)release(ids, {}, until);  // what does not end stays in the ledger
-  return *std::move(found);
+  return false;
 }
 
 // What earlier launches may have left: machines of requests that nobody answered, and those that
@@ -265,8 +264,8 @@ void PoolMachines::release_late(Time deadline) {
   for (const LedgerEntry& entry : book_.open_entries()) {
     if (world.buying.stop_requested()) return;
     if (entry.kind != "instance" || !entry.id.empty()) continue;
-    const auto found = release_marked(entry.key, deadline);
-    if (found && found->empty() && book_.age_of(entry) >= limit) book_.gone({entry.key});
+    const bool nothing = release_marked(entry.key, deadline);
+    if (nothing && book_.age_of(entry) >= limit) book_.gone({entry.key});
   }
   std::vector<std::string> left;
   for (const LedgerEntry& entry : book_.wasted()) {
@@ -284,8 +283,8 @@ void PoolMachines::settle_doubts() {
     const Time listed = doubt.refused + api_.facts().doubt;
     if (world.now() < listed) wait_while_buying(world, listed - world.now());
     if (world.now() < listed) continue;
-    const auto found = release_marked(doubt.token, world.now() + api_.facts().release_time);
-    if (found && found->empty()) book_.gone({doubt.token});
+    const Time until = world.now() + api_.facts().release_time;
+    if (release_marked(doubt.token, until)) book_.gone({doubt.token});
   }
 }
 

@@ -111,7 +111,7 @@ class PoolMachines {
   };
   Found find_launched(const LaunchBatch& batch, const std::vector<std::string>& ids,
                       Time look_until, Time until);
-  std::optional<std::vector<MachineStatus>> release_marked(const std::string& token, Time until);
+  bool release_marked(const std::string& token, Time until);
   void release_late(Time deadline);
   void settle_doubts();
   // Of machines that are of no use. Returns `why`, and what else went wrong.

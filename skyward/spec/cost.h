@@ -33,6 +33,10 @@ struct BillingRules {
   Duration free_when_taken_back{};
   bool prices_change = false;  // of spot machines that run
 
+  // Of an offer that is billed by so many minutes; 0: as the cloud bills in general.
+  void set_increment(int minutes) {
+    if (minutes > 0) quantum = minimum = std::chrono::minutes(minutes);
+  }
   bool operator==(const BillingRules&) const = default;
 };
 

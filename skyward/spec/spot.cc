@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "skyward/spec/json_text.h"
 
@@ -37,6 +39,9 @@ Result<Spot> parse_spot(std::string_view text) {
   if (text == "if-available" || text == "spot-if-available") return Spot::IfAvailable();
   if (text == "never" || text == "on-demand") return Spot::Never();
   if (text == "cheapest") return Spot::Cheapest();
+  double share = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (error == std::errc() && end == text.data() + text.size()) return Spot::Percent(share);
   std::string shown;
   append_json_string(shown, text);
   return fail(ErrorKind::invalid, fmt::format("spot={} is not known", shown),

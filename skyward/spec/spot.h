@@ -37,13 +37,15 @@ struct Spot {
   static Spot Cheapest() { return {SpotKind::cheapest, 0}; }
   // NOLINTEND(readability-identifier-naming)
 
+  // Whether a spot machine will do.
+  bool allows_spot() const { return kind != SpotKind::never; }
   bool operator==(const Spot&) const = default;
 };
 
 Status validate(const Spot& spot);
 
 // "always", "if-available", "never" and "cheapest"; of the other vocabulary "always-spot", "spot",
-// "spot-if-available" and "on-demand".
+// "spot-if-available" and "on-demand". "0.8": the least share.
 Result<Spot> parse_spot(std::string_view text);
 // "if-available", "0.8".
 std::string to_string(const Spot& spot);

@@ -136,7 +136,7 @@ Result<std::vector<Offer>> FakeRentals::offers(const PoolSpec& spec, Time deadli
   const OfferRequest request{.accelerator = spec.accelerator,
                              .cpus = std::max(spec.cpus, 1.0),
                              .memory_mb = std::max<std::int64_t>(spec.memory_mb, 1),
-                             .prefer_spot = spec.spot.kind != SpotKind::never};
+                             .prefer_spot = spec.spot.allows_spot()};
   const auto order = rank_offers(all, request);
   if (!order) return fail(order);
   ranked_.clear();

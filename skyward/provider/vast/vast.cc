@@ -241,7 +241,7 @@ std::vector<Offer> VastCloud::all_offers(int nodes) const {
 
 Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline) {
   if (Status free = empty_regions_.quota(); !free) return fail(free);
-  if (Status looked = look(spec, spec.spot.kind != SpotKind::never, deadline); !looked) {
+  if (Status looked = look(spec, spec.spot.allows_spot(), deadline); !looked) {
     return fail(looked);
   }
   auto found = fitting_offers(all_offers(spec.nodes), spec);

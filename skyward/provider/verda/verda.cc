@@ -161,7 +161,7 @@ Result<std::vector<Offer>> VerdaCloud::all_offers(bool spot, Time deadline) {
 
 Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadline) {
   if (Status free = empty_regions_.quota(); !free) return fail(free);
-  auto all = all_offers(spec.spot.kind != SpotKind::never, deadline);
+  auto all = all_offers(spec.spot.allows_spot(), deadline);
   if (!all) return all;
   const std::string region = spec_.setting("region");
   if (!region.empty() && !locations_.contains(region)) {
