@@ -304,7 +304,7 @@ class Agent:
 @pytest.fixture(params=[PLAIN, COMPILED], ids=["plain", "compiled"])
 def agent(request):
     made = Agent(request.param)
-    assert made.hello().startswith(f"python {sys.version.split()[0]} cloudpickle ")
+    assert made.hello() == f"python {sys.version.split()[0]}"
     assert made.uses_ring == (request.param is COMPILED)
     yield made
     made.close()
@@ -967,6 +967,14 @@ def test_refuses_another_python():
         assert "Image(python='3.99')" in text
     finally:
         agent.close()
+
+
+def test_a_python_without_cloudpickle_never_greets():
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(PLAIN)], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'cloudpickle'\n")
 
 
 def test_takes_the_drivers_import_path_and_hides_its_own_variables(tmp_path):
