@@ -122,8 +122,8 @@ def test_a_pool_with_a_machine_that_is_taken_back(
     assert [node for node, left in facts["trained"] if left] == [rank]
 
     check_events(facts["events"], doomed, rank, addresses)
-    # A released machine is terminated and also shuts itself down, whichever is first. The doomed one
-    # was released, too: Amazon had nothing left to take.
+    # A released machine is terminated and also shuts itself down, whichever is first. The doomed
+    # one was released, too: Amazon had nothing left to take.
     ends = hosts.ends()
     assert ends.keys() == addresses.keys()
     assert set(ends.values()) <= {"TerminateInstances", "Client.InstanceInitiatedShutdown"}
