@@ -329,7 +329,8 @@ class ComputePool(PoolRequest, StaysHere):
         opening.
 
         ``pool.on(LogLine, handler)``, ``pool.on(LogLine, Metrics, handler=handler)``, or as a
-        decorator: ``@pool.on(LogLine)``. Handlers run in a thread of the pool, one event at a time.
+        decorator: ``@pool.on(LogLine)``. Handlers run one at a time: in a thread of the pool, or,
+        for what the program itself causes, in the thread that does so.
         """
         if handler is None and types and not isinstance(types[-1], type):
             *types, handler = types  # type: ignore[assignment]
