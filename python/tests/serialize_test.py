@@ -98,6 +98,9 @@ def test_changed_closures_defaults_and_callees_are_seen():
     assert pickle.loads(functions.dumps_function(outer, "f"))(1) == 2
     outer.__globals__["inner"] = make_function("def inner(x):\n    return -x")
     assert pickle.loads(functions.dumps_function(outer, "f"))(1) == 0
+    outer.__globals__["inner"].rate = 3  # a worker gets it, too
+    body = functions.dumps_function(outer, "f")
+    assert pickle.loads(body).__globals__["inner"].rate == 3
 
 
 def make_function(source, **names):

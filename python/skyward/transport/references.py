@@ -9,9 +9,11 @@ from skyward.call.function import ComputeFunction
 from skyward.call.starts import STARTS_ATTRIBUTE, Starts
 
 MISSING = object()
+SIZE = object()
+"""As the key of a dictionary: how many it has."""
 # Attributes of functions that travel with them.
 _KNOWN = {"__wrapped__", "__skyward_distributed__", STARTS_ATTRIBUTE}
-_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
+_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__")
 
 
 def look_up(place: Any, key: Any) -> Any:
@@ -21,7 +23,7 @@ def look_up(place: Any, key: Any) -> Any:
         except ValueError:
             return MISSING
     if type(place) is dict:
-        return place.get(key, MISSING)
+        return len(place) if key is SIZE else place.get(key, MISSING)
     return getattr(place, key, MISSING)
 
 
@@ -38,6 +40,7 @@ def note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]
     # Annotations are pickled too, but nobody replaces them; people change defaults and cells.
     for attribute in _ATTRIBUTES:
         seen.append((fn, attribute, getattr(fn, attribute)))
+    seen.append((fn.__dict__, SIZE, len(fn.__dict__)))  # one that is added later travels, too
     values = list(fn.__defaults__ or ())
     for mapping in (fn.__kwdefaults__ or {}, fn.__dict__):
         for name, value in mapping.items():
