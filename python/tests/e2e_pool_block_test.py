@@ -4,6 +4,8 @@ import asyncio
 import contextvars
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -127,3 +129,24 @@ def test_the_decorators_name_opens_a_pool_too():
         assert opened.instance_count == 2
         assert sky.compute(abs)(-1) >> sky == 1
     assert not opened.is_active
+
+
+def test_each_thread_leaves_the_pool_that_it_has_entered():
+    block, both = sky.pool(nodes=1, display="quiet"), threading.Barrier(2, timeout=60)
+    left = []
+
+    def enter(is_first):
+        with block as opened:
+            both.wait()
+            if not is_first:
+                both.wait()
+        left.append(opened.is_active)
+        if is_first:
+            both.wait()
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(enter, [True, False])) == [None, None]
+    assert left == [False, False]
+    with block as outer, block as inner:
+        assert outer is not inner
+    assert not outer.is_active and not inner.is_active

@@ -14,6 +14,7 @@ from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar, overload
 
+from skyward.call.target import _innermost
 from skyward.pool.compute_pool import ComputePool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,7 +106,11 @@ class Block:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._pools.pop().__exit__(kind, error, traceback)
+        opened = _innermost.get()  # several threads may have entered
+        if opened not in self._pools:  # one that was opened inside is open still
+            opened = self._pools[-1]
+        self._pools.remove(opened)
+        opened.__exit__(kind, error, traceback)
 
 
 class CallableModule(ModuleType):
