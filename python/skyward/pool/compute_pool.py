@@ -496,17 +496,17 @@ def _mapped(calls: "MappedCalls", timeout: float | None) -> Generator[Any, None,
     import time
 
     end = None if timeout is None else time.monotonic() + timeout
-    answers = calls.answers(end)
-    next(answers)
 
     def results() -> Generator[Any, None, None]:
         __tracebackhide__ = True
         try:
-            yield from answers
+            yield from calls.answers(end)
         except SkywardError as error:
             raise _from_here(error)
 
-    return results()
+    answers = results()
+    next(answers)  # close() does nothing to a generator that has not begun
+    return answers
 
 
 def _from_here(error: SkywardError) -> SkywardError:
