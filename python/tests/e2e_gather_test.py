@@ -186,6 +186,28 @@ def test_an_interrupted_gather_ends_its_calls(pool, tmp_path):
     assert double(1) >> pool == 2
 
 
+def test_an_interrupt_between_two_answers_cancels_all(pool, tmp_path, monkeypatch):
+    class Answers(list):
+        def append(self, answer):
+            if answer == 550:
+                raise KeyboardInterrupt
+            super().append(answer)
+
+    engine = pool._engine()
+    real = type(engine)._collect
+
+    def collect(self, *args, **kwargs):
+        answers, errors = real(self, *args, **kwargs)
+        return Answers(answers), errors
+
+    monkeypatch.setattr(type(engine), "_collect", collect)
+    calls = [wait_at(i, 900, -1, str(tmp_path)) for i in range(3000)]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        sky.gather(*calls) >> pool
+    wait_until(lambda: engine.core.task_counts()[1] == 0)
+    assert caught.tb is not None, "it keeps what the frames refer to"
+
+
 def test_a_retry_does_not_wait_for_the_other_calls(pool, tmp_path):
     def work(name, folder):
         import pathlib

@@ -185,13 +185,13 @@ class OpenPool:
         rest = len(items) - len(answers)
         inputs = (item.args for item in islice(items, len(answers), None))
         calls = MappedCalls(self, make, inputs, all_end=True, total=rest, round_trip=round_trip)
-        arriving = calls.answers(None)
-        next(arriving)
         try:
-            for position, answer in enumerate(arriving, len(answers)):
-                if type(answer) is Failed:
-                    errors[position] = answer.error
-                answers.append(answer)
+            with contextlib.closing(calls.answers(None)) as arriving:  # Ctrl-C cancels them
+                next(arriving)
+                for position, answer in enumerate(arriving, len(answers)):
+                    if type(answer) is Failed:
+                        errors[position] = answer.error
+                    answers.append(answer)
         except Exception as error:
             if calls.unsent is not None:
                 note_position(error, items, len(items) - rest + calls.unsent)
