@@ -6,13 +6,16 @@ import pathlib
 import sys
 import threading
 import time
+import types
 import warnings
 from importlib import metadata
 from importlib.util import find_spec
 
+import cloudpickle
 import numpy
 import pytest
 from skyward.integrations import JoblibPool, ScikitLearnPool, joblib_backend, sklearn_backend
+from skyward.transport.shared_arguments import SharedArguments
 
 import skyward as sky
 
@@ -334,9 +337,22 @@ def test_long_lists_are_stored_once_too(backend):
     assert 1_000_000 < backend._arguments.stored_bytes < 1_100_000
 
 
-def test_what_is_used_once_makes_room(pool):
-    from skyward.transport.shared_arguments import SharedArguments
+@pytest.mark.parametrize("module", ["__mp_main__", "helpers_by_value"])
+def test_lists_of_what_goes_by_value_stay_as_they_are(pool, monkeypatch, module):
+    helpers = types.ModuleType(module)
+    exec("class Text(str):\n    def twice(self):\n        return 2 * self", vars(helpers))
+    monkeypatch.setitem(sys.modules, module, helpers)
+    texts = [helpers.Text(f"{n:0500}") for n in range(600)]
+    cloudpickle.register_pickle_by_value(helpers)
+    try:
+        with joblib_backend(pool):
+            got = Parallel(n_jobs=-1)(delayed(lambda x: x[5].twice())(texts) for _ in range(2))
+    finally:
+        cloudpickle.unregister_pickle_by_value(helpers)
+    assert got == [2 * texts[5]] * 2
 
+
+def test_what_is_used_once_makes_room(pool):
     core = pool._engine().core
     kept = SharedArguments(pool, limit=5 * 100_000)
     often = bytes(range(256)) * 400

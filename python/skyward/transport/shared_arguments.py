@@ -10,6 +10,8 @@ import threading
 import zlib
 from typing import Any
 
+from skyward.call.by_value import registered_by_value
+
 SHARED_BYTES = 64 << 10
 """Smaller buffers travel inside the call."""
 MANY_ITEMS = 512
@@ -124,14 +126,14 @@ class _Packed:
 
 def _packed(value: Any) -> Any:
     """`value`, or a _Packed of it when it is large and pickles as one lump."""
-    if not _is_candidate(value):
+    if not _is_candidate(value) or registered_by_value():
         return value
     lumps: list[Any] = []
     try:
         data = pickle.dumps(value, protocol=5, buffer_callback=lumps.append)
     except Exception:  # cloudpickle may know how
         return value
-    if len(data) < SHARED_BYTES or lumps or b"__main__" in data:
+    if len(data) < SHARED_BYTES or lumps or b"_main__" in data:
         return value
     return _Packed(data)
 
