@@ -466,7 +466,11 @@ def test_tells_which_blobs_are_still_in_use(agent):
     assert agent.answer().retained == [7]
 
     def fail(array):
-        raise ValueError(len(array))
+        try:
+            raise ValueError(len(array))
+        except ValueError as error:
+            members = [error]
+        raise ExceptionGroup("two", [ExceptionGroup("one", members)])
 
     agent.run_with_blob(2, fail, sent, blob=8)
     answer = agent.answer()
@@ -876,12 +880,12 @@ def test_a_stream_ends_with_a_result_or_an_exception(agent):
     assert "a generator was expected" in agent.answer().value()["message"]
 
 
-def test_a_process_that_may_have_lost_its_device_ends(agent):
+@pytest.mark.parametrize("in_group", [False, True])
+def test_a_process_that_may_have_lost_its_device_ends(agent, in_group):
     def fail(text):
-        try:
-            raise RuntimeError(text)
-        except RuntimeError as error:
-            raise ValueError("step 3") from error
+        if in_group:
+            raise ExceptionGroup("tasks", [ExceptionGroup("step 3", [RuntimeError(text)])])
+        raise ValueError("step 3") from RuntimeError(text)
 
     def work(text):
         return text

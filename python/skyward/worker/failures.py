@@ -24,8 +24,11 @@ HARMLESS_ERRORS = (
 def is_device_error(error):
     """Whether the process may be unable to use its GPU from now on: after a kernel has failed, so
     does everything else that the process asks of the device."""
-    seen = set()
-    while error is not None and id(error) not in seen:
+    left, seen = [error], set()
+    while left:
+        error = left.pop()
+        if error is None or id(error) in seen:
+            continue
         seen.add(id(error))
         try:
             text = str(error)
@@ -34,8 +37,12 @@ def is_device_error(error):
         is_harmless = any(mark in text for mark in HARMLESS_ERRORS)
         if not is_harmless and any(mark in text for mark in DEVICE_ERRORS):
             return True
-        error = error.__cause__ or error.__context__
+        left += (error.__cause__ or error.__context__, *members_of(error))
     return False
+
+
+def members_of(error):
+    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
 
 
 def explain_missing_module(error, what):
@@ -67,6 +74,8 @@ def clear_frames(error, seen=None):
         seen.add(id(error))
         set_traceback(error, None)
         clear_frames(error.__cause__, seen)
+        for member in members_of(error):
+            clear_frames(member, seen)
         error = error.__context__
 
 
