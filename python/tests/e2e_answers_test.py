@@ -104,3 +104,17 @@ def test_a_callback_shuts_the_executor_down(pool, tmp_path):
     assert (double(1) > pool).result(60) == 2
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(abs, -3)
+
+
+def test_a_handler_of_a_signal_may_send_calls_anywhere(pool):
+    sent = []
+
+    def work():
+        live = pool._live
+        with live.answers._lock, live.packing._functions_lock:  # as if it came just now
+            sent.append(sky.compute(lambda: 3)() > pool)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert sent and sent[0].result(60) == 3

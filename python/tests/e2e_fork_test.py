@@ -41,8 +41,24 @@ QUIET = [
 ]
 
 PROGRAM = """
-import asyncio, os, sys, time, signal
+import asyncio, os, sys, threading, time, signal
+from skyward.transport import functions
 import skyward as sky
+
+over = threading.Event()
+
+def hold(*locks):
+    # in a thread, until the child has ended
+    def work():
+        for lock in locks:
+            lock.acquire()
+        held.set()
+        over.wait()
+        for lock in locks:
+            lock.release()
+    held = threading.Event()
+    threading.Thread(target=work).start()
+    held.wait()
 
 @sky.compute
 def square(x):
@@ -67,6 +83,7 @@ with sky.ComputePool(concurrency=3, display="quiet") as pool:
     ready.result()
     executor = sky.Executor(pool=pool)
     sys.stdout.flush()
+    {before}
     pid = os.fork()
     if pid == 0:
         signal.alarm(20)
@@ -80,14 +97,16 @@ with sky.ComputePool(concurrency=3, display="quiet") as pool:
             print("nothing", flush=True)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    over.set()
     print(code, square(3) >> pool, next(stream), flush=True)
     future.cancel()
 """
 
 
-def run(what):
+def run(what, before="pass"):
+    program = textwrap.dedent(PROGRAM).replace("{what}", what).replace("{before}", before)
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM).replace("{what}", what)],
+        [sys.executable, "-c", program],
         capture_output=True, text=True, timeout=DEADLINE, check=False,
     )  # fmt: skip
     return done.stdout.splitlines(), done.stderr
@@ -103,4 +122,24 @@ def test_what_needs_the_pool_is_refused(what):
 @pytest.mark.parametrize("what", QUIET)
 def test_the_rest_does_nothing(what):
     lines, err = run(what)
+    assert lines == ["nothing", "0 9 1"], (lines, err)
+
+
+@pytest.mark.parametrize(
+    ("lock", "what"),
+    [
+        ("pool._live.answers._lock", "pool.submit(square(2))"),
+        ("pool._live.packing._functions_lock", "pool.run(sky.compute(lambda: 2)())"),
+        ("executor._lock", "executor.submit(len, []).result()"),
+    ],
+)
+def test_a_lock_that_a_thread_held_is_free_in_the_child(lock, what):
+    lines, err = run(what, f"hold({lock})")
+    assert lines[-1] == "0 9 1", (lines, err)
+    assert lines[0].startswith("refused: "), (lines, err)
+
+
+def test_a_child_sends_functions_whatever_the_parents_threads_held():
+    what = "assert sky.compute(lambda: 3)() >> sky.ComputePool(display='quiet').open() == 3"
+    lines, err = run(what, "hold(functions._bodies._lock)")
     assert lines == ["nothing", "0 9 1"], (lines, err)

@@ -449,7 +449,6 @@ def test_a_forked_child_waits_for_nothing_of_its_parents():
             pid = os.fork()
             if pid == 0:
                 if leave == "block":
-                    executor._lock.release()
                     executor.__exit__(None, None, None)
                 if leave == "close":
                     executor._pool._close()

@@ -25,6 +25,7 @@ from skyward.pool.compute_pool import ComputePool
 from skyward.pool.grouped_calls import GROUP_SECONDS, Pace, Paces
 from skyward.pool.leave import end_block
 from skyward.pool.stream import cancel
+from skyward.transport.forks import renewed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,8 +78,8 @@ class Executor(futures.Executor):
             self._initial = Initial(uuid4().hex, initializer, tuple(initargs))
         self._owned = pool is None
         self._pool = pool if pool is not None else ComputePool(provider, *args, **options)
-        self._opening = threading.Lock()
-        self._lock = threading.Lock()
+        self._opening = renewed(threading.Lock())
+        self._lock = renewed(threading.Lock())
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[_Waiting] = deque()
         self._flying: set[AnswerFuture] = set()  # of calls that were handed to the pool

@@ -17,6 +17,7 @@ from skyward.exceptions import NotProvisionedError
 from skyward.integrations.initial import Initial
 from skyward.pool.compute_pool import ComputePool
 from skyward.task.instance_info import place_in_pool
+from skyward.transport.forks import renewed
 from skyward.transport.shared_arguments import SharedArguments
 
 TARGET_SECONDS = 0.05
@@ -61,7 +62,8 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         self._initial: Initial | None = None
         self._arguments = SharedArguments(pool)
         self._in_flight: dict[Future[Any], Any] = {}
-        self._lock = threading.Lock()
+        # Of a garbage collection, too, which may end a dropped generator anywhere.
+        self._lock = renewed(threading.RLock())
         self._batch_size = 1
         self._finished: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -104,13 +106,10 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
     def abort_everything(self, ensure_ready: bool = True) -> None:
         """Cancels the tasks of Parallel calls that have failed, running ones too."""
         with self._lock:
-            doomed = [
-                future
-                for future, parallel in self._in_flight.items()
-                if getattr(parallel, "_aborting", True)
-            ]
-        for future in doomed:
-            future.cancel()
+            in_flight = list(self._in_flight.items())
+        for future, parallel in in_flight:
+            if getattr(parallel, "_aborting", True):
+                future.cancel()
         # A callback that began before may be about to send one task more, which would count as one
         # of the next call.
         thread, done = self._thread, threading.Event()

@@ -9,19 +9,19 @@ from typing import Any
 
 from skyward.call.by_value import StaysHere
 from skyward.exceptions import NotProvisionedError
+from skyward.transport.forks import renewed
 
 _OPEN = ("PENDING", "RUNNING")
 
 _generation = 0
 """Another number in each forked child; the extension has one, too, but nodes have no extension."""
-_making = threading.RLock()
+_making = renewed(threading.RLock())
 """Held where a future gets its condition, and where one that has none changes."""
 
 
 def _note_fork() -> None:
-    global _generation, _making
+    global _generation
     _generation += 1
-    _making = threading.RLock()  # a thread that does not exist here may have held the parent's
 
 
 os.register_at_fork(after_in_child=_note_fork)

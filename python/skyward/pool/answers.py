@@ -15,6 +15,7 @@ from skyward.pool.answer import settle
 from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
 from skyward.pool.outcome import answer_of, may_retry, note_attempts
 from skyward.pool.stream import Stream, cancel
+from skyward.transport.forks import renewed
 
 CLOSE_SECONDS = 10.0
 """How long closing waits for an answer that is being handed over."""
@@ -106,7 +107,7 @@ class Answers(GroupedCalls):
     def __init__(self, pool: Sender) -> None:
         super().__init__(go_on=True)
         self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.RLock())  # a handler of a signal may send calls
         self._completions = _core.Completions()
         self._thread: threading.Thread | None = None
         self._has_ended = False
@@ -154,25 +155,26 @@ class Answers(GroupedCalls):
     def stop_groups(self, origin: Origin) -> None:
         """Stops what runs for an origin that waits for no answer."""
         with self._lock:
-            groups = [group for group in self._groups.values() if group.origin is origin]
+            groups = list(self._groups.values())
         for group in groups:
-            cancel(group.core)
+            if group.origin is origin:
+                cancel(group.core)
 
     def unfinished(self) -> int:
         """How many calls have neither an answer nor been cancelled."""
         with self._lock:
-            count = sum(not receiver.done() for _, _, receiver, _ in self._watched.values())
-            groups = list(self._groups.values())
+            watched, groups = list(self._watched.values()), list(self._groups.values())
+        count = sum(not receiver.done() for _, _, receiver, _ in watched)
         return count + sum(sum(map(group.origin.is_wanted, group.left())) for group in groups)
 
     def beyond_tasks(self) -> tuple[int, int]:
         """How many calls have ended, and how many have not, that the engine does not count: it
         counts a group as one task."""
         with self._lock:
-            left = sum(len(group.calls) - group.got for group in self._groups.values())
-            groups = len(self._groups)
-            ended = self._sent_calls - left
-            return ended - (self._sent_groups - groups), left - groups
+            groups = list(self._groups.values())
+            sent_calls, sent_groups = self._sent_calls, self._sent_groups
+        left = sum(len(group.calls) - group.got for group in groups)
+        return sent_calls - left - (sent_groups - len(groups)), left - len(groups)
 
     def is_here(self) -> bool:
         """Whether this is the thread of answers: it must wait for none."""
@@ -185,9 +187,10 @@ class Answers(GroupedCalls):
 
     def _add(self, entries: list[_Entry]) -> None:
         handles = [receiver.handle for _, _, receiver, _ in entries]
+        count = len(handles)
         with self._lock:
-            first = self._last + 1
-            self._last += len(entries)
+            first = self._last + 1  # no call up to the next line: no signal is handled there
+            self._last += count
             self._watched.update(enumerate(entries, first))
         self._completions.watch_all(handles, first)
         self._hand_over_late()

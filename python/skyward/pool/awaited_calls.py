@@ -13,6 +13,7 @@ from skyward.call.awaited import Awaited, awaited
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError
 from skyward.pool.grouped_calls import FIRST_SECONDS, Pace, Paces, new_draft
+from skyward.transport.forks import renewed
 
 TOGETHER = 128
 """So many calls are sent before the turn of the loop ends: they run while others are made."""
@@ -41,7 +42,7 @@ class AwaitedCalls:
     def __init__(self, pool: Any) -> None:
         self._pool = weakref.ref(pool)
         self._paces = Paces()
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         # A group that has not been sent, and what its calls have in common:
         self._draft = new_draft()
         self._calls: list[_Awaited] = []

@@ -28,6 +28,7 @@ from skyward.pool.grouped_calls import (
     new_draft,
 )
 from skyward.transport import serialize
+from skyward.transport.forks import renewed
 
 AHEAD_CALLS = 1024
 AHEAD_BYTES = 64 << 20
@@ -454,7 +455,7 @@ class Mapped:
 
     def __init__(self) -> None:
         # Of a garbage collection, too, which may end a dropped generator anywhere.
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._now: set[MappedCalls] = set()
         self._ended = 0
 

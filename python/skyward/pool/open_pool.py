@@ -34,6 +34,7 @@ from skyward.pool.restarts import run_together
 from skyward.pool.stream import Stream
 from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.transport import serialize
+from skyward.transport.forks import renewed
 from skyward.transport.shared_arguments import SharedArguments
 
 SENT_TOGETHER = 512
@@ -60,7 +61,7 @@ class OpenPool:
         )
         self.answers = Answers(self)
         self._awaited: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-        self._awaited_lock = threading.RLock()  # each loop has a thread of its own
+        self._awaited_lock = renewed(threading.RLock())  # each loop has a thread of its own
 
     def open(self, check: Callable[[], None] | None) -> None:
         """Blocks until the nodes are ready. Releases everything before it raises."""

@@ -16,6 +16,7 @@ from skyward.callback import Delivery
 from skyward.events import Error
 from skyward.exceptions import ConfigurationError, SerializationError
 from skyward.transport import functions, serialize
+from skyward.transport.forks import renewed
 from skyward.transport.module_watch import ModuleWatch
 from skyward.transport.read_only_arrays import ReadOnlyArrays
 from skyward.transport.references import heaviest
@@ -53,7 +54,7 @@ class Packing:
         self._workers = workers
         self.timeout = timeout
         self._functions: dict[bytes, Any] = {}  # the core's function of each body
-        self._functions_lock = threading.Lock()
+        self._functions_lock = renewed(threading.RLock())
         self._modules = ModuleWatch()
         self.read_only = ReadOnlyArrays(core)
         self._heavy: set[str] = set()  # names of functions
@@ -209,7 +210,7 @@ class Packing:
             for oldest in list(kept)[:-1]:
                 if len(kept) <= FUNCTIONS_KEPT and size <= FUNCTION_BYTES_KEPT:
                     break
-                del kept[oldest]
+                kept.pop(oldest, None)
                 size -= 2 * len(oldest)
         return function
 

@@ -1,7 +1,6 @@
 """The answer of a task, later."""
 
 import logging
-import os
 import sys
 import threading
 import weakref
@@ -13,17 +12,10 @@ from skyward.call.text import call_text
 from skyward.exceptions import CancelledError, SkywardError
 from skyward.pool.answer import AnswerFuture
 from skyward.pool.stream import cancel
+from skyward.transport.forks import renewed
 
-_swapping = threading.RLock()
+_swapping = renewed(threading.RLock())
 """Held while a retried call gets its next handle, and while a future is cancelled."""
-
-
-def _renew_lock() -> None:
-    global _swapping
-    _swapping = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
 
 
 class TaskFuture(AnswerFuture):

@@ -8,6 +8,7 @@ from typing import Any
 
 from skyward.call.by_value import dumps_by_value, registered_by_value
 from skyward.exceptions import SerializationError
+from skyward.transport.forks import renewed
 from skyward.transport.references import look_up, note_references
 from skyward.transport.unpicklable import explain
 
@@ -38,7 +39,7 @@ class _Bodies:
     LIMIT_BYTES = 64 << 20  # of bodies; the newest is kept whatever its size
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # any thread may send
+        self._lock = renewed(threading.RLock())  # any thread may send
         self._bytes = 0
         # By id; the function is kept in the entry, so that its id stays its own.
         self._entries: dict[int, tuple[Any, list[tuple[Any, Any, Any]], bytes]] = {}

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from skyward.transport.forks import renewed
 from skyward.transport.shared_arguments import default_limit, fingerprint
 
 ARRAY_BYTES = 1 << 20
@@ -33,7 +34,7 @@ class ReadOnlyArrays:
         self._most = min(default_limit(), MOST_BYTES) if limit is None else limit
         # Reentrant: a handler of a signal may send calls. Arrays may die at any point of any
         # thread, and leave the tables without it.
-        self._lock = threading.RLock()
+        self._lock = renewed(threading.RLock())
         self._seen: dict[_Key, _Known] = {}  # sent once; the latest last
         self._stored: dict[_Key, _Known] = {}  # what was sent last comes last
 

@@ -11,6 +11,7 @@ import zlib
 from typing import Any
 
 from skyward.call.by_value import registered_by_value
+from skyward.transport.forks import renewed
 
 SHARED_BYTES = 64 << 10
 """Smaller buffers travel inside the call."""
@@ -25,7 +26,7 @@ class SharedArguments:
     def __init__(self, pool: Any, limit: int | None = None) -> None:
         self._pool = pool
         self._limit = limit if limit is not None else default_limit()
-        self._lock = threading.Lock()
+        self._lock = renewed(threading.Lock())
         self._kept: dict[tuple[int, int], list[_Kept]] = {}
         self._core: Any = None
         self._clock = 0
