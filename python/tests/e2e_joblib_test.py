@@ -337,6 +337,21 @@ def test_long_lists_are_stored_once_too(backend):
     assert 1_000_000 < backend._arguments.stored_bytes < 1_100_000
 
 
+def test_without_threads_no_parallel_call_waits_for_ever(pool, monkeypatch):
+    real, refused = threading.Thread.start, []
+
+    def start(thread):
+        if thread.name == "skyward-joblib":
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with joblib_backend(pool):
+        got = Parallel(n_jobs=-1, batch_size=1, timeout=30)(delayed(square)(x) for x in range(20))
+    assert got == [x * x for x in range(20)] and refused
+
+
 @pytest.mark.parametrize("module", ["__mp_main__", "helpers_by_value"])
 def test_lists_of_what_goes_by_value_stay_as_they_are(pool, monkeypatch, module):
     helpers = types.ModuleType(module)

@@ -282,6 +282,21 @@ def test_multi_pool():
     assert sum(isinstance(event, sky.PoolStopped) for event in seen) == 2
 
 
+def test_multi_pool_without_threads_of_its_own(monkeypatch):
+    real = threading.Thread.start
+
+    def start(thread):
+        if thread.name.endswith("(run)"):
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    pools = [sky.ComputePool(display="quiet") for _ in range(2)]
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with sky.MultiPool(*pools):
+        assert [pool.is_active for pool in pools] == [True, True]
+    assert [pool.is_active for pool in pools] == [False, False]
+
+
 @pytest.mark.parametrize("broken_first", [True, False])
 def test_multi_pool_failure_leaves_nothing(broken_first):
     started, seen = [], []

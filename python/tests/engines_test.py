@@ -21,6 +21,7 @@ from skyward.engines.survey import (
     version_of,
 )
 from skyward.task.processes import ChildProgram, private_folder
+from waiting import wait_until
 
 import skyward as sky
 
@@ -135,6 +136,35 @@ def test_a_forward_serves_only_so_many_connections_at_a_time(monkeypatch):
     finally:
         for guest in guests:
             guest.close()
+        opened.close()
+
+
+@pytest.mark.parametrize("refused", ["_serve", "_send", "_drop", "Timer"])
+def test_a_forward_outlives_connections_without_threads(monkeypatch, refused):
+    from skyward.engines import forward
+    from skyward.engines.relay import READY
+
+    relay = ["sh", "-c", f"printf '{READY.decode().strip()}\\n'; exec cat"]
+    opened = forward.Forward(_Relay(), 0, relay, "node", 1)
+    host, _, port = opened.address.rpartition(":")
+    real = threading.Thread.start
+
+    def start(thread):
+        name = getattr(thread._target, "__name__", type(thread).__name__)
+        if name == refused or type(thread).__name__ == refused:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            with socket.create_connection((host, int(port)), 10) as guest:
+                assert guest.recv(1) == b""  # closed
+            wait_until(lambda: not opened._open)
+        with socket.create_connection((host, int(port)), 10) as guest:
+            guest.sendall(b"x")
+            assert guest.recv(1) == b"x"
+    finally:
         opened.close()
 
 

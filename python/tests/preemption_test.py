@@ -91,6 +91,34 @@ def test_what_a_callback_raises_is_printed(agent):
     agent.wait_output(b"no room to save", stream=2)
 
 
+def test_a_notice_without_a_thread_is_told_and_the_function_goes_on(agent):
+    def alone():
+        import _thread
+        import time
+
+        import skyward as sky
+
+        def refuse(*_):
+            told.append(1)
+            raise RuntimeError("can't start new thread")
+
+        told, real = [], _thread.start_new_thread
+        sky.on_preemption(print)
+        _thread.start_new_thread = refuse
+        print("listening", flush=True)
+        end = time.monotonic() + 20
+        while not told and time.monotonic() < end:
+            time.sleep(0.01)  # on a worker
+        _thread.start_new_thread = real
+        return "went on"
+
+    agent.run(1, alone)
+    agent.wait_output(b"listening")
+    agent.interrupt(NOTICE | 90_000)
+    assert agent.answer().value() == "went on"
+    agent.wait_output(b"on_preemption: not called: can't start new thread", stream=2)
+
+
 def test_outside_a_function_it_is_never_called():
     called = threading.Event()
     sky.on_preemption(lambda left: called.set())

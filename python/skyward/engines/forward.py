@@ -89,7 +89,12 @@ class Forward:
                 self._places.release()
                 time.sleep(_PAUSE_SECONDS)  # out of descriptors, or closed
                 continue
-            threading.Thread(target=self._serve, args=(guest,), daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(guest,), daemon=True).start()
+            except RuntimeError as error:  # no more threads
+                self.problem = str(error)
+                guest.close()
+                self._places.release()
 
     def _serve(self, guest: socket.socket) -> None:
         try:
@@ -104,8 +109,8 @@ class Forward:
             except OSError as error:
                 self.problem = str(error)
                 return
-            threading.Thread(target=_send, args=(guest, process), daemon=True).start()
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, RuntimeError):  # the last: no more threads
+                threading.Thread(target=_send, args=(guest, process), daemon=True).start()
                 while data := process.stdout.read1(1 << 16):  # type: ignore[union-attr]
                     guest.sendall(data)
             with suppress(OSError):
@@ -127,15 +132,15 @@ class Forward:
             self._open.add(process)
         limit = threading.Timer(_COMMAND_SECONDS, process.kill)
         limit.daemon = True
-        limit.start()
         try:
+            limit.start()
             self._await_relay(process)
-        except OSError:
+            threading.Thread(target=_drop, args=(process,), daemon=True).start()
+        except (OSError, RuntimeError) as error:  # the latter: no more threads
             self._end(process)
-            raise
+            raise OSError(str(error)) from error
         finally:
             limit.cancel()
-        threading.Thread(target=_drop, args=(process,), daemon=True).start()
         return process
 
     def _await_relay(self, process: "subprocess.Popen[bytes]") -> None:

@@ -102,8 +102,8 @@ class Members:
             thread = threading.Thread(
                 target=self._watch, args=(node,), name=f"skyward-engine-{node}", daemon=True
             )
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)
         end = time.monotonic() + seconds
         with self._changed:
             while missing := [node for node in nodes if node not in self._ready]:

@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -154,11 +154,15 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         with self._lock:
             self._in_flight.pop(future, None)
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="skyward-joblib", daemon=True
-                )
-                self._thread.start()
-        self._finished.put(lambda: callback(future))
+                thread = threading.Thread(target=self._work, name="skyward-joblib", daemon=True)
+                with suppress(RuntimeError):  # no more threads
+                    thread.start()
+                    self._thread = thread
+            is_alone = self._thread is None
+        if is_alone:  # better here than never
+            callback(future)
+        else:
+            self._finished.put(lambda: callback(future))
 
     def _work(self) -> None:
         while (step := self._finished.get()) is not None:

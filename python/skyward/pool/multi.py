@@ -97,12 +97,16 @@ class _AbandonError(Exception):
 def _in_parallel(work: Any, count: int) -> None:
     """Calls work(0) … work(count − 1), each in a thread with this context's variables, and waits
     for all."""
-    threads = [
-        threading.Thread(target=contextvars.copy_context().run, args=(work, position), daemon=True)
-        for position in range(count)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = []
+    for position in range(count):
+        run = contextvars.copy_context().run
+        thread = threading.Thread(target=run, args=(work, position), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads; and no pool may be left open
+            run(work, position)
+        else:
+            threads.append(thread)
     for thread in threads:
         while thread.is_alive():
             thread.join(0.1)  # in steps, so that Ctrl-C works
