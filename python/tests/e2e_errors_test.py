@@ -1,6 +1,7 @@
 """Failures of every kind: named, placed, and survived by the pool."""
 
 import asyncio
+import concurrent.futures
 import ctypes
 import gc
 import os
@@ -234,6 +235,20 @@ def test_an_error_that_nobody_asks_for_is_logged(pool, caplog):
     dropped = call(time.sleep, 60) > pool
     dropped.cancel()
     del read, dropped
+    gc.collect()
+    assert not caplog.text
+
+
+def test_an_error_that_asyncio_reads_as_in_python_3_14_is_not_logged(pool, caplog, monkeypatch):
+    def snapshot(future):
+        assert future._state == "FINISHED"
+        return True, False, future._result, future._exception
+
+    monkeypatch.setattr(concurrent.futures.Future, "_get_snapshot", snapshot, raising=False)
+    failed = boom(3) > pool
+    concurrent.futures.wait([failed], 30)
+    assert str(failed._get_snapshot()[3]) == "bad 3"
+    del failed
     gc.collect()
     assert not caplog.text
 

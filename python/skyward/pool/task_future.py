@@ -63,6 +63,12 @@ class TaskFuture(AnswerFuture):
         self._unread = ""
         return error
 
+    def _get_snapshot(self) -> Any:
+        """How asyncio reads a future from Python 3.14 on."""
+        self._unread = ""
+        future: Any = super()
+        return future._get_snapshot()
+
     def tell_if_unread(self) -> None:
         call, self._unread = self._unread, ""
         if call and not self.cancelled():  # else it was cancelled just before it failed
