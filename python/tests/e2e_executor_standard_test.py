@@ -1,5 +1,7 @@
 """sky.Executor beside the standard library's: the same program is told the same by both."""
 
+import functools
+import itertools
 import threading
 import time
 from concurrent import futures
@@ -90,3 +92,48 @@ def told(scenario, executor):
 def test_both_tell_the_same(scenario, pool):
     with sky.Executor(pool=pool) as ours, futures.ThreadPoolExecutor(pool.total_slots) as theirs:
         assert told(scenario, ours) == told(scenario, theirs)
+
+
+def read_in_part(executor, chunksize):
+    """Inputs may be endless; none is drawn before there is room for it."""
+    drawn = []
+
+    def inputs():
+        for x in itertools.count(1):
+            drawn.append(x)
+            yield x
+
+    answers = executor.map(divide, inputs(), chunksize=chunksize, buffersize=3)
+    yield len(drawn)
+    for _ in range(5):
+        yield next(answers), len(drawn)
+    answers.close()
+    yield lambda: next(answers)
+    yield lambda: list(executor.map(divide, [2, 0, 1], buffersize=1, chunksize=chunksize))
+    yield lambda: list(executor.map(pow, range(7), range(9), buffersize=50, chunksize=chunksize))
+    yield lambda: list(executor.map(wait, [0, 5], timeout=0.2, buffersize=1, chunksize=chunksize))
+    yield lambda: executor.map(divide, [1], buffersize=0, chunksize=chunksize)
+    yield lambda: executor.map(divide, [1], buffersize="2", chunksize=chunksize)
+
+
+TOLD = [
+    [3, (10.0, 4), (5.0, 5), (10 / 3, 6), (2.5, 7), (2.0, 8)],
+    [6, (10.0, 8), (5.0, 8), (10 / 3, 10), (2.5, 10), (2.0, 12)],
+]
+
+
+@pytest.mark.parametrize("chunksize", [1, 2])
+def test_a_map_may_be_a_bounded_way_ahead(pool, chunksize):
+    """As the process pools of Python 3.14 do it."""
+    scenario = functools.partial(read_in_part, chunksize=chunksize)
+    with sky.Executor(pool=pool) as ours:
+        seen = told(scenario, ours)
+    assert seen[:6] == TOLD[chunksize - 1]
+    assert [end if isinstance(end, list) else end[0] for end in seen[6:]] == [
+        StopIteration,
+        ZeroDivisionError,
+        [x**x for x in range(7)],
+        TimeoutError,
+        ValueError,
+        TypeError,
+    ]

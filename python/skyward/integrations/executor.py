@@ -12,7 +12,7 @@ from concurrent import futures
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from types import FunctionType, TracebackType
+from types import FunctionType, NoneType, TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 from uuid import uuid4
 
@@ -141,6 +141,7 @@ class Executor(futures.Executor):
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
+        buffersize: int | None = None,
     ) -> Iterator[T]: ...
     @overload
     def map(
@@ -149,6 +150,7 @@ class Executor(futures.Executor):
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
+        buffersize: int | None = None,
     ) -> Iterator[T]: ...
     def map(
         self,
@@ -156,20 +158,32 @@ class Executor(futures.Executor):
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
+        buffersize: int | None = None,
     ) -> Iterator[Any]:
         """``fn(x, y)`` for each x, y of the iterables, in order. All calls are sent at once,
         `chunksize` of them together; `timeout` bounds the whole, in seconds. The calls of a chunk
-        share their time limit, and are retried together."""
+        share their time limit, and are retried together. With `buffersize`, only so many chunks
+        are ahead of the reader, as in Python 3.14: inputs may be endless."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
-        if chunksize == 1:
-            return super().map(fn, *iterables, timeout=timeout)
-        chunks = _chunks(zip(*iterables, strict=False), chunksize)
-        run: Any = partial(_run_chunk, fn)
-        if isinstance(fn, ComputeFunction):
-            run = fn.with_function(partial(_run_chunk, fn.local), calls=chunksize)
-        answers = super().map(run, chunks, timeout=timeout)
-        return _one_by_one(answers)
+        if not isinstance(buffersize, (int, NoneType)):
+            raise TypeError("buffersize must be an integer or None")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
+        if chunksize > 1:
+            iterables = (_chunks(zip(*iterables, strict=False), chunksize),)
+            run: Any = partial(_run_chunk, fn)
+            if isinstance(fn, ComputeFunction):
+                run = fn.with_function(partial(_run_chunk, fn.local), calls=chunksize)
+            fn = run
+        if buffersize is None:
+            answers = super().map(fn, *iterables, timeout=timeout)
+        else:
+            end = None if timeout is None else time.monotonic() + timeout
+            rows = zip(*iterables, strict=False)
+            sent = deque(self.submit(fn, *row) for row in islice(rows, buffersize))
+            answers = _buffered(weakref.ref(self), fn, rows, sent, end)
+        return answers if chunksize == 1 else _one_by_one(answers)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accepts no more calls, and closes a pool of its own when the accepted ones are done.
@@ -550,6 +564,28 @@ def _chunks(rows: Iterator[T], size: int) -> Iterator[tuple[T, ...]]:
 def _run_chunk(fn: Callable[..., Any], rows: tuple[tuple[Any, ...], ...]) -> list[Any]:
     """On the worker."""
     return [fn(*row) for row in rows]
+
+
+def _buffered(
+    executor: "weakref.ref[Executor]",
+    fn: Any,
+    rows: Iterator[tuple[Any, ...]],
+    sent: "deque[futures.Future[Any]]",
+    end: float | None,
+) -> Iterator[Any]:
+    """The answers to the calls that were sent, and to one of each other row when one has been
+    read. Keeps neither the executor nor an answer."""
+    try:
+        while sent:
+            if (alive := executor()) is not None:
+                sent.extend(alive.submit(fn, *row) for row in islice(rows, 1))
+            del alive
+            left = None if end is None else end - time.monotonic()
+            sent[0].result(left)
+            yield sent.popleft().result()
+    finally:
+        for future in sent:
+            future.cancel()
 
 
 def _one_by_one(chunks: Iterator[list[T]]) -> Iterator[T]:
