@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -24,5 +25,8 @@ inline bool forbid_call(unsigned number) {
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
+
+// The same for locks of files.
+inline bool forbid_file_locks() { return forbid_call(SYS_flock); }
 
 }  // namespace skyward::io
