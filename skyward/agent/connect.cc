@@ -58,6 +58,12 @@ Status make_roots(const std::string& root) {
   return made;
 }
 
+// What is left there has no other place to be told: the log goes, too.
+void remove_directory(const std::string& path) {
+  const Status removed = io::remove_tree(path);
+  if (!removed) write_stderr_line("skyward-agent: " + removed.error().message);
+}
+
 // A daemon whose lock is free is dead: ends and removes what it has left. The caller holds the lock
 // of all starts, so that no other process is between making its directory and locking it.
 void remove_abandoned(const std::string& nodes, const std::string& except) {
@@ -67,7 +73,7 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
     const auto lock = io::FileLock::try_lock(path + "/lock");
     if (!lock) continue;
     end_left_behind(path);
-    (void)io::remove_tree(path);
+    remove_directory(path);
   }
 }
 
@@ -82,7 +88,7 @@ bool end_daemon(const std::string& path) {
   }
   if (io::FileLock::holder(path + "/lock")) return false;
   if (io::is_directory(path)) end_left_behind(path);
-  (void)io::remove_tree(path);
+  remove_directory(path);
   return true;
 }
 
@@ -124,7 +130,7 @@ int serve(const DaemonId& daemon, NewDaemon prepared) {
   io::forbid_core_files();
   io::allow_many_files();
   const int code = AgentLoop(std::move(prepared.listener), prepared.directory).run();
-  (void)io::remove_tree(prepared.directory);
+  remove_directory(prepared.directory);
   return code;
 }
 

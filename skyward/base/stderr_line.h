@@ -7,8 +7,9 @@
 
 namespace skyward {
 
-// Writes the text and a line break to standard error, in one piece. What cannot be written (a full
-// disk, a reader that has gone) is dropped: fmt::print would throw, and end the program.
+// Writes the text and a line break to standard error. What cannot be written (on a full disk, say)
+// is dropped: fmt::print would throw, and end the program. A reader that has gone ends it all the
+// same unless it ignores SIGPIPE.
 void write_stderr_line(std::string text);
 
 }  // namespace skyward

@@ -8,7 +8,7 @@
 namespace skyward {
 namespace {
 
-TEST(StderrLine, IsWrittenInOnePiece) {
+TEST(StderrLine, EndsWithALineBreak) {
   testing::internal::CaptureStderr();
   write_stderr_line("skyward: words");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "skyward: words\n");

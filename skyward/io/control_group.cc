@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string_view>
 #include <system_error>
@@ -73,6 +74,7 @@ std::optional<std::uint64_t> bytes_in(std::string_view text) {
 
 // The number on the line of memory.stat with this name; 0 without one.
 std::uint64_t statistic_in(const std::string& text, std::string_view name) {
+  if (name.empty()) return 0;
   const std::string all = "\n" + text;
   const std::string beginning = fmt::format("\n{} ", name);
   const std::size_t at = all.find(beginning);
@@ -86,14 +88,17 @@ struct MemoryFiles {
   std::string_view controller;
   std::string_view limit;
   std::string_view used;
-  std::string_view cache;  // in memory.stat: files that the kernel drops when memory is short
+  // In memory.stat: files and the like, which the kernel drops when memory is short.
+  std::array<std::string_view, 3> cache;
 };
 constexpr MemoryFiles kMemory1 = {.controller = "memory",
                                   .limit = "memory.limit_in_bytes",
                                   .used = "memory.usage_in_bytes",
-                                  .cache = "total_inactive_file"};
-constexpr MemoryFiles kMemory2 = {
-    .controller = "", .limit = "memory.max", .used = "memory.current", .cache = "inactive_file"};
+                                  .cache = {"total_inactive_file", "total_active_file"}};
+constexpr MemoryFiles kMemory2 = {.controller = "",
+                                  .limit = "memory.max",
+                                  .used = "memory.current",
+                                  .cache = {"inactive_file", "active_file", "slab_reclaimable"}};
 
 // The least that `read` finds in the folders of both versions.
 template <typename Read>
@@ -137,7 +142,9 @@ std::optional<std::uint64_t> memory_room(const std::string& root, const std::str
     auto room = bytes_in(text_of(folder, files.limit));
     if (!room) return room;
     const std::uint64_t used = bytes_in(text_of(folder, files.used)).value_or(0);
-    const std::uint64_t cache = statistic_in(text_of(folder, "memory.stat"), files.cache);
+    const std::string statistics = text_of(folder, "memory.stat");
+    std::uint64_t cache = 0;
+    for (const std::string_view name : files.cache) cache += statistic_in(statistics, name);
     *room -= std::min(*room, used - std::min(used, cache));
     return room;
   });

@@ -18,8 +18,8 @@ std::optional<double> cpu_quota(const std::string& root = "/sys/fs/cgroup",
 std::optional<std::uint64_t> memory_limit(const std::string& root = "/sys/fs/cgroup",
                                           const std::string& membership = "/proc/self/cgroup");
 
-// What of that limit is left, in bytes. Files in the kernel's cache that nobody has used for a
-// while count as free.
+// What of that limit is left, in bytes. Files in the kernel's cache count as free, as in its
+// MemAvailable.
 std::optional<std::uint64_t> memory_room(const std::string& root = "/sys/fs/cgroup",
                                          const std::string& membership = "/proc/self/cgroup");
 

@@ -56,11 +56,12 @@ TEST_F(ControlGroupTest, KnowsVersion1) {
   write("/memory/slurm/job_7/memory.limit_in_bytes", "2000000\n");
   write("/memory/slurm/job_7/memory.usage_in_bytes", "1500000\n");
   write("/memory/slurm/job_7/memory.stat",
-        "cache 7\ninactive_file 1\ntotal_inactive_file 300000\n");
+        "cache 7\ninactive_file 1\ntotal_inactive_file 300000\n"
+        "total_active_file 100000\n");
   write("/memory/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(quota(), 2.5);
   EXPECT_EQ(memory(), 2000000u);
-  EXPECT_EQ(room(), 800000u);
+  EXPECT_EQ(room(), 900000u);
 }
 
 TEST_F(ControlGroupTest, WhatIsUsedLeavesNoRoom) {
@@ -69,7 +70,8 @@ TEST_F(ControlGroupTest, WhatIsUsedLeavesNoRoom) {
   write("/pod/box/memory.max", "1000000\n");
   EXPECT_EQ(room(), 1000000u) << "nothing is said of what is used";
   write("/pod/box/memory.current", "900000\n");
-  write("/pod/box/memory.stat", "anon 600000\ninactive_file 200000\n");
+  write("/pod/box/memory.stat",
+        "anon 600000\ninactive_file 100000\nactive_file 80000\nslab_reclaimable 20000\n");
   EXPECT_EQ(room(), 300000u);
   write("/pod/memory.max", "2000000\n");
   write("/pod/memory.current", "2000001\n");

@@ -46,7 +46,7 @@ void close_others(std::vector<int> keep) {
 // What end_process() does where the kernel has no descriptors of processes (Linux before 5.3).
 bool end_by_number(pid_t process, int signal, Time deadline) {
   const auto begun = read_process_entry(process);
-  if (!begun) return true;
+  if (!begun) return ::kill(process, 0) != 0 && errno == ESRCH;  // else /proc cannot be read
   ::kill(process, signal);
   while (true) {
     const auto now = read_process_entry(process);

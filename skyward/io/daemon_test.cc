@@ -37,6 +37,7 @@ class DaemonTest : public testing::Test {
 
 // Kernels of old, on which many clusters still run.
 constexpr unsigned kNewCalls[] = {SYS_close_range, SYS_pidfd_open};
+constexpr int kNoFilters = 77;
 
 class OnEachKernel : public DaemonTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Daemon, OnEachKernel, testing::Bool(),
@@ -47,7 +48,7 @@ TEST_P(OnEachKernel, ADaemonLivesOnInItsDirectoryWithItsLock) {
   const pid_t child = ::fork();
   if (child == 0) {
     for (const unsigned call : kNewCalls) {
-      if (GetParam() && !forbid_call(call)) ::_exit(1);
+      if (GetParam() && !forbid_call(call)) ::_exit(kNoFilters);
     }
     auto lock = lock_file(directory + "/lock", Duration{});
     auto other = lock_file(directory + "/other", Duration{});
@@ -60,6 +61,7 @@ TEST_P(OnEachKernel, ADaemonLivesOnInItsDirectoryWithItsLock) {
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == kNoFilters) GTEST_SKIP() << "this system filters no calls";
   const Time limit = std::chrono::steady_clock::now().time_since_epoch() + Time{} + kPatience;
   std::optional<pid_t> daemon;
   while ((!daemon || text_of("log").empty()) &&

@@ -14,7 +14,8 @@ namespace skyward::io {
 class FileLock {
  public:
   // Creates the file and holds an exclusive lock on it until the lock is destroyed. Null when it is
-  // held already, even by this process, or when the file cannot be opened.
+  // held already, even by this process (errno: EWOULDBLOCK), or when the file cannot be opened or
+  // locked (errno says why).
   static std::unique_ptr<FileLock> try_lock(const std::string& path);
   // The process that holds it; 0: it did not write its number, or the file is there but cannot be
   // looked at, as on a network file system that is away; empty: none does. Creates nothing, and

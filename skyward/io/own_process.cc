@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <mutex>
 #include <utility>
 
 #include "skyward/io/file.h"
@@ -21,7 +22,7 @@ namespace skyward::io {
 
 namespace {
 
-// Raises this process's limit, and not that of its children.
+// Raises this process's limit, and not that of the children that start_child() starts.
 void raise_files(rlimit limit, rlim_t files) {
   const rlim_t own = std::exchange(limit.rlim_cur, files);
   if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) set_files_of_children(own);
@@ -71,19 +72,24 @@ void allow_many_files() {
 }
 
 Status allow_more_files(std::uint64_t files) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   const std::uint64_t open = list_directory("/proc/self/fd").size();
-  if (open + files <= limit.rlim_cur) return {};
   if (open + files > limit.rlim_max) {
     return fail(
         ErrorKind::exhausted,
         fmt::format("up to {} files have to be open at the same time; {} are open, and this "
                     "process may not open more than {}",
                     files, open, limit.rlim_max),
-        fmt::format("raise the limit (ulimit -n {}), or use fewer nodes", open + files));
+        fmt::format("use fewer nodes, or have your hard limit of open files raised to {} "
+                    "(ulimit -Hn; nofile in limits.conf, LimitNOFILE of a service)",
+                    open + files));
   }
-  raise_files(limit, std::min<rlim_t>(limit.rlim_cur + files, limit.rlim_max));
+  // Twice as many: nobody knows what others are about to open.
+  const rlim_t wanted = std::min<rlim_t>(open + 2 * files, limit.rlim_max);
+  if (wanted > limit.rlim_cur) raise_files(limit, wanted);
   return {};
 }
 

@@ -26,12 +26,12 @@ void ignore_broken_pipes();
 // No process started from here on leaves a core file.
 void forbid_core_files();
 
-// Raises this process's limit of open files to the system's maximum. Its children keep the limit
-// that it was started with: programs that use select() fail with more descriptors than that can
-// hold.
+// Raises this process's limit of open files to the system's maximum. Children that start_child()
+// starts keep the limit that it was started with: programs that use select() fail with more
+// descriptors than that can hold.
 void allow_many_files();
-// The same as far as it takes to open so many more than are open now. Fails with `exhausted` if the
-// system's maximum is too low.
+// The same as far as it takes to open so many more than are open now, with some to spare. Fails
+// with `exhausted` if the system's maximum is too low. Any thread.
 Status allow_more_files(std::uint64_t files);
 
 // Returns to the system what this process has freed, and the C library kept for what comes next.

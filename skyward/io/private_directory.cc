@@ -2,22 +2,20 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <mntent.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
+#include <charconv>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
+#include "skyward/io/file.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
@@ -39,23 +37,50 @@ void make_removable(const fs::path& path) {
 }
 
 // The path with no link before its last name, as the kernel lists it.
-std::string place_of(const fs::path& path) {
+Result<std::string> place_of(const fs::path& path) {
+  fs::path normal = path.lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  const fs::path parent = normal.has_parent_path() ? normal.parent_path() : ".";
   std::error_code error;
-  const fs::path folder = fs::canonical(path.has_parent_path() ? path.parent_path() : ".", error);
-  return error ? path : folder / path.filename();
+  const fs::path folder = fs::canonical(parent, error);
+  if (!error) return folder / normal.filename();
+  if (error == std::errc::no_such_file_or_directory) return normal;  // and nothing is there
+  return fail(ErrorKind::unavailable, "cannot look for " + path.string() + ": " + error.message());
 }
 
-// Where something is mounted at or below the place.
-std::vector<std::string> mounts_below(const std::string& place, const std::string& list) {
+// "a\040b" → "a b": how the kernel lists blanks and the like.
+std::string without_escapes(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned code = 0;
+    const char* const digits = text.data() + at + 1;
+    if (text[at] == '\\' && at + 3 < text.size() &&
+        std::from_chars(digits, digits + 3, code, 8).ptr == digits + 3) {
+      plain += static_cast<char>(code);
+      at += 3;
+    } else {
+      plain += text[at];
+    }
+  }
+  return plain;
+}
+
+// Where something is mounted at or below the place. A list that cannot be read is an error: nothing
+// may be removed then.
+Result<std::vector<std::string>> mounts_below(const std::string& place, const std::string& list) {
+  constexpr int kFieldsBefore = 4;  // "36 35 98:0 /its/root /mount/point options - type source …"
+  const auto text = read_file(list);
+  if (!text) return fail(text);
   std::vector<std::string> mounts;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(::setmntent(list.c_str(), "re"),
-                                                             ::endmntent);
-  if (!file) return mounts;
-  mntent entry{};
-  std::array<char, 16384> text;
-  while (::getmntent_r(file.get(), &entry, text.data(), text.size()) != nullptr) {
-    const std::string_view mount = entry.mnt_dir;
-    if (mount == place || mount.starts_with(place + "/")) mounts.emplace_back(mount);
+  for (std::string_view rest = *text; !rest.empty();) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    for (int field = 0; field < kFieldsBefore; ++field) {
+      line.remove_prefix(std::min(line.find(' '), line.size()));
+      line.remove_prefix(std::min<std::size_t>(1, line.size()));
+    }
+    std::string mount = without_escapes(line.substr(0, line.find(' ')));
+    if (mount == place || mount.starts_with(place + "/")) mounts.push_back(std::move(mount));
   }
   return mounts;
 }
@@ -173,14 +198,17 @@ std::vector<std::string> list_directory(const std::string& path) {
 }
 
 Status remove_tree(const std::string& path, const std::string& list) {
-  const std::string place = place_of(path);
-  if (const auto mounts = mounts_below(place, list); !mounts.empty()) {
-    remove_around(place, mounts);
+  const auto place = place_of(path);
+  if (!place) return fail(place);
+  const auto mounts = mounts_below(*place, list);
+  if (!mounts) return fail(mounts);
+  if (!mounts->empty()) {
+    remove_around(*place, *mounts);
     return fail(ErrorKind::unavailable,
-                "cannot remove " + path + ": a file system is mounted at " + mounts.front(),
+                "cannot remove " + path + ": a file system is mounted at " + mounts->front(),
                 "unmount it, then remove the directory");
   }
-  const std::error_code error = remove_all(place);
+  const std::error_code error = remove_all(*place);
   if (!error) return {};
   return fail(ErrorKind::unavailable, "cannot remove " + path + ": " + error.message(),
               "remove it by hand");

@@ -133,7 +133,8 @@ TEST_F(PrivateDirectory, RemovalLeavesWhatIsMountedThere) {
   std::string escaped = top / "work/data";
   escaped.replace(escaped.find(' '), 1, "\\040");
   const std::string list = root_ + "/mounts";
-  std::ofstream(list) << "proc /proc proc rw 0 0\nserver:/data " << escaped << " nfs rw 0 0\n";
+  std::ofstream(list) << "22 1 0:5 / /proc rw - proc proc rw\n36 22 0:40 /its " << escaped
+                      << " rw,relatime - nfs server:/data rw\n";
 
   fs::create_directory_symlink(root_, root_ + "/link");
   const Status removed = remove_tree(root_ + "/link/node 1", list);
@@ -142,7 +143,10 @@ TEST_F(PrivateDirectory, RemovalLeavesWhatIsMountedThere) {
   EXPECT_TRUE(fs::exists(top / "work/data/file"));
   EXPECT_FALSE(fs::exists(top / "work/other"));
   EXPECT_FALSE(fs::exists(top / "logs"));
-  EXPECT_FALSE(remove_tree(top / "work/data", list)) << "the mount itself";
+  for (const char* name : {"work/data", "work/data/", "work/data/.", "work/./data//"}) {
+    EXPECT_FALSE(remove_tree(top / name, list)) << name << " is the mount itself";
+  }
+  EXPECT_FALSE(remove_tree(top, root_ + "/none")) << "nobody knows what is mounted";
   EXPECT_TRUE(fs::exists(top / "work/data/file"));
   EXPECT_TRUE(remove_tree(top / "work/data/file", list)) << "asked for, and no mount";
   EXPECT_TRUE(remove_tree(top));
@@ -156,7 +160,7 @@ TEST_F(PrivateDirectory, RemovalSeesWhatTheKernelHasMounted) {
   const pid_t child = ::fork();
   if (child == 0) {
     const std::string bound = root_ + "/gone/bound";
-    if (::unshare(CLONE_NEWNS) != 0 ||
+    if ((::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ||
         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount((root_ + "/kept").c_str(), bound.c_str(), nullptr, MS_BIND, nullptr) != 0) {
       ::_exit(kNoMounts);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
+#include "skyward/io/file_descriptor.h"
 #include "skyward/io/private_directory.h"
 
 namespace skyward::provider {
@@ -51,9 +53,9 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
   }
   const std::string file = lock_file(*state, pool);
   auto lock = io::FileLock::try_lock(file);
-  if (!lock && !io::FileLock::holder(file)) {
+  if (!lock && errno != EWOULDBLOCK) {
     return fail(ErrorKind::unavailable,
-                fmt::format("the file {} cannot be locked: its file system knows no locks", file),
+                fmt::format("the file {} cannot be locked: {}", file, io::errno_text(errno)),
                 kOtherPlace);
   }
   if (!lock) {

@@ -38,7 +38,7 @@ TEST_F(OpenPoolsTest, APoolIsOpenOnce) {
 }
 
 // Lustre, say, where it was mounted without them.
-TEST_F(OpenPoolsTest, AFileSystemWithoutLocksIsRefusedByItsName) {
+TEST_F(OpenPoolsTest, AFileSystemWithoutLocksIsNoPoolThatIsOpen) {
   std::thread([&] {
     if (!io::forbid_file_locks()) GTEST_SKIP() << "this system filters no calls";
     const auto refused = make_pool_directory(world, "aws-00000001");
