@@ -64,19 +64,6 @@ def prepare_modules():
     sys.modules["__main__"] = types.ModuleType("__main__")
 
 
-def check_cloudpickle():
-    """A node without it is told so before the pool is open."""
-    if not any(finder.find_spec("cloudpickle", None) for finder in sys.meta_path):
-        raise ModuleNotFoundError("No module named 'cloudpickle'", name="cloudpickle")
-
-
-def import_the_rest():
-    """What takes longer than all that comes before it, and no pool needs to wait for."""
-    import cloudpickle  # noqa: F401
-
-    keep_sentinels()
-
-
 def main():
     check_python(os.environ.pop("SKYWARD_CLIENT_PYTHON", ""))
     prepare_modules()
@@ -85,7 +72,9 @@ def main():
     memory = int(os.environ.pop("SKYWARD_MEMORY", "0"))
     results.memory.limit = min(memory // 8, MOST_BYTES) // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
-    check_cloudpickle()
+    import cloudpickle
+
+    keep_sentinels()
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
     faulthandler.enable(os.dup(2))
     send_lines()
@@ -101,10 +90,9 @@ def main():
     worker = sys.modules["_skyward_worker"].worker = Worker(sock, shared)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
-    text = f"python {sys.version.split()[0]}".encode()
-    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
-    import_the_rest()
     gc.freeze()
+    text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
+    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
     worker.loop()
     atexit._run_exitfuncs()
     flush_output()
