@@ -80,26 +80,6 @@ def test_a_generator_is_the_block_of_a_pool_until_it_ends():
             yield 1
 
 
-def test_a_generator_that_waits_has_no_say_in_the_pool_of_its_caller():
-    @sky.pool(nodes=1, display="quiet")
-    def items():
-        try:
-            yield where() >> sky
-            yield where() >> sky
-        except KeyError:
-            yield where() >> sky
-
-    with sky.ComputePool(nodes=2, display="quiet"):
-        answers = items()
-        assert next(answers) == (0, 1) and len(where() @ sky) == 2
-        with sky.ComputePool(nodes=3, display="quiet"):
-            assert next(answers) == (0, 1) and len(where() @ sky) == 3
-            assert answers.throw(KeyError()) == (0, 1) and list(answers) == []
-            assert len(where() @ sky) == 3
-    with pytest.raises(RuntimeError, match="needs an open pool"):
-        contextvars.Context().run(lambda: [*items(), where() >> sky])
-
-
 def test_the_innermost_pool_is_meant(pool):
     with sky.ComputePool(nodes=1, display="quiet") as outer:
         assert where() >> sky == (0, 1)

@@ -8,7 +8,6 @@
 soon as it is imported; so that the decorator is there all the same, that package can be called."""
 
 from collections.abc import Callable, Generator
-from contextvars import copy_context
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import ModuleType, TracebackType
@@ -48,13 +47,10 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             with ComputePool(**options):
                 return await function(*args, **kwargs)
 
-        def steps(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with ComputePool(**options):
-                return (yield from function(*args, **kwargs))
-
         @wraps(function)
         def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            return (yield from _Apart(steps(*args, **kwargs)))
+            with ComputePool(**options):
+                return (yield from function(*args, **kwargs))
 
         if isasyncgenfunction(function):
             raise TypeError(
@@ -66,21 +62,6 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         return call_later if iscoroutinefunction(function) else call
 
     return Block(decorate, options) if function is None else decorate(function)
-
-
-class _Apart(Generator[Any, Any, Any]):
-    """A generator with context variables of its own: between two items, `sky` means what it means
-    to the caller."""
-
-    def __init__(self, steps: Generator[Any, Any, Any]) -> None:
-        self._steps = steps
-        self._context = copy_context()
-
-    def send(self, value: Any, /) -> Any:
-        return self._context.run(self._steps.send, value)
-
-    def throw(self, *error: Any) -> Any:
-        return self._context.run(self._steps.throw, *error)
 
 
 class Block:
