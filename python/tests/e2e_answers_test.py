@@ -118,3 +118,19 @@ def test_a_handler_of_a_signal_may_send_calls_anywhere(pool):
     thread.start()
     thread.join(20)
     assert sent and sent[0].result(60) == 3
+
+
+def test_a_handler_that_sends_while_the_thread_starts_starts_no_other(monkeypatch):
+    real, started = threading.Thread.start, []
+
+    def start(thread):
+        if thread.name == "skyward-answers":
+            started.append(thread)
+            if len(started) < 3:
+                opened._live.answers.start()  # as a handler of a signal would
+        real(thread)
+
+    with sky.ComputePool(display="quiet") as opened:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        assert (sky.compute(lambda: 3)() > opened).result(60) == 3
+    assert len(started) == 1

@@ -283,10 +283,11 @@ def test_multi_pool():
 
 
 def test_multi_pool_without_threads_of_its_own(monkeypatch):
-    real = threading.Thread.start
+    real, refused = threading.Thread.start, []
 
     def start(thread):
         if thread.name.endswith("(run)"):
+            refused.append(thread)
             raise RuntimeError("can't start new thread")
         real(thread)
 
@@ -295,6 +296,25 @@ def test_multi_pool_without_threads_of_its_own(monkeypatch):
     with sky.MultiPool(*pools):
         assert [pool.is_active for pool in pools] == [True, True]
     assert [pool.is_active for pool in pools] == [False, False]
+    assert len(refused) == 4
+
+
+def test_without_threads_every_pool_gets_its_turn_whatever_one_raises(monkeypatch):
+    from skyward.pool.multi import _in_parallel
+
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    def work(position):
+        done.append(position)
+        if position < 2:
+            raise KeyboardInterrupt
+
+    done = []
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        _in_parallel(work, 3)
+    assert sorted(done) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("broken_first", [True, False])

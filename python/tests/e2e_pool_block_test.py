@@ -112,21 +112,30 @@ def test_the_decorators_name_opens_a_pool_too():
 
 
 def test_each_thread_leaves_the_pool_that_it_has_entered():
-    block, both = sky.pool(nodes=1, display="quiet"), threading.Barrier(2, timeout=60)
-    left = []
+    block = sky.pool(nodes=1, display="quiet")
+    first_entered, both_entered, first_left = (threading.Event() for _ in range(3))
+    inside = []
 
-    def enter(is_first):
+    def enter_first():
         with block as opened:
-            both.wait()
-            if not is_first:
-                both.wait()
-        left.append(opened.is_active)
-        if is_first:
-            both.wait()
+            inside.append(sky.ComputePool(display="quiet").open())  # and leaves it open
+            first_entered.set()
+            assert both_entered.wait(60)
+        first_left.set()
+        return opened.is_active
+
+    def enter_second():
+        assert first_entered.wait(60)
+        with block as opened:
+            both_entered.set()
+            assert first_left.wait(60)
+            assert opened.is_active
+        return opened.is_active
 
     with ThreadPoolExecutor(2) as threads:
-        assert list(threads.map(enter, [True, False])) == [None, None]
-    assert left == [False, False]
+        left = [threads.submit(enter) for enter in (enter_first, enter_second)]
+        assert [one.result(120) for one in left] == [False, False]
+    inside[0].close()
     with block as outer, block as inner:
         assert outer is not inner
     assert not outer.is_active and not inner.is_active

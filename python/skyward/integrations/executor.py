@@ -182,7 +182,7 @@ class Executor(futures.Executor):
             end = None if timeout is None else time.monotonic() + timeout
             rows = zip(*iterables, strict=False)
             sent = deque(self.submit(fn, *row) for row in islice(rows, buffersize))
-            answers = _buffered(weakref.ref(self), fn, rows, sent, end)
+            answers = _buffered(self, fn, rows, sent, end)
         return answers if chunksize == 1 else _one_by_one(answers)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -567,19 +567,17 @@ def _run_chunk(fn: Callable[..., Any], rows: tuple[tuple[Any, ...], ...]) -> lis
 
 
 def _buffered(
-    executor: "weakref.ref[Executor]",
+    executor: Executor,
     fn: Any,
     rows: Iterator[tuple[Any, ...]],
     sent: "deque[futures.Future[Any]]",
     end: float | None,
 ) -> Iterator[Any]:
     """The answers to the calls that were sent, and to one of each other row when one has been
-    read. Keeps neither the executor nor an answer."""
+    read. Keeps no answer."""
     try:
         while sent:
-            if (alive := executor()) is not None:
-                sent.extend(alive.submit(fn, *row) for row in islice(rows, 1))
-            del alive
+            sent.extend(executor.submit(fn, *row) for row in islice(rows, 1))
             left = None if end is None else end - time.monotonic()
             sent[0].result(left)
             yield sent.popleft().result()

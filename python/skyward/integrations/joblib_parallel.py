@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -153,11 +153,15 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
             future.exception()  # joblib raises the first; the others are no news
         with self._lock:
             self._in_flight.pop(future, None)
-            if self._thread is None:
-                thread = threading.Thread(target=self._work, name="skyward-joblib", daemon=True)
-                with suppress(RuntimeError):  # no more threads
-                    thread.start()
-                    self._thread = thread
+            thread = self._thread
+            if thread is None or (thread.ident and not thread.is_alive()):  # none, or the parent's
+                self._thread = threading.Thread(
+                    target=self._work, name="skyward-joblib", daemon=True
+                )
+                try:
+                    self._thread.start()
+                except RuntimeError:  # no more threads
+                    self._thread = None
             is_alone = self._thread is None
         if is_alone:  # better here than never
             callback(future)

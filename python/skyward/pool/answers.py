@@ -200,8 +200,12 @@ class Answers(GroupedCalls):
         with self._lock:
             if self._thread is None:
                 thread = threading.Thread(target=self._work, name="skyward-answers", daemon=True)
-                thread.start()
-                self._thread = thread
+                self._thread = thread  # first: a handler of a signal must not start another
+                try:
+                    thread.start()
+                except RuntimeError:
+                    self._thread = None
+                    raise
 
     def _work(self) -> None:
         while tokens := self._completions.next():

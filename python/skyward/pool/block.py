@@ -88,7 +88,9 @@ class Block:
         traceback: TracebackType | None,
     ) -> None:
         opened = _innermost.get()  # several threads may have entered
-        if opened not in self._pools:  # one that was opened inside is open still
+        while opened is not None and opened not in self._pools:  # opened inside, and not closed
+            opened = opened._around
+        if opened is None:
             opened = self._pools[-1]
         self._pools.remove(opened)
         opened.__exit__(kind, error, traceback)

@@ -56,6 +56,7 @@ from skyward.spec.options import (
 )
 from skyward.spec.spot import SpotLike, normalize_spot
 from skyward.spec.volume import VolumeLike, normalize_volumes
+from skyward.transport.forks import renewed
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -195,7 +196,7 @@ class ComputePool(PoolRequest, StaysHere):
         self.collect_tasks = truth("collect_tasks", collect_tasks)
         self._check_machines()
         self._handlers: list[Callback] = []
-        self._lifecycle = threading.RLock()  # opening and closing exclude each other
+        self._lifecycle = renewed(threading.RLock())  # opening and closing exclude each other
 
     def open(self) -> "ComputePool":
         """Provisions the machines, as entering a ``with`` block does, and returns the pool. In

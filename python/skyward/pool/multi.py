@@ -2,6 +2,8 @@
 
 import contextvars
 import threading
+from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -97,16 +99,19 @@ class _AbandonError(Exception):
 def _in_parallel(work: Any, count: int) -> None:
     """Calls work(0) … work(count − 1), each in a thread with this context's variables, and waits
     for all."""
-    threads = []
+    threads, alone = [], []
     for position in range(count):
         run = contextvars.copy_context().run
         thread = threading.Thread(target=run, args=(work, position), daemon=True)
         try:
             thread.start()
         except RuntimeError:  # no more threads; and no pool may be left open
-            run(work, position)
+            alone.append(partial(run, work, position))
         else:
             threads.append(thread)
+    with ExitStack() as stack:  # all of them, whatever one raises
+        for one in alone:
+            stack.callback(one)
     for thread in threads:
         while thread.is_alive():
             thread.join(0.1)  # in steps, so that Ctrl-C works

@@ -8,6 +8,7 @@ from skyward.call.by_value import StaysHere
 from skyward.exceptions import NotProvisionedError, SkywardError
 from skyward.pool.outcome import answer_of
 from skyward.transport import serialize
+from skyward.transport.forks import renewed
 
 _ENDED = object()
 
@@ -22,7 +23,7 @@ class Stream(Iterator[Any], StaysHere):
     def __init__(self, handle: Any, name: str) -> None:
         self._handle = handle
         self._name = name
-        self._lock = threading.Lock()  # one reader at a time
+        self._lock = renewed(threading.Lock())  # one reader at a time
 
     def __repr__(self) -> str:
         return f"Stream({self._name}(…), {'ended' if self._handle is None else 'open'})"
