@@ -88,9 +88,12 @@ class OwnedPool {
     forget_end();
   }
 
+  // Whether it has begun to open: before that, there are no more events either.
+  bool has_events() const { return has_events_; }
+
   // All events of the closed pool have been handed to whoever takes them, and were dealt with.
   void note_delivered() {
-    if (has_events_ && !is_delivered_.exchange(true)) delivered_.release();
+    if (!is_delivered_.exchange(true)) delivered_.release();
   }
 
  private:
@@ -147,12 +150,13 @@ void open(OwnedPool& owned, const nb::object& check, const nb::callable& interru
 std::optional<nb::list> next_events(OwnedPool& owned, double timeout) {
   std::vector<Event> events;
   bool more = false;
+  const bool has_events = owned.has_events();  // it may begin to open while this waits for the GIL
   {
     const GilReleased released;
     more = owned.get().next_events(events, limit_from_seconds(timeout));
   }
   if (!more && events.empty()) {
-    owned.note_delivered();
+    if (has_events) owned.note_delivered();
     return std::nullopt;
   }
   nb::list list;
