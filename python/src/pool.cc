@@ -88,7 +88,7 @@ class OwnedPool {
     forget_end();
   }
 
-  // Whether it has begun to open: before that, there are no more events either.
+  // Whether it has begun to open: before that, next_events() reports an end, too.
   bool has_events() const { return has_events_; }
 
   // All events of the closed pool have been handed to whoever takes them, and were dealt with.
