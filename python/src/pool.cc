@@ -11,7 +11,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -28,6 +27,7 @@
 #include "event.h"
 #include "groups.h"
 #include "payload.h"
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/error.h"
 #include "skyward/pool/pool.h"
 #include "skyward/pool/program_end.h"
@@ -110,7 +110,7 @@ class OwnedPool {
     try {
       pool_->close();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "skyward: %s\n", error.what());
+      write_stderr_line(std::string("skyward: ") + error.what());
     }
     static_cast<void>(delivered_.try_acquire_for(kLastEvents));
   }

@@ -3,14 +3,15 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/engine/wait_polling.h"
 #include "skyward/io/forks.h"
 
@@ -72,10 +73,10 @@ class Callbacks {
     try {
       callback();
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "skyward: a callback of a future threw an exception: %s\n",
-                   error.what());
+      write_stderr_line(std::string("skyward: a callback of a future threw an exception: ") +
+                        error.what());
     } catch (...) {
-      std::fputs("skyward: a callback of a future threw an exception\n", stderr);
+      write_stderr_line("skyward: a callback of a future threw an exception");
     }
   }
 

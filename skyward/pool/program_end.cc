@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -23,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/error.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/start_thread.h"
@@ -138,10 +138,9 @@ class ProgramEnd {
       return std::ranges::all_of(open_, [](const auto* one) { return one->returned_; });
     });
     if (ended) return;
-    std::fputs(
+    write_stderr_line(
         "skyward: the program ends before its pools have closed; 'skyward gc' terminates what "
-        "they leave behind\n",
-        stderr);
+        "they leave behind");
   }
 
   bool is_ending() {

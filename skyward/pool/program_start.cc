@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/error.h"
 #include "skyward/wire/worker_protocol.h"
 
@@ -27,7 +29,7 @@ void require_init() {
       "namespace scope";
   if (std::getenv(wire::kWorkerVariable) == nullptr) throw ConfigurationError(kWhy);
   // Somebody might catch it, and here nobody must go on.
-  std::fprintf(stderr, "skyward: %s\n", kWhy);
+  write_stderr_line(std::string("skyward: ") + kWhy);
   std::fflush(nullptr);
   std::_Exit(kMissingInitStatus);
 }

@@ -13,11 +13,13 @@
 #include <cstring>
 #include <exception>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "skyward/base/bytes.h"
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/archive.h"
 #include "skyward/call/error.h"
 #include "skyward/call/map_blob.h"
@@ -36,7 +38,7 @@ constexpr const char* kSocketVariable = "SKYWARD_MPI_SOCKET";
 constexpr const char* kOwnVariable = "SKYWARD_MPI_OWN";
 
 [[noreturn]] void give_up(const char* what) {
-  std::fprintf(stderr, "skyward: a rank of MPI %s\n", what);
+  write_stderr_line(std::string("skyward: a rank of MPI ") + what);
   _exit(EXIT_FAILURE);
 }
 

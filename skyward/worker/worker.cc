@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "skyward/base/bytes.h"
+#include "skyward/base/stderr_line.h"
 #include "skyward/call/archive.h"
 #include "skyward/call/error.h"
 #include "skyward/call/instance_info.h"
@@ -293,7 +294,7 @@ class Worker final : private ItemChannel {
     try {
       socket_.send(message);
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "skyward: the worker cannot send its answer: %s\n", error.what());
+      write_stderr_line(std::string("skyward: the worker cannot send its answer: ") + error.what());
       leave(EXIT_FAILURE);
     }
   }
@@ -537,7 +538,7 @@ void run_if_worker() {
   try {
     Worker().run();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "skyward: the worker lost its agent: %s\n", error.what());
+    write_stderr_line(std::string("skyward: the worker lost its agent: ") + error.what());
     std::fflush(nullptr);
     _exit(EXIT_FAILURE);
   }

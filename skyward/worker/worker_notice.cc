@@ -8,13 +8,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "skyward/base/stderr_line.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/worker/preemption.h"
 
@@ -74,9 +75,9 @@ class Bell {
     try {
       callback(left);
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "skyward: a callback of on_preemption threw: %s\n", error.what());
+      write_stderr_line(std::string("skyward: a callback of on_preemption threw: ") + error.what());
     } catch (...) {
-      std::fprintf(stderr, "skyward: a callback of on_preemption threw\n");
+      write_stderr_line("skyward: a callback of on_preemption threw");
     }
   }
 
