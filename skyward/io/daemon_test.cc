@@ -18,6 +18,7 @@
 #include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
+#include "skyward/io/process_entry.h"
 
 namespace skyward::io {
 namespace {
@@ -83,6 +84,30 @@ TEST_P(OnEachKernel, ADaemonLivesOnInItsDirectoryWithItsLock) {
   }).join();
   EXPECT_FALSE(holder_of(directory + "/lock"));
   EXPECT_TRUE(lock_file(directory + "/lock", Duration{}));
+}
+
+TEST_P(OnEachKernel, AProcessLivesUntilItsLastThreadHasExited) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([] {
+      while (true) ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);  // ends this thread alone
+  }
+  const Time limit = std::chrono::steady_clock::now().time_since_epoch() + Time{} + kPatience;
+  const auto entry = [child] { return read_process_entry(child).value_or(ProcessEntry{}); };
+  while (entry().state != 'Z' &&
+         Time{} + std::chrono::steady_clock::now().time_since_epoch() < limit) {
+  }
+  ASSERT_EQ(entry().state, 'Z');
+  EXPECT_FALSE(entry().is_dead());
+  std::thread([&] {
+    if (GetParam()) static_cast<void>(forbid_call(SYS_pidfd_open));
+    EXPECT_FALSE(end_process(child, 0, Duration{}));
+    EXPECT_TRUE(end_process(child, kKill, kPatience));
+  }).join();
+  EXPECT_TRUE(entry().is_dead());
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(DaemonTest, ALockOfSomebodyElseNamesNobody) {

@@ -7,7 +7,8 @@
 
 namespace skyward::io {
 
-// "1234 (name, which may hold anything) S 1 …": state, parent; the start time is field 22.
+// "1234 (name, which may hold anything) S 1 …": state, parent; field 20 is the number of
+// threads, 22 the start time.
 std::optional<ProcessEntry> read_process_entry(pid_t pid) {
   const std::string text =
       read_file("/proc/" + std::to_string(pid) + "/stat").value_or(std::string());
@@ -19,6 +20,7 @@ std::optional<ProcessEntry> read_process_entry(pid_t pid) {
   for (int field = 4; field <= 22 && at < end; ++field) {
     while (at < end && *at == ' ') ++at;
     if (field == 4) std::from_chars(at, end, entry.parent);
+    if (field == 20) std::from_chars(at, end, entry.threads);
     if (field == 22) std::from_chars(at, end, entry.started);
     while (at < end && *at != ' ') ++at;
   }

@@ -13,9 +13,11 @@ struct ProcessEntry {
   pid_t pid = 0;
   pid_t parent = 0;
   char state = '?';
+  int threads = 0;            // a first thread that has exited counts until the last one has
   std::uint64_t started = 0;  // in ticks since boot; pid and start time together are unique
 
-  bool is_dead() const { return state == 'Z' || state == 'X'; }
+  // Its first thread may exit before the others, which still hold the files and their locks.
+  bool is_dead() const { return (state == 'Z' && threads <= 1) || state == 'X'; }
 };
 
 // Empty when there is no such process.
