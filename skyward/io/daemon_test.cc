@@ -63,10 +63,9 @@ TEST_P(OnEachKernel, ADaemonLivesOnInItsDirectoryWithItsLock) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   if (WEXITSTATUS(status) == kNoFilters) GTEST_SKIP() << "this system filters no calls";
-  const Time limit = std::chrono::steady_clock::now().time_since_epoch() + Time{} + kPatience;
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
   std::optional<pid_t> daemon;
-  while ((!daemon || text_of("log").empty()) &&
-         Time{} + std::chrono::steady_clock::now().time_since_epoch() < limit) {
+  while ((!daemon || text_of("log").empty()) && std::chrono::steady_clock::now() < limit) {
     daemon = holder_of(directory + "/lock");
   }
   ASSERT_TRUE(daemon);
@@ -94,10 +93,9 @@ TEST_P(OnEachKernel, AProcessLivesUntilItsLastThreadHasExited) {
     }).detach();
     ::syscall(SYS_exit, 0);  // ends this thread alone
   }
-  const Time limit = std::chrono::steady_clock::now().time_since_epoch() + Time{} + kPatience;
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
   const auto entry = [child] { return read_process_entry(child).value_or(ProcessEntry{}); };
-  while (entry().state != 'Z' &&
-         Time{} + std::chrono::steady_clock::now().time_since_epoch() < limit) {
+  while (entry().state != 'Z' && std::chrono::steady_clock::now() < limit) {
   }
   ASSERT_EQ(entry().state, 'Z');
   EXPECT_FALSE(entry().is_dead());
