@@ -1,4 +1,4 @@
-"""Futures whose condition is made on demand behave as those of concurrent.futures."""
+"""Futures whose condition and lists are made on demand behave as those of concurrent.futures."""
 
 import threading
 import time
@@ -39,6 +39,19 @@ def test_whoever_waits_is_told(end, waiting):
     assert called.wait(60) and future.done()
     waiter.join(60)
     assert seen[:2] == [{future}, future] and not other.done()
+
+
+def test_a_cancelled_future_is_waited_for_until_that_is_noted():
+    future, seen = AnswerFuture(), []
+    assert future.cancel()
+    waiter = threading.Thread(target=lambda: seen.extend(futures.as_completed([future], 60)))
+    waiter.start()
+    deadline = time.monotonic() + 60
+    while not future.__dict__.get("_waiters"):
+        assert waiter.is_alive() and time.monotonic() < deadline
+    assert not future.set_running_or_notify_cancel()
+    waiter.join(60)
+    assert seen == [future]
 
 
 def test_an_answer_comes_once():

@@ -67,6 +67,34 @@ class _OnDemand:
             return future._condition
 
 
+class _NoList(list[Any]):
+    """The lists of futures that ended before anything needed one: there is nobody to tell."""
+
+    def append(self, _: Any) -> None: ...
+
+    def remove(self, _: Any) -> None: ...
+
+
+_no_list = _NoList()
+
+
+class _ListOnDemand:
+    """One of a future's lists, made when it is first used. Few futures need theirs, and each object
+    that lives makes the program's garbage collections longer."""
+
+    def __set_name__(self, _: Any, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: "AnswerFuture | None", _: Any) -> Any:
+        if future is None:
+            return self
+        if future._state == "FINISHED" and not future._has_condition:
+            return _no_list
+        made: list[Any] = []
+        setattr(future, self._name, made)
+        return made
+
+
 class AnswerFuture(Future[Any], StaysHere):
     """One of concurrent.futures, which takes an exception that is false (a ``__len__`` of 0) for
     none. A forked child may read an answer that had come before the fork. Any other comes to the
@@ -74,13 +102,13 @@ class AnswerFuture(Future[Any], StaysHere):
 
     _condition = _OnDemand()
     _has_condition = False
+    _waiters = _ListOnDemand()
+    _done_callbacks = _ListOnDemand()
 
-    def __init__(self) -> None:  # the fields of a Future but one
+    def __init__(self) -> None:  # the other fields of a Future
         self._state = "PENDING"
         self._result = None
         self._exception = None
-        self._waiters = []
-        self._done_callbacks: list[Any] = []
         self._owner = _generation
 
     def set_running_or_notify_cancel(self) -> bool:
