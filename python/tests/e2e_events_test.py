@@ -221,7 +221,9 @@ def test_displays_write_to_stderr_only(mode):
     assert "\x1b[" not in done.stderr
 
 
-def test_tasks_tell_when_they_start_and_how_they_end():
+def test_tasks_tell_when_they_start_and_how_they_end(monkeypatch):
+    monkeypatch.setattr(open_pool, "LINES_GRACE_SECONDS", DEADLINE)
+
     def work(x):
         if x == 2:
             raise ValueError("no")

@@ -52,7 +52,8 @@ def waiting(executor):
     yield futures.wait([failed, long], return_when=futures.FIRST_EXCEPTION).done == {failed}
     yield (failed.done(), failed.running(), failed.cancelled(), failed.cancel())
     yield len(futures.wait([executor.submit(wait, 0.5)], timeout=0.01).not_done)
-    order = futures.as_completed([executor.submit(wait, 0.5), executor.submit(wait, 0)])
+    # The short one starts when the first of those that still run ends.
+    order = futures.as_completed([executor.submit(wait, 2), executor.submit(wait, 0)])
     yield [future.result() for future in order]
     seen, called = [], threading.Event()
     future = executor.submit(wait, 0.1)

@@ -287,7 +287,7 @@ with sky.ComputePool(display="log") as pool:
     found = told_pids(child)
     begin = time.monotonic()
     _, err = child.communicate(timeout=DEADLINE)
-    assert time.monotonic() - begin < 11.5, "kCloseTimeout and no grace behind it"
+    assert time.monotonic() - begin < 25, "kCloseTimeout, not its deadline"
     assert child.returncode == 0, err
     assert "closing: waiting for node 0 to stop" in err
     wait_until(lambda: not any(map(is_alive, found)), 5)

@@ -12,7 +12,7 @@ import pytest
 GROWTH = 1.10
 SLACK_CALLS = 0.5
 """Of the system calls of a task, some come now and then."""
-TRIES = 4
+TRIES = 6
 """A busy machine wakes processes more often, and an agent looks at busy workers by the clock: the
 least of several counts is the program's."""
 
