@@ -61,7 +61,6 @@ class OwnedPool {
       end_with_program_ =
           std::make_unique<EndsWithProgram>([this] { end(); }, [this] { pool_->hurry(); });
       pool_->open([&] {
-        has_events_ = true;
         throw_if_program_ends();
         if (given_up_) throw CancelledError("the pool was closed while it was opening");
         poll();
@@ -87,9 +86,6 @@ class OwnedPool {
     }
     forget_end();
   }
-
-  // Whether it has begun to open: before that, next_events() reports an end, too.
-  bool has_events() const { return has_events_; }
 
   // All events of the closed pool have been handed to whoever takes them, and were dealt with.
   void note_delivered() {
@@ -126,7 +122,6 @@ class OwnedPool {
   std::unique_ptr<Pool> pool_;
   std::atomic<bool> is_opening_{false};
   std::atomic<bool> given_up_{false};
-  std::atomic<bool> has_events_{false};  // from the moment at which it begins to open
   std::atomic<bool> is_delivered_{false};
   std::binary_semaphore delivered_{0};
   std::mutex mutex_;
@@ -134,7 +129,7 @@ class OwnedPool {
 };
 
 // `interrupted` is called before everything is released, which may take its time.
-void open(OwnedPool& owned, const nb::object& check, const nb::callable& interrupted) {
+void open(OwnedPool& owned, const nb::callable& check, const nb::callable& interrupted) {
   const GilReleased released;
   owned.open([&] {
     const GilAcquired acquired;
@@ -143,20 +138,19 @@ void open(OwnedPool& owned, const nb::object& check, const nb::callable& interru
       interrupted();
       throw nb::python_error(interrupt);
     }
-    if (!check.is_none()) check();
+    check();
   });
 }
 
 std::optional<nb::list> next_events(OwnedPool& owned, double timeout) {
   std::vector<Event> events;
   bool more = false;
-  const bool has_events = owned.has_events();  // it may begin to open while this waits for the GIL
   {
     const GilReleased released;
     more = owned.get().next_events(events, limit_from_seconds(timeout));
   }
   if (!more && events.empty()) {
-    if (has_events) owned.note_delivered();
+    owned.note_delivered();
     return std::nullopt;
   }
   nb::list list;
@@ -412,11 +406,11 @@ void bind_pool(nb::module_& module) {
   bind_facts(cls);
   bind_run(cls);
   cls.def(nb::init<PoolSpec>(), nb::arg("spec"))
-      .def("open", &open, nb::arg("check").none(), nb::arg("interrupted"),
-           nb::sig("def open(self, check: object | None, "
+      .def("open", &open, nb::arg("check"), nb::arg("interrupted"),
+           nb::sig("def open(self, check: collections.abc.Callable[[], None], "
                    "interrupted: collections.abc.Callable[[], None]) -> None"),
-           "Provisions; `check` is called about every 100 ms and may raise, `interrupted` when "
-           "Ctrl-C was pressed.")
+           "Provisions; `check` is called at the beginning and then about every 100 ms, and may "
+           "raise; `interrupted` when Ctrl-C was pressed.")
       .def("close", &close_pool)
       .def("store", &store, nb::arg("buffer"),
            "Stores a large buffer; the nodes keep it from the first call that uses it on.")

@@ -55,7 +55,7 @@ class OpenPool:
         workers = self.core.total_slots // max(1, spec.concurrency)
         self.packing = Packing(self.core, self.tell, workers, timeout)
         self.mapped = Mapped()
-        self._closed = threading.Event()
+        self._has_events = threading.Event()  # it has begun to open
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
         )
@@ -65,11 +65,19 @@ class OpenPool:
 
     def open(self, check: Callable[[], None] | None) -> None:
         """Blocks until the nodes are ready. Releases everything before it raises."""
-        self._events.start()
-        _open_pools.add(self)  # the program may end while it opens
+
+        def poll() -> None:
+            if not self._has_events.is_set():
+                self._has_events.set()
+            if check is not None:
+                check()
+
         try:
-            self.core.open(check, self._tell_interrupt)
+            self._events.start()
+            _open_pools.add(self)  # the program may end while it opens
+            self.core.open(poll, self._tell_interrupt)
         except BaseException:
+            self._has_events.set()  # a program that ends waits until they are delivered
             self.close()
             raise
 
@@ -86,7 +94,6 @@ class OpenPool:
         with contextlib.ExitStack() as ends:
             ends.callback(_open_pools.discard, self)
             ends.callback(self._join_events)
-            ends.callback(self._closed.set)
             ends.callback(self.packing.read_only.close)
             ends.callback(self.answers.close)
             ends.callback(self.core.close)
@@ -445,12 +452,8 @@ class OpenPool:
         )
 
     def _pump_events(self) -> None:
-        while True:
-            batch = self.core.next_events(0.5)
-            if batch is None:
-                if self._closed.wait(0.02):
-                    return
-                continue
+        self._has_events.wait()
+        while (batch := self.core.next_events(0.5)) is not None:
             pool = self.core.job_id
             for name, fields in batch:
                 self._deliver(event_from_fields(name, fields, pool))
