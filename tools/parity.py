@@ -63,10 +63,6 @@ ONLY_PYTHON = {
     "ray": "starts an engine that is a Python package",
     "pool": "a decorator; open a pool in a scope",
 }
-# Errors that C++ does not tell apart by class.
-ERRORS = {
-    "PreemptionError": "ProvisioningError",
-}
 
 
 def python_names() -> dict[str, str]:
@@ -85,8 +81,6 @@ def cpp_name(name: str, text: str) -> str | None:
     """The C++ name, without its namespace; None when there is none."""
     if name in TWINS:
         return TWINS[name]
-    if name in ERRORS:
-        return ERRORS[name]
     patterns = (rf"\b(?:struct|class|using) {name}\b", rf"\b{name}\(")
     return name if any(re.search(pattern, text) for pattern in patterns) else None
 

@@ -115,19 +115,6 @@ class NoAvailableRegionError(ProvisioningError):
         )
 
 
-class PreemptionError(SkywardError):
-    """A spot machine was preempted, and no other came in its place."""
-
-    def __init__(self, instance_id: str, reason: str, attempts: int) -> None:
-        super().__init__(instance_id, reason, attempts)
-        self.instance_id = instance_id
-        self.reason = reason
-        self.attempts = attempts
-
-    def __str__(self) -> str:
-        return f"{self.instance_id} was preempted ({self.reason}) after {self.attempts} tries"
-
-
 class SerializationError(SkywardError, PicklingError):
     """An argument, a function or a result cannot travel."""
 
@@ -185,6 +172,19 @@ class InstanceTerminatedError(_InstanceError):
     call on several nodes has one attempt."""
 
     _what = "instance {} is gone"
+
+
+class PreemptionError(InstanceTerminatedError):
+    """The last machine of the task was lost after its cloud had announced that it would preempt it,
+    or no machine came in its place. Clouds that preempt without notice raise the base class.
+    `attempts`: how often the task was sent to a machine."""
+
+    _what = "instance {} was preempted"
+
+    def __init__(self, instance_id: str, reason: str, attempts: int) -> None:
+        super().__init__(instance_id, reason)
+        self.args = (instance_id, reason, attempts)
+        self.attempts = attempts
 
 
 class ConnectionLostError(_InstanceError, ConnectionError):

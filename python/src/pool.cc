@@ -31,6 +31,7 @@
 #include "skyward/call/error.h"
 #include "skyward/pool/pool.h"
 #include "skyward/pool/program_end.h"
+#include "skyward/spec/loss.h"
 
 namespace skyward::python {
 namespace {
@@ -275,6 +276,12 @@ void bind_handle(nb::module_& module) {
                    [](const Outcome& outcome) { return to_string(outcome.error.kind); })
       .def_prop_ro("error_message", [](const Outcome& outcome) { return outcome.error.message; })
       .def_prop_ro("error_hint", [](const Outcome& outcome) { return outcome.error.hint; })
+      .def_prop_ro(
+          "preempted", [](const Outcome& outcome) { return loss_of(outcome.error).preempted; },
+          "Whether its machine was lost after a notice of preemption.")
+      .def_prop_ro(
+          "attempts", [](const Outcome& outcome) { return loss_of(outcome.error).attempts; },
+          "If its machine was lost: how often the task was sent to a machine.")
       .def_prop_ro("may_retry", &may_retry, "Whether the task may succeed if it runs again.")
       .def_ro("begun", &Outcome::begun, "Whether it was on a node that may have begun it.")
       .def_ro("node", &Outcome::node)

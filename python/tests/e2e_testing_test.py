@@ -38,10 +38,10 @@ def pid():
 
 def is_alive(process):
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
         return False
-    return True
 
 
 def nothing_is_left(cloud):
@@ -110,6 +110,27 @@ def test_functions_are_told_of_the_end(tmp_path):
         assert 5 < left <= 10  # ten seconds here
     notices = [one for one in events if isinstance(one, sky.InstancePreempted)]
     assert len(notices) == 1 and "preempts this machine" in notices[0].reason
+
+
+def test_a_preemption_that_a_call_does_not_survive():
+    @sky.compute
+    def endless():
+        while True:
+            yield 1
+
+    cloud = sky.testing.FakeCloud(speed=60)
+    notices = []
+    with sky.ComputePool(provider=cloud, display="quiet") as pool:
+        pool.on(sky.InstancePreempted, notices.append)
+        stream = endless() >> pool  # what has delivered items is not tried again
+        next(stream)
+        cloud.preempt(notice=60)  # one second here
+        with pytest.raises(sky.PreemptionError, match="was preempted: endless") as caught:
+            for _ in stream:
+                pass
+        assert train(0) >> pool == 0, "another machine has come"
+    assert caught.value.instance_id == notices[0].instance_id and caught.value.attempts == 1
+    assert nothing_is_left(cloud)
 
 
 def test_bills_are_to_the_cent_when_the_clock_stands():

@@ -43,6 +43,8 @@ def outcome(**changes):
         "instance_id": "i-1",
         "tail": ["last words"],
         "error_kind": "task",
+        "preempted": False,
+        "attempts": 0,
     }
     return types.SimpleNamespace(**{**values, "error_message": "", "error_hint": "", **changes})
 
@@ -169,6 +171,17 @@ def test_no_answer(kind, cls):
     assert isinstance(error, cls) and type(error).__name__ == cls.__name__
     assert str(error).endswith("worker died. See the log")
     assert error.node == 1 and error.output == ("last words",)
+
+
+def test_a_preempted_machine():
+    error = remote_error.failed(
+        7, outcome(error_kind="lost", error_message="node 1 was lost", preempted=True, attempts=4)
+    )
+    assert type(error) is sky.PreemptionError and isinstance(error, sky.InstanceTerminatedError)
+    assert str(error) == "instance i-1 was preempted: node 1 was lost"
+    assert (error.instance_id, error.attempts) == ("i-1", 4)
+    copied = pickle.loads(pickle.dumps(error))
+    assert (copied.instance_id, copied.reason, copied.attempts) == ("i-1", "node 1 was lost", 4)
 
 
 CRASH = """before the crash

@@ -19,6 +19,7 @@ from skyward.worker import failures
 
 class Outcome:
     node, worker, instance_id, tail = 0, 0, "i-0", ()
+    preempted, attempts = False, 1
 
     def __init__(self, status="ok", kind="", message="", report=None, value=None, seconds=1.0):
         self.status, self.error_kind, self.error_message, self.error_hint = (
@@ -243,6 +244,17 @@ def test_a_loss_starts_it_again_and_is_named_when_all_restarts_are_used_up(kind)
     assert "node 1 was lost" in str(caught.value.__cause__)
     assert engine.log.count("run") == 2 and engine.log[-1] == "run: discard 1"
     assert "a node was lost" in engine.said[0]
+
+
+def test_a_preemption_is_named_when_all_restarts_are_used_up():
+    preempted = gone("lost")
+    preempted.preempted = True
+    engine = Engine(
+        [[Handle(one), Handle(None, until_stopped=True)] for one in (gone("lost"), preempted)]
+    )
+    with pytest.raises(sky.PreemptionError, match="a node was lost") as caught:
+        call(engine, restarts=1)
+    assert caught.value.attempts == 2 and isinstance(caught.value.__cause__, sky.PreemptionError)
 
 
 def test_without_a_machine_for_each_node_there_is_nothing_to_start_on():

@@ -126,6 +126,12 @@ class InstanceTerminatedError : public ExecutionError {
  public:
   using ExecutionError::ExecutionError;
 };
+// The task's last machine was lost after its cloud had announced that it would preempt it, or no
+// machine came in its place. Where there is no such notice, it is the base class.
+class PreemptionError : public InstanceTerminatedError {
+ public:
+  using InstanceTerminatedError::InstanceTerminatedError;
+};
 // The connection to the task's machine broke for good, and so did that of every retry. The machine
 // may still be running.
 class ConnectionLostError : public ExecutionError {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "skyward/call/thrown_type.h"
+#include "skyward/spec/loss.h"
 
 namespace skyward {
 namespace {
@@ -88,7 +89,10 @@ void throw_unless_ok(const Outcome& outcome, const std::string& function, std::u
     case OutcomeStatus::failed: {
       Error error = outcome.error;
       error.message += "\n" + where(outcome, function, task) + last_output(outcome);
-      if (error.kind == ErrorKind::lost) throw InstanceTerminatedError(text_of(error));
+      if (error.kind == ErrorKind::lost) {
+        if (loss_of(error).preempted) throw PreemptionError(text_of(error));
+        throw InstanceTerminatedError(text_of(error));
+      }
       if (error.kind == ErrorKind::unreachable) throw ConnectionLostError(text_of(error));
       throw_error(error);
     }

@@ -9,6 +9,7 @@
 
 #include "skyward/call/map_blob.h"
 #include "skyward/call/thrown_type.h"
+#include "skyward/spec/loss.h"
 
 namespace skyward {
 namespace {
@@ -32,6 +33,10 @@ TEST(RemoteError, WhatBecameOfAMachineHasItsClass) {
             "node 1 was lost\nin train (task 7 on node 1)\n  hint: ask for less");
   outcome.error.kind = ErrorKind::unreachable;
   EXPECT_THAT(thrown<ConnectionLostError>(outcome), HasSubstr("on node 1)"));
+  outcome.error.kind = ErrorKind::lost;
+  outcome.error = with_loss(outcome.error, {.preempted = true, .attempts = 3});
+  EXPECT_THAT(thrown<PreemptionError>(outcome), HasSubstr("on node 1)"));
+  outcome.error.facts.clear();
   outcome.error.kind = ErrorKind::over_budget;
   outcome.worker = 0;
   EXPECT_THAT(thrown<BudgetExceededError>(outcome), HasSubstr("on node 1, worker 0)"));

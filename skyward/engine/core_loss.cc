@@ -8,6 +8,7 @@
 
 #include "skyward/engine/core_close.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/loss.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::engine {
@@ -21,11 +22,12 @@ void give_up_node(EngineState& state, EngineEffects& effects, Time now, const No
       ErrorEvent{fmt::format("giving up on node {} after {} replacements: {}", node.id.value,
                              state.orders[node.id].replacements, why.message),
                  node.instance.id});
-  const Error lost{
+  Error lost{
       why.kind == ErrorKind::over_budget || why.kind == ErrorKind::unreachable ? why.kind
                                                                                : ErrorKind::lost,
       fmt::format("node {} was lost and could not be replaced: {}", node.id.value, why.message),
       {}};
+  if (lost.kind == ErrorKind::lost) lost = with_loss(std::move(lost), {node.is_preempted()});
   if (state.nodes.all_in(NodeState::gone)) return state.tasks.abandon(effects, lost);
   state.tasks.give_up_node(effects, node.id, node.instance.id, lost);
 }
@@ -104,6 +106,11 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
   if (state.phase != Phase::running) {
     return fail_open_with(state, effects, now, node, std::move(why));
   }
+  if (node.is_preempted()) {
+    why.message = "after the notice of its preemption, " + why.message;
+    // One that cannot be reached may run until its time is up.
+    if (why.kind == ErrorKind::lost) why = with_loss(std::move(why), {.preempted = true});
+  }
   const bool was_ready = node.state == NodeState::ready;
   state.nodes.lose(id, now);
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
@@ -128,7 +135,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
       text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
       break;
     case NodeState::ready:
-      text = node.gone_at <= now ? std::string("its cloud has preempted the machine")
+      text = node.gone_at <= now ? std::string("its time was up")
                                  : fmt::format("no message from it for {:.1f} s",
                                                seconds(state.options.heartbeat_timeout));
       break;

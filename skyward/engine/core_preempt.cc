@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "skyward/spec/limits.h"
+#include "skyward/spec/loss.h"
 
 namespace skyward::engine {
 
@@ -40,7 +41,7 @@ void retire_when_done(EngineState& state, EngineEffects& effects, Time now, cons
   if (state.phase != Phase::running || node.state != NodeState::ready) return;
   if (!state.orders[node.id].successor || !state.tasks.is_idle(node.id)) return;
   state.nodes.lose(node.id, now);
-  const Error why{ErrorKind::lost, "its cloud preempts it", {}};
+  const Error why = with_loss({ErrorKind::lost, "its cloud preempts it", {}}, {.preempted = true});
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
   effects.disconnect(node.id);
   const InstanceId machine = state.nodes.take_machine(node.id);

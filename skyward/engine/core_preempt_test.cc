@@ -7,12 +7,16 @@
 #include <utility>
 
 #include "skyward/engine/core_fixture.h"
+#include "skyward/spec/loss.h"
 
 namespace skyward::engine {
 namespace {
 
 using namespace std::chrono_literals;
-using CorePreemptTest = CoreTest;
+class CorePreemptTest : public CoreTest {
+ protected:
+  NodeId notify_last_machine();
+};
 
 const wire::Preempted kNotice{.left_ms = 120'000, .reason = "EC2 will terminate this machine"};
 
@@ -148,7 +152,7 @@ TEST_F(CorePreemptTest, AMachineThatStaysBeyondItsTimeCountsAsGone) {
   effects.drop_events();
   while (now < told + 2min + kPreemptionGrace) advance_alive();
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
-  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("preempted the machine"),
+  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("notice of its preemption"),
             std::string::npos);
   EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-0-1");
   effects.take<Terminate>();
@@ -166,6 +170,74 @@ TEST_F(CorePreemptTest, WhatCannotBeBoughtIsTriedAgainWhenTheMachineIsGone) {
   effects.drop_events();
   effects.take<Terminate>();
   effects.take<Provision>();
+}
+
+// A task that has been lost with all its machines but the last, which gets a notice: its node.
+NodeId CorePreemptTest::notify_last_machine() {
+  submit_to(0);
+  std::uint32_t node = 0;
+  for (int attempt = 1; attempt < static_cast<int>(kMaxAttempts); ++attempt) {
+    lose(node);
+    effects.drop_all();
+    on_terminated(state, effects, now, {});
+    replace(node, attempt + 1);
+    node = 1 - node;
+  }
+  receive(node, kNotice);
+  effects.drop_all();
+  return NodeId{node};
+}
+
+TEST_F(CorePreemptTest, TheErrorOfATaskSaysThatItsLastMachineWasPreempted) {
+  open_to_running({.nodes = 2});
+  lose(notify_last_machine().value, "connection reset");
+  const Error error = effects.take<Complete>().outcome.error;
+  EXPECT_EQ(error.kind, ErrorKind::lost);
+  EXPECT_NE(error.message.find("after the notice of its preemption, connection reset"),
+            std::string::npos);
+  EXPECT_EQ(loss_of(error), (Loss{.preempted = true, .attempts = kMaxAttempts}));
+  effects.drop_all();
+}
+
+TEST_F(CorePreemptTest, AMachineThatCannotBeReachedMayStillRunAfterItsNotice) {
+  open_to_running({.nodes = 2});
+  on_node_lost(state, effects, now, notify_last_machine(),
+               {ErrorKind::unreachable, "no route", {}});
+  const Error error = effects.take<Complete>().outcome.error;
+  EXPECT_EQ(error.kind, ErrorKind::unreachable);
+  EXPECT_EQ(loss_of(error), (Loss{.attempts = kMaxAttempts}));
+  effects.drop_all();
+}
+
+TEST_F(CorePreemptTest, TheErrorOfATaskSaysThatNoMachineReplacedAPreemptedOne) {
+  open_to_running({.nodes = 1});
+  const TaskId id = submit_to(0);
+  receive(0, kNotice);
+  lose(0);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "sold out"));
+  effects.drop_events();
+  const Error error = effects.take<Complete>().outcome.error;
+  EXPECT_EQ(error.kind, ErrorKind::lost);
+  EXPECT_NE(error.message.find("sold out"), std::string::npos);
+  EXPECT_EQ(loss_of(error), (Loss{.preempted = true}));
+  EXPECT_EQ(take_outcome(submit()).error, error) << id.value;
+  effects.drop_all();
+}
+
+TEST_F(CorePreemptTest, AMachineThatIsLostLaterWasNotPreempted) {
+  open_to_running({.nodes = 1});
+  receive(0, kNotice);
+  lose(0);
+  effects.drop_all();
+  replace(0, 2);
+  const TaskId id = submit_to(0);
+  lose(0);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "sold out"));
+  effects.drop_events();
+  EXPECT_EQ(loss_of(effects.take<Complete>().outcome.error), Loss{}) << id.value;
+  effects.drop_all();
 }
 
 TEST_F(CorePreemptTest, ANoticeBeforeTheNodeIsReadyCountsWhenItIs) {

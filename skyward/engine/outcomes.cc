@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "skyward/spec/limits.h"
+#include "skyward/spec/loss.h"
 
 namespace skyward::engine {
 namespace {
@@ -36,18 +37,22 @@ wire::Outcome failure_on(const NodeLoad& node, Error error) {
 
 Error lost_error(const NodeLoad& node, const Task& task, const Error& why) {
   const auto kind = why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost;
+  Loss loss = loss_of(why);
+  loss.attempts = static_cast<int>(task.attempt);
   if (task.call.options.together) {
-    return {kind,
-            fmt::format("{}: node {} was lost, and the call needs all nodes: {}",
-                        task.call.function->name, node.id.value, why.message),
-            "the next call starts when all nodes are ready"};
+    return with_loss({kind,
+                      fmt::format("{}: node {} was lost, and the call needs all nodes: {}",
+                                  task.call.function->name, node.id.value, why.message),
+                      "the next call starts when all nodes are ready"},
+                     loss);
   }
   const std::string tries =
       task.item_seen ? "" : fmt::format(" (attempt {} of {})", task.attempt, kMaxAttempts);
-  return {kind,
-          fmt::format("{}: node {} was lost while it ran this task{}: {}", task.call.function->name,
-                      node.id.value, tries, why.message),
-          task.item_seen ? "a stream that has delivered items is not retried" : ""};
+  return with_loss({kind,
+                    fmt::format("{}: node {} was lost while it ran this task{}: {}",
+                                task.call.function->name, node.id.value, tries, why.message),
+                    task.item_seen ? "a stream that has delivered items is not retried" : ""},
+                   loss);
 }
 
 Error undelivered_error(const NodeLoad& node, const Task& task, const std::string& why) {

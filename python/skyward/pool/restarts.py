@@ -15,6 +15,7 @@ from skyward.exceptions import (
     ConnectionLostError,
     ExecutionError,
     InstanceTerminatedError,
+    PreemptionError,
 )
 from skyward.pool.together import await_nodes, run_once
 from skyward.transport.remote_error import UNDELIVERED_ATTRIBUTE
@@ -76,11 +77,13 @@ class _Elastic:
                 if number == restarts and not lost:
                     raise
                 if number == restarts:
-                    raise InstanceTerminatedError(
-                        "",
+                    text = (
                         f"{name}(): a node was lost while it ran on all workers, and all"
-                        f" {restarts} restarts are used up. Allow more with max_restarts=",
-                    ) from error
+                        f" {restarts} restarts are used up. Allow more with max_restarts="
+                    )
+                    if isinstance(error, PreemptionError):
+                        raise PreemptionError("", text, restarts + 1) from error
+                    raise InstanceTerminatedError("", text) from error
                 why = "a node was lost" if lost else f"{type(error).__name__}: {error}"
                 self._engine.tell(
                     f"{name}() stopped: {why.partition(chr(10))[0]}; it starts again on all workers"

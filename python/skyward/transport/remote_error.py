@@ -17,6 +17,7 @@ from skyward.exceptions import (
     ConnectionLostError,
     ExecutionError,
     InstanceTerminatedError,
+    PreemptionError,
     RemoteTraceback,
     SerializationError,
     SkywardError,
@@ -113,7 +114,9 @@ def failed(task: int, outcome: Any) -> BaseException:
     if hint:
         text = f"{text}. {hint[0].upper()}{hint[1:]}"
     error: SkywardError
-    if outcome.error_kind == "lost":
+    if outcome.error_kind == "lost" and outcome.preempted:
+        error = PreemptionError(outcome.instance_id, text, outcome.attempts)
+    elif outcome.error_kind == "lost":
         error = InstanceTerminatedError(outcome.instance_id, text)
     elif outcome.error_kind == "unreachable":
         error = ConnectionLostError(outcome.instance_id, text)
