@@ -18,9 +18,12 @@ namespace {
 void give_up_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const Error& why) {
   state.nodes.give_up(node.id, now);
+  const int replacements = state.orders[node.id].replacements;
+  const std::string after = replacements == 0 ? ""
+                                              : fmt::format(" after {} replacement{}", replacements,
+                                                            replacements > 1 ? "s" : "");
   effects.emit(
-      ErrorEvent{fmt::format("giving up on node {} after {} replacements: {}", node.id.value,
-                             state.orders[node.id].replacements, why.message),
+      ErrorEvent{fmt::format("giving up on node {}{}: {}", node.id.value, after, why.message),
                  node.instance.id});
   Error lost{
       why.kind == ErrorKind::over_budget || why.kind == ErrorKind::unreachable ? why.kind
@@ -29,7 +32,7 @@ void give_up_node(EngineState& state, EngineEffects& effects, Time now, const No
       {}};
   if (lost.kind == ErrorKind::lost) lost = with_loss(std::move(lost), {node.is_preempted()});
   if (state.nodes.all_in(NodeState::gone)) return state.tasks.abandon(effects, lost);
-  state.tasks.give_up_node(effects, node.id, node.instance.id, lost);
+  state.tasks.give_up_node(effects, node.id, lost);
 }
 
 // Provisions a machine for a node that has none if the budget allows it; otherwise gives up on the
@@ -153,8 +156,8 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
 void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id, bool is_successor,
                 const Error& why) {
   const Node& node = state.nodes[id];
-  if (!is_successor || !node.is_alive()) return give_up_node(state, effects, now, node, why);
   state.orders.uncount(id);
+  if (!is_successor || !node.is_alive()) return give_up_node(state, effects, now, node, why);
   effects.emit(ErrorEvent{
       fmt::format("no replacement for node {} yet: {}; retrying when its machine is gone",
                   node.id.value, why.message),

@@ -842,12 +842,15 @@ TEST_F(CorePoolTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
   effects.drop_all();
   wire::Call pinned = task();
   pinned.options.node = kFirst;
-  const TaskId first = submit(std::move(pinned));
+  const TaskId first = submit(pinned);
   const TaskId second = submit();
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, kFirst, 1, kRefused);
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("giving up on node 0"));
-  EXPECT_EQ(take_outcome(first).error.kind, ErrorKind::lost);
+  const Error error = take_outcome(first).error;
+  EXPECT_EQ(error.kind, ErrorKind::lost);
+  EXPECT_THAT(error.message, HasSubstr("the cloud says no"));
+  EXPECT_EQ(take_outcome(submit(std::move(pinned))).error, error) << "of a later call, too";
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, kSecond, 1, kRefused);
   effects.take_event<ErrorEvent>();

@@ -216,6 +216,7 @@ TEST_F(CorePreemptTest, TheErrorOfATaskSaysThatNoMachineReplacedAPreemptedOne) {
   lose(0);
   effects.drop_all();
   on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "sold out"));
+  EXPECT_EQ(effects.take_event<ErrorEvent>().message, "giving up on node 0: sold out");
   effects.drop_events();
   const Error error = effects.take<Complete>().outcome.error;
   EXPECT_EQ(error.kind, ErrorKind::lost);

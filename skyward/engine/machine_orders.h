@@ -43,7 +43,7 @@ class MachineOrders {
   void request_successor(EngineEffects& effects, NodeId node);
   // The provider has answered a request. Returns whether it was for a successor.
   bool on_answered(NodeId first);
-  // A successor was refused: it does not count as a replacement.
+  // A machine was refused: it does not count as a replacement.
   void uncount(NodeId node) { --at(node).replacements; }
 
   void keep_successor(NodeId node, Instance instance) { at(node).successor = std::move(instance); }

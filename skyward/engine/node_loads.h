@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "skyward/base/check.h"
+#include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/function_cache.h"
 #include "skyward/engine/task.h"
@@ -44,7 +46,6 @@ struct Done {
 struct alignas(64) NodeLoad {
   NodeId id;
   Intake intake = Intake::none;
-  bool given_up = false;           // it will not get another machine
   bool set_aside = false;          // gets no tasks from the queue for now
   bool recalling = false;          // a recall is pending
   bool listed_free = false;        // in Loads::free_
@@ -64,6 +65,7 @@ struct alignas(64) NodeLoad {
   Work work;                 // of the present machine, until busy_since
   InstanceId instance;       // where the tasks are
   FunctionCache functions;
+  std::shared_ptr<const Error> given_up;  // why it will not get another machine
 
   bool is_open() const { return intake == Intake::open; }
   bool takes_tasks() const { return is_open() && !set_aside; }

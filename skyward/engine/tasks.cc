@@ -245,13 +245,7 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& cal
     return rendezvous_.add(id);
   }
   NodeLoad& node = loads_.at(*task.call.options.node);
-  if (node.given_up) {
-    return finish(
-        effects, id,
-        failure_on(node, {ErrorKind::lost,
-                          fmt::format("node {} was lost and could not be replaced", node.id.value),
-                          {}}));
-  }
+  if (node.given_up) return finish(effects, id, failure(*node.given_up));
   pin(effects, now, node, id);
 }
 
@@ -369,11 +363,9 @@ Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& 
   return std::exchange(node.work, {});
 }
 
-void Tasks::give_up_node(EngineEffects& effects, NodeId id, const InstanceId& last,
-                         const Error& why) {
+void Tasks::give_up_node(EngineEffects& effects, NodeId id, const Error& why) {
   NodeLoad& node = loads_.at(id);
-  node.given_up = true;
-  node.instance = last;
+  node.given_up = std::make_shared<const Error>(why);
   rendezvous_.give_up(why);
   for (const TaskId task : rendezvous_.take()) {
     if (tasks_.contains(task)) finish(effects, task, failure(why));

@@ -68,8 +68,9 @@ class Tasks {
   // Its machine is gone: its tasks go back to the queue, or fail with `why` if they may not run
   // again. Returns how long the machine has run tasks.
   Work lose_node(EngineEffects& effects, Time now, NodeId node, const Error& why);
-  // The node will not get another machine: tasks that wait for it fail with `why`.
-  void give_up_node(EngineEffects& effects, NodeId node, const InstanceId& last, const Error& why);
+  // The node will not get another machine: tasks that wait for it, and all later ones, fail with
+  // `why`.
+  void give_up_node(EngineEffects& effects, NodeId node, const Error& why);
 
   // From a node's agent. core_check.cc has checked that it may send this.
   void on_result(EngineEffects& effects, Time now, NodeId node, wire::TaskResult&& result);
