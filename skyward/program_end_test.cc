@@ -87,7 +87,7 @@ class ProgramEndTest : public testing::Test {
 
   // An agent has told of its end a moment before it is gone.
   std::vector<pid_t> processes_in_the_end() const {
-    const auto limit = engine::EngineLoop::now() + 5s;
+    const auto limit = engine::EngineLoop::now() + 30s;
     std::vector<pid_t> left = processes();
     while (!left.empty() && engine::EngineLoop::now() < limit) {
       std::this_thread::yield();

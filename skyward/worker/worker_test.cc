@@ -431,6 +431,8 @@ TEST_F(WorkerTest, RingsBehindEveryAnswerForAnAgentThatSleeps) {
   for (std::uint64_t task = 1; task <= 3; ++task) {
     send(task, compute<twice>({1}));
     receive(task);
+    pollfd bell{.fd = bell_.get(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(poll(&bell, 1, kDeadlineSeconds * 1000), 1);  // rings after the answer can be seen
     EXPECT_EQ(read(bell_.get(), rings.data(), rings.size()), 1);
   }
 }

@@ -321,7 +321,7 @@ def test_gc_leaves_a_pool_at_work_alone(real: Cloud, tmp_path: Path) -> None:
         """
         with pool(machine="m5.large") as p:
             tell(ready=True)
-            time.sleep(60)  # on a worker
+            time.sleep(600)  # on a worker
         """,
     )
     try:

@@ -119,7 +119,7 @@ def test_a_pull_that_takes_too_long_is_told_and_stopped(engine: Engine, tmp_path
 
         begun = time.monotonic()
         try:
-            with pool(1, timeout=2, on_event=hear, provider={"image": "localhost/large:1"}):
+            with pool(1, timeout=8, on_event=hear, provider={"image": "localhost/large:1"}):
                 pass
         except sky.TimeoutError as error:
             tell(error=str(error), took=time.monotonic() - begun, heard=heard)
@@ -127,9 +127,9 @@ def test_a_pull_that_takes_too_long_is_told_and_stopped(engine: Engine, tmp_path
         tmp_path,
         engine.use_slow_pull(tmp_path / "bin"),
     )
-    assert "timeout of 2 s has expired while it opened" in told.facts["error"]
+    assert "timeout of 8 s has expired while it opened" in told.facts["error"]
     assert "pulling the image localhost/large:1" in str(told.facts["heard"])
-    assert told.facts["took"] < 15
+    assert told.facts["took"] < 40
 
 
 @pytest.mark.skipif(DOCKER is None, reason="needs the docker client; install docker-cli")
@@ -148,7 +148,7 @@ def test_a_docker_without_its_daemon_is_an_error_at_once(engine: Engine, tmp_pat
         tmp_path,
     )
     assert "systemctl start docker" in told.facts["error"], told.facts
-    assert told.facts["took"] < 5
+    assert told.facts["took"] < 20
 
 
 def test_dockers_own_client_understands_all_words_at_another_host(

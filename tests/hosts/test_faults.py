@@ -16,10 +16,10 @@ import pytest
 from bed import HERE, POLL, Bed, Host, end_with_parent, run, until
 from driving import Told, agent_of, begin, finish, nothing_is_left_on
 
-TASKS = 500
+TASKS = 800
 NODES = 4
 ITEMS = 150  # of each stream; there is one for each node
-LEASE_SECONDS = 8
+LEASE_SECONDS = 20  # longer than a silence and what follows it
 
 PROGRAM = f"""
 import collections, threading
@@ -243,8 +243,8 @@ def test_a_link_is_down_for_ever(bed: Bed, hosts: list[Host], tmp_path: Path) ->
     assert told.facts["good"] == TASKS, told.facts
     assert told.facts["lost"] == [3]
     # 3 s until the silence is noticed and 12 s of trying; a silent machine holds up the end little.
-    assert told.facts["seconds"] < 25, told.facts
-    assert told.facts["closing"] < 5, told.facts
+    assert told.facts["seconds"] < 40, told.facts
+    assert told.facts["closing"] < 8, told.facts
 
 
 def test_answers_vanish(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
