@@ -79,6 +79,12 @@ void replace_node(EngineState& state, EngineEffects& effects, Time now, const No
   ask_replacement(state, effects, now, node);
 }
 
+// Whether a cloud that has refused a machine for this may have one a little later.
+bool may_pass(ErrorKind kind) {
+  return kind == ErrorKind::exhausted || kind == ErrorKind::unavailable ||
+         kind == ErrorKind::timeout;
+}
+
 // Before the pool has opened, it does not open then.
 void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                     Error why) {
@@ -93,6 +99,11 @@ void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const 
 
 }  // namespace
 
+void note_loss(EngineState& state, Time now, const Node& node) {
+  const bool steady = node.state == NodeState::ready && now - node.ready_at >= kSteadyTime;
+  state.orders.on_loss(node.id, steady);
+}
+
 void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId id, Error why,
                   bool barren) {
   const Node& node = state.nodes[id];
@@ -106,14 +117,15 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
     state.nodes.give_up(id, now);
     return end_lifetime(state, effects, now);
   }
-  if (state.phase != Phase::running) {
-    return fail_open_with(state, effects, now, node, std::move(why));
-  }
   if (node.is_preempted()) {
     why.message = "after the notice of its preemption, " + why.message;
     // One that cannot be reached may run until its time is up.
     if (why.kind == ErrorKind::lost) why = with_loss(std::move(why), {.preempted = true});
   }
+  if (state.phase != Phase::running) {
+    return fail_open_with(state, effects, now, node, std::move(why));
+  }
+  note_loss(state, now, node);
   const bool was_ready = node.state == NodeState::ready;
   state.nodes.lose(id, now);
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
@@ -138,7 +150,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
       text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
       break;
     case NodeState::ready:
-      text = node.gone_at <= now ? std::string("its time was up")
+      text = node.gone_at <= now ? std::string("the time that it announced has passed")
                                  : fmt::format("no message from it for {:.1f} s",
                                                seconds(state.options.heartbeat_timeout));
       break;
@@ -156,12 +168,20 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
 void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id, bool is_successor,
                 const Error& why) {
   const Node& node = state.nodes[id];
-  state.orders.uncount(id);
-  if (!is_successor || !node.is_alive()) return give_up_node(state, effects, now, node, why);
-  effects.emit(ErrorEvent{
-      fmt::format("no replacement for node {} yet: {}; retrying when its machine is gone",
-                  node.id.value, why.message),
-      node.instance.id});
+  state.orders.on_refusal(id);
+  const auto tell = [&](const std::string& next) {
+    effects.emit(ErrorEvent{
+        fmt::format("no replacement for node {} yet: {}; {}", node.id.value, why.message, next),
+        node.instance.id});
+  };
+  if (is_successor && node.is_alive()) return tell("retrying when its machine is gone");
+  const int refusals = state.orders[id].refusals;
+  if (!may_pass(why.kind) || refusals > kMaxRefusals || state.budget.is_draining()) {
+    return give_up_node(state, effects, now, node, why);
+  }
+  const Duration pause = kRefusalPause * (1 << (refusals - 1));
+  tell(fmt::format("retrying in {:.0f} s", seconds(pause)));
+  state.nodes.pause(id, now + pause);
 }
 
 void replace_what_waited(EngineState& state, EngineEffects& effects, Time now) {

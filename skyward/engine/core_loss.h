@@ -7,6 +7,9 @@
 
 namespace skyward::engine {
 
+// The node has lost its machine, or will: if the machine has worked for long, its replacements
+// count from zero again.
+void note_loss(EngineState& state, Time now, const Node& node);
 // The node's deadline has passed: its machine is lost, or another one may be requested now.
 void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 // In a running pool, the requested machine was not provisioned; `is_successor`: it was requested

@@ -752,6 +752,52 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
   submit_to(1);  // the other one works on
 }
 
+TEST_F(CorePoolTest, AMachineThatIsSoldOutIsRequestedAgainForAWhile) {
+  open_to_running({.nodes = 2});
+  lose(1);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  const Time lost = now;
+  const auto refuse = [this] {
+    on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::exhausted, "sold out"));
+    return effects.take_event<ErrorEvent>().message;
+  };
+  Duration pause = kRefusalPause;
+  for (int refusal = 1; refusal <= kMaxRefusals; ++refusal, pause *= 2) {
+    EXPECT_THAT(refuse(), HasSubstr("no replacement for node 1 yet: sold out; retrying in "));
+    effects.expect_nothing_else();
+    const Time due = now + pause;
+    while (now < due) advance_alive();
+    EXPECT_EQ(now, due);
+    effects.take<Provision>();
+  }
+  EXPECT_GE(now, lost + 15min);
+  EXPECT_EQ(refuse(), "giving up on node 1: sold out");
+  EXPECT_EQ(state.nodes[kSecond].state, NodeState::gone);
+}
+
+TEST_F(CorePoolTest, AMachineThatHasWorkedForLongIsReplacedHoweverManyCameBefore) {
+  open_to_running({.nodes = 1});
+  int nth = 1;
+  for (int loss = 1; loss <= 2 * static_cast<int>(kMaxNodeReplacements); ++loss) {
+    const Time steady = now + kSteadyTime;
+    while (now < steady) advance_alive();
+    lose(0);
+    effects.drop_all();
+    on_terminated(state, effects, now, {});
+    replace(0, ++nth);
+  }
+  for (std::uint32_t loss = 1; loss < kMaxNodeReplacements; ++loss) {
+    lose(0);
+    effects.drop_all();
+    on_terminated(state, effects, now, {});
+    replace(0, ++nth);
+  }
+  lose(0);
+  EXPECT_EQ(state.nodes[kFirst].state, NodeState::gone) << "these did not work for long";
+  effects.drop_all();
+}
+
 const wire::Failed kBarren{"server", "python -m worker", "exit code 1", {"no module"}};
 
 TEST_F(CorePoolTest, ANodeWhereNoWorkerBeginsATaskIsReplaced) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "skyward/engine/core_loss.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/loss.h"
 
@@ -17,6 +18,7 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
                                  .reason = notice.reason,
                                  .seconds_left = seconds(left)});
   if (node.state == NodeState::draining) return;
+  note_loss(state, now, node);
   state.nodes.preempt(node.id, now + left + kPreemptionGrace);
   state.tasks.stop_node(node.id);
   if (node.state == NodeState::ready && state.phase == Phase::running) {

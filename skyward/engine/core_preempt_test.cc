@@ -215,12 +215,12 @@ TEST_F(CorePreemptTest, TheErrorOfATaskSaysThatNoMachineReplacedAPreemptedOne) {
   receive(0, kNotice);
   lose(0);
   effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "sold out"));
-  EXPECT_EQ(effects.take_event<ErrorEvent>().message, "giving up on node 0: sold out");
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::denied, "forbidden"));
+  EXPECT_EQ(effects.take_event<ErrorEvent>().message, "giving up on node 0: forbidden");
   effects.drop_events();
   const Error error = effects.take<Complete>().outcome.error;
   EXPECT_EQ(error.kind, ErrorKind::lost);
-  EXPECT_NE(error.message.find("sold out"), std::string::npos);
+  EXPECT_NE(error.message.find("forbidden"), std::string::npos);
   EXPECT_EQ(loss_of(error), (Loss{.preempted = true}));
   EXPECT_EQ(take_outcome(submit()).error, error) << id.value;
   effects.drop_all();
@@ -235,7 +235,7 @@ TEST_F(CorePreemptTest, AMachineThatIsLostLaterWasNotPreempted) {
   const TaskId id = submit_to(0);
   lose(0);
   effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "sold out"));
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::denied, "forbidden"));
   effects.drop_events();
   EXPECT_EQ(loss_of(effects.take<Complete>().outcome.error), Loss{}) << id.value;
   effects.drop_all();

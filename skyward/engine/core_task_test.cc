@@ -284,7 +284,7 @@ TEST_F(CoreTaskTest, PinnedTaskReturnsToItsNode) {
 TEST_F(CoreTaskTest, PinnedTaskOfANodeThatIsGoneFails) {
   open_to_running({.nodes = 2});
   lose(1);
-  on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::exhausted, "sold out"));
+  on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::denied, "forbidden"));
   effects.drop_all();
   const TaskId id = submit(pinned_to(task(), kSecond));
   const wire::Outcome outcome = take_outcome(id);

@@ -199,7 +199,7 @@ TEST_F(CoreTogetherTest, AllFailWhenANodeIsGoneForGood) {
   lose(1);
   effects.drop_all();
   const TaskId waiting = submit(together(0));
-  on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::exhausted, "sold out"));
+  on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::denied, "forbidden"));
   effects.drop_events();
   EXPECT_THAT(take_outcome(waiting).error.message, HasSubstr("could not be replaced"));
   for (const std::uint32_t node : {0U, 1U}) {  // alike: none of them has run

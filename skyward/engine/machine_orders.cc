@@ -29,6 +29,17 @@ bool MachineOrders::on_answered(NodeId first) {
   return std::exchange(at(first).awaits_successor, false);
 }
 
+void MachineOrders::on_loss(NodeId node, bool steady) {
+  Order& order = at(node);
+  order.refusals = 0;
+  if (steady && !order.awaits_successor && !order.successor) order.replacements = 0;
+}
+
+void MachineOrders::on_refusal(NodeId node) {
+  --at(node).replacements;
+  ++at(node).refusals;
+}
+
 std::optional<Instance> MachineOrders::take_successor(NodeId node) {
   return std::exchange(at(node).successor, {});
 }

@@ -23,7 +23,8 @@ class MachineOrders {
  public:
   // Of one node.
   struct Order {
-    int replacements = 0;               // requested so far
+    int replacements = 0;               // requested, of machines that follow each other closely
+    int refusals = 0;                   // since the last machine was lost
     bool awaits_successor = false;      // requested while the present machine works
     std::optional<Instance> successor;  // provisioned, and waits for the present machine's end
     bool waits_for_rate = false;        // to be requested when other machines are known to be gone
@@ -43,8 +44,10 @@ class MachineOrders {
   void request_successor(EngineEffects& effects, NodeId node);
   // The provider has answered a request. Returns whether it was for a successor.
   bool on_answered(NodeId first);
+  // The node's machine has been lost or will be; `steady`: it has worked for long.
+  void on_loss(NodeId node, bool steady);
   // A machine was refused: it does not count as a replacement.
-  void uncount(NodeId node) { --at(node).replacements; }
+  void on_refusal(NodeId node);
 
   void keep_successor(NodeId node, Instance instance) { at(node).successor = std::move(instance); }
   std::optional<Instance> take_successor(NodeId node);

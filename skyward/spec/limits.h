@@ -111,8 +111,14 @@ inline constexpr Duration kStartLaneTimeout = 2s;
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 // Before the next one starts; twice that before the third. A full disk or memory needs time.
 inline constexpr Duration kWorkerStartPause = 250ms;
-// Per rank.
+// Per rank, in a row.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
+// A machine that has been ready for so long is followed by as many again.
+inline constexpr Duration kSteadyTime = 600s;
+// After a cloud had no machine to replace one, before the next request; twice that each further
+// time. The last request is a quarter of an hour after the first.
+inline constexpr Duration kRefusalPause = 15s;
+inline constexpr int kMaxRefusals = 6;
 // After a replacement that failed, before the next one; twice that before the third. By then an
 // sshd has restarted.
 inline constexpr Duration kReplacementPause = 5s;
