@@ -16,7 +16,7 @@ import weakref
 
 import pytest
 from skyward.spec.image import CLIENT_PYTHON
-from waiting import DEADLINE, wait_until
+from waiting import DEADLINE, is_alive, wait_until
 
 import skyward as sky
 from skyward import callback
@@ -25,14 +25,6 @@ from skyward.pool import open_pool
 identity = sky.compute(lambda x=None: x)
 processes = sky.compute(lambda: (os.getpid(), os.getppid()))
 until_cancelled = sky.compute(lambda: threading.Event().wait())
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_only_inside_its_block():

@@ -8,17 +8,9 @@ import textwrap
 import time
 
 import pytest
-from waiting import DEADLINE, wait_until
+from waiting import DEADLINE, is_alive, wait_until
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def is_alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def start(program, ignored=(), **options):

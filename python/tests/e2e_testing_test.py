@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from waiting import wait_until
+from waiting import is_alive, wait_until
 
 import skyward as sky
 
@@ -34,14 +34,6 @@ def until_told(begun, seconds):
 @sky.compute
 def pid():
     return os.getpid()
-
-
-def is_alive(process):
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def nothing_is_left(cloud):

@@ -35,3 +35,11 @@ def answers_at_once(count, act, seconds=DEADLINE):
         thread.join(seconds)
         assert not thread.is_alive()
     return answers
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

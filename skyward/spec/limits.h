@@ -113,7 +113,7 @@ inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 inline constexpr Duration kWorkerStartPause = 250ms;
 // Per rank, in a row.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
-// A machine that has been ready for so long is followed by as many again.
+// When a machine is lost that was ready for at least this long, the count starts again from zero.
 inline constexpr Duration kSteadyTime = 600s;
 // After a cloud had no machine to replace one, before the next request; twice that each further
 // time. The last request is a quarter of an hour after the first.

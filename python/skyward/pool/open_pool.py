@@ -67,8 +67,7 @@ class OpenPool:
         """Blocks until the nodes are ready. Releases everything before it raises."""
 
         def poll() -> None:
-            if not self._has_events.is_set():
-                self._has_events.set()
+            self._has_events.set()
             if check is not None:
                 check()
 
