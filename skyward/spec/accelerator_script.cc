@@ -28,9 +28,8 @@ constexpr std::string_view kPartitions = R"bash(
   fi
   as_root=() # who logs in may be another user
   if [[ $(id -u) != 0 ]] && sudo -n true 2>/dev/null; then as_root=(sudo -n); fi
-  partitions() { # of a GPU, as lines "profile UUID"
-    nvidia-smi -L -i "$1" |
-      sed -n 's/^ *MIG \([^ ]*\) .*(UUID: \([^)]*\)).*$/\1 \2/p'
+  partitions() { # of a GPU, as lines "profile UUID"; -L takes no -i
+    nvidia-smi -L | sed -n "/^GPU $1:/,/^GPU /"'s/^ *MIG \([^ ]*\) .*(UUID: \([^)]*\)).*$/\1 \2/p'
   }
   profiles() { partitions "$1" | cut -d ' ' -f 1 | sort | paste -s -d , -; }
 
