@@ -168,7 +168,8 @@ def test_a_forward_outlives_connections_without_threads(monkeypatch, refused):
         opened.close()
 
 
-def test_without_dask_nothing_is_asked_of_the_pool():
+def test_without_dask_nothing_is_asked_of_the_pool(monkeypatch):
+    monkeypatch.setattr("skyward.engines.survey.version_of", lambda package: None)
     with pytest.raises(sky.ConfigurationError, match="dask"), sky.dask(sky.ComputePool()):
         pass
 
