@@ -18,6 +18,7 @@ EXTENSION = "skyward._core"
 ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("by value", "worker/by_value.py", frozenset()),
     ("by value", "worker/sentinels.py", frozenset()),
+    ("by value", "worker/tensors.py", frozenset()),
     ("output", "worker/output.py", frozenset()),
     ("worker", "worker/*", frozenset({"by value", "output"})),
     ("exceptions", "exceptions.py", frozenset()),

@@ -3,14 +3,18 @@
 import pickle
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
+from skyward.worker import tensors
 from skyward.worker.sentinels import keep_sentinels
 
 PROGRAMS = ("__main__", "__mp_main__")
 """Names of the program itself; the second one in processes that multiprocessing spawned."""
 
 keep_sentinels()
+plain_dumps: Callable[..., bytes] = tensors.dumps
+"""``pickle.dumps``, but for PyTorch's tensors, which travel as arrays do."""
 _reducing = threading.local()  # .by_value: inside cloudpickle, which pickles functions as they are
 
 

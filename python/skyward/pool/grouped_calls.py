@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from skyward.call.by_value import registered_by_value
+from skyward.call.by_value import plain_dumps, registered_by_value
 from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import NotProvisionedError
@@ -216,7 +216,7 @@ def new_draft() -> Any:
     from skyward import _core  # nodes have no extension, and may import the executor
 
     beside, buffers = serialize.collector()
-    return _core.GroupDraft(pickle.dumps, beside, buffers, PendingCompute)
+    return _core.GroupDraft(plain_dumps, beside, buffers, PendingCompute)
 
 
 def is_plain(pool: Any, item: PendingCompute[Any]) -> bool:

@@ -3,7 +3,6 @@ how the answers come back.
 
 Quick calls travel in groups (grouped_calls.py)."""
 
-import pickle
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from skyward import _core
+from skyward.call.by_value import plain_dumps
 from skyward.call.pending import PendingCompute, recorded
 from skyward.call.text import call_text
 from skyward.exceptions import NotProvisionedError, TimeoutError
@@ -489,7 +489,7 @@ def maker_of(
             return None
     beside, buffers = serialize.collector()
     try:
-        size = len(pickle.dumps(items[0].args, pickle.HIGHEST_PROTOCOL, buffer_callback=beside))
+        size = len(plain_dumps(items[0].args, buffer_callback=beside))
     except Exception:  # it needs more than plain pickle
         return None
     if size > GROUPED_BYTES or buffers:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from skyward import _core
+from skyward.call.by_value import plain_dumps
 from skyward.call.function import ComputeFunction
 from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text, note_position
@@ -126,7 +127,7 @@ class OpenPool:
             function,
             (pending.args, pending.kwargs),
             packing.limit_of(pending),
-            pickle.dumps,
+            plain_dumps,
             beside,
             buffers,
             pickle.loads,

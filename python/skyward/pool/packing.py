@@ -1,13 +1,12 @@
 """Calls on their way to the engine: pickled, each with its function."""
 
-import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from skyward import _core
-from skyward.call.by_value import registered_by_value
+from skyward.call.by_value import plain_dumps, registered_by_value
 from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import STARTS_ATTRIBUTE
@@ -132,7 +131,7 @@ class Packing:
                 how = (
                     some,
                     function_of,
-                    pickle.dumps,
+                    plain_dumps,
                     beside,
                     buffers,
                     lambda item, position, first=first: pack(

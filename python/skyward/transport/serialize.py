@@ -5,7 +5,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from skyward.call.by_value import dumps_by_value, registered_by_value
+from skyward.call.by_value import dumps_by_value, plain_dumps, registered_by_value
 from skyward.exceptions import SerializationError
 from skyward.transport.unpicklable import explain_arguments
 
@@ -34,7 +34,7 @@ def dumps_arguments(
 ) -> tuple[bytes, list[memoryview]]:
     """The stream and the large buffers beside it. The buffers are views of the caller's memory."""
     try:
-        stream, buffers = _dumped(_plain_dumps, args, kwargs)
+        stream, buffers = _dumped(_plain, args, kwargs)
         # Plain pickle refers to the classes of the program itself by name, but a worker has another
         # __main__.
         if b"_main__" not in stream and not registered_by_value():
@@ -86,8 +86,8 @@ def _dumped(
     return dumps((args, kwargs), beside), buffers
 
 
-def _plain_dumps(value: Any, beside: Any) -> bytes:
-    return pickle.dumps(value, protocol=5, buffer_callback=beside)
+def _plain(value: Any, beside: Any) -> bytes:
+    return plain_dumps(value, buffer_callback=beside)
 
 
 def _is_large(value: Any) -> bool:

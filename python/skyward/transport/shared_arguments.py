@@ -10,7 +10,7 @@ import threading
 import zlib
 from typing import Any
 
-from skyward.call.by_value import registered_by_value
+from skyward.call.by_value import plain_dumps, registered_by_value
 from skyward.transport.forks import renewed
 
 SHARED_BYTES = 64 << 10
@@ -131,7 +131,7 @@ def _packed(value: Any) -> Any:
         return value
     lumps: list[Any] = []
     try:
-        data = pickle.dumps(value, protocol=5, buffer_callback=lumps.append)
+        data = plain_dumps(value, buffer_callback=lumps.append)
     except Exception:  # cloudpickle may know how
         return value
     if len(data) < SHARED_BYTES or lumps or b"_main__" in data:

@@ -21,6 +21,8 @@ from cloudpickle.cloudpickle import (
     _should_pickle_by_reference,
 )
 
+from . import tensors
+
 NAME = "skyward.worker.by_value"
 """This module, as its readers import it."""
 
@@ -38,8 +40,9 @@ class Pickler(cloudpickle.Pickler):
             return self._reduce_member(obj)
         if kind is types.FunctionType and obj in _NAMED:  # by the name that readers know
             return pkgutil.resolve_name, (f"{NAME}:{obj.__name__}",)
-        if kind in _REDUCERS:
-            return _REDUCERS[kind](obj)
+        for known in (_REDUCERS, tensors.reducers()):
+            if kind in known:
+                return known[kind](obj)
         if issubclass(kind, BaseException):
             return _reduce_exception(obj)
         reduced = super().reducer_override(obj)

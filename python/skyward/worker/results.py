@@ -3,6 +3,7 @@
 import pickle
 import types
 
+from . import tensors
 from .protocol import BLOB_THRESHOLD, ENTRY, SMALL_BUFFER
 from .result_memory import ResultMemory
 
@@ -29,7 +30,7 @@ def dump(value):
         )
     buffers = []
     try:  # the plain pickler first: it is ten times as fast
-        stream = pickle.dumps(value, 5, buffer_callback=buffers.append)
+        stream = tensors.dumps(value, buffer_callback=buffers.append)
     except Exception:
         buffers = []
         stream = dump_by_value(value, buffers)
