@@ -17,7 +17,9 @@ EXTENSION = "skyward._core"
 # the compiled half: a node has the package without it.
 ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("by value", "worker/by_value.py", frozenset()),
+    ("by value", "worker/kernels.py", frozenset()),
     ("by value", "worker/sentinels.py", frozenset()),
+    ("by value", "worker/sources.py", frozenset()),
     ("by value", "worker/tensors.py", frozenset()),
     ("output", "worker/output.py", frozenset()),
     ("worker", "worker/*", frozenset({"by value", "output"})),

@@ -21,7 +21,7 @@ from cloudpickle.cloudpickle import (
     _should_pickle_by_reference,
 )
 
-from . import tensors
+from . import kernels, sources, tensors
 
 NAME = "skyward.worker.by_value"
 """This module, as its readers import it."""
@@ -40,7 +40,7 @@ class Pickler(cloudpickle.Pickler):
             return self._reduce_member(obj)
         if kind is types.FunctionType and obj in _NAMED:  # by the name that readers know
             return pkgutil.resolve_name, (f"{NAME}:{obj.__name__}",)
-        for known in (_REDUCERS, tensors.reducers()):
+        for known in (_REDUCERS, tensors.reducers(), kernels.reducers()):
             if kind in known:
                 return known[kind](obj)
         if issubclass(kind, BaseException):
@@ -73,7 +73,12 @@ class Pickler(cloudpickle.Pickler):
             fn.__annotations__  # noqa: B018  # from Python 3.14 on, this evaluates them
         except Exception:
             fn = _with_written_annotations(fn)
-        return super()._dynamic_function_reduce(fn)
+        make, arguments, *state = super()._dynamic_function_reduce(fn)
+        if text := sources.lines_of(fn):
+            code = fn.__code__
+            arguments = (code.co_filename, code.co_firstlineno, text, make, arguments)
+            make = sources.make_function
+        return make, arguments, *state
 
 
 def dumps(value: Any, buffer_callback: Any = None, pickler: Any = Pickler) -> bytes:

@@ -10,7 +10,7 @@ import socket
 import sys
 import types
 
-from . import results
+from . import results, sources  # noqa: F401  # functions come with their sources
 from .loop import Worker
 from .output import flush_output, send_lines
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
