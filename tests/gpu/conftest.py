@@ -1,0 +1,21 @@
+"""Local pools on a real NVIDIA GPU, with the frameworks that use it. Without a GPU all tests are
+skipped, and each where its framework is missing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from nvidia import reason_to_skip
+
+HERE = Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mine = [item for item in items if HERE in item.path.parents]
+    reason = reason_to_skip() if mine else ""
+    for item in mine:
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
