@@ -14,7 +14,7 @@ PYTHON = ROOT / "python/skyward/accelerators.py"
 TYPES = ROOT / "python/skyward/spec/nvidia.py"
 NOTE = "Made by tools/catalogue.py from skyward/spec/accelerators.tsv; a test compares them."
 E1_SPELLINGS = ("RTX3080", "RTX3090", "RTX4080", "RTX4090")
-SPLITTABLE = ("A100", "H100")
+SPLITTABLE = ("A100", "H100", "H200")
 
 
 @dataclass(frozen=True)

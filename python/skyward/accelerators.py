@@ -219,10 +219,14 @@ def H100(
 
 
 def H200(
-    count: float = 1, memory: str | None = None, *, form_factor: Literal["SXM", "NVL"] | None = None
+    count: float = 1,
+    memory: str | None = None,
+    mig: Mig | None = None,
+    *,
+    form_factor: Literal["SXM", "NVL"] | None = None,
 ) -> Accelerator:
     """H200: 141GB, Hopper."""
-    return from_catalogue("H200", count, memory=memory, form_factor=form_factor)
+    return from_catalogue("H200", count, memory=memory, mig=mig, form_factor=form_factor)
 
 
 def GH200(count: float = 1) -> Accelerator:

@@ -184,7 +184,9 @@ def test_a_preempted_machine():
     assert (copied.instance_id, copied.reason, copied.attempts) == ("i-1", "node 1 was lost", 4)
 
 
-CRASH = """before the crash
+CRASH = """step 7
+terminate called after throwing an instance of 'std::bad_alloc'
+  what():  std::bad_alloc
 Fatal Python error: Segmentation fault
 
 Current thread 0x00007f (most recent call first):
@@ -204,6 +206,8 @@ def test_a_crash_shows_the_function_and_not_its_worker():
     )
     assert error.__notes__ == [
         """last output of the task:
+  | terminate called after throwing an instance of 'std::bad_alloc'
+  |   what():  std::bad_alloc
   | Fatal Python error: Segmentation fault
   | Current thread 0x00007f (most recent call first):
   |   File "/usr/lib/python3/ctypes/__init__.py", line 519 in string_at

@@ -1,6 +1,8 @@
 #include "skyward/call/remote_error.h"
 
+#include <algorithm>
 #include <exception>
+#include <ranges>
 #include <typeinfo>
 #include <utility>
 
@@ -22,8 +24,10 @@ std::string where(const Outcome& outcome, const std::string& function, std::uint
 
 std::string last_output(const Outcome& outcome) {
   if (outcome.tail.empty()) return {};
+  constexpr std::size_t kShownLines = 20;
   std::string text = "\nlast output of the task:";
-  for (const std::string& line : outcome.tail) text += "\n  | " + line;
+  const std::size_t left_out = outcome.tail.size() - std::min(outcome.tail.size(), kShownLines);
+  for (const std::string& line : outcome.tail | std::views::drop(left_out)) text += "\n  | " + line;
   return text;
 }
 

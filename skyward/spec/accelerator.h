@@ -99,8 +99,7 @@ struct MigProfile {
   int most = 1;    // on one GPU
   int slices = 1;  // of the seven of a GPU
   int memory_gb = 0;
-  bool on_80 = false;  // on GPUs with 80 GB (and the 94 GB of an H100-NVL)
-  bool on_40 = false;
+  int gpu_gb = 0;  // of the GPUs that have it; 80: also those with the 94 GB of an H100-NVL
 };
 std::span<const MigProfile> mig_profiles();
 

@@ -203,11 +203,12 @@ TEST(Mig, RefusalsSayWhichProfilesThereAre) {
 TEST(Mig, PartitionsMustFitTogether) {
   using Several = std::vector<std::string>;
   for (const MigProfile& profile : mig_profiles()) {
-    const std::string memory = profile.on_80 ? "80GB" : "40GB";
+    const std::string model = profile.gpu_gb == 141 ? "H200" : "A100";
+    const std::string memory = model == "H200" ? "" : profile.gpu_gb == 80 ? "80GB" : "40GB";
     const auto most = static_cast<std::size_t>(profile.most);
     const Several fits(most, std::string(profile.name));
-    EXPECT_EQ(mig_partitions(made("A100", {.memory = memory, .mig = fits})), fits);
-    EXPECT_THAT(refusal("A100", memory, 1, Several(most + 1, std::string(profile.name))),
+    EXPECT_EQ(mig_partitions(made(model, {.memory = memory, .mig = fits})), fits);
+    EXPECT_THAT(refusal(model, memory, 1, Several(most + 1, std::string(profile.name))),
                 HasSubstr(", but "))
         << profile.name;
   }
@@ -217,6 +218,10 @@ TEST(Mig, PartitionsMustFitTogether) {
   EXPECT_THAT(refusal("H100", "", 1, Several(7, "1g.20gb")), HasSubstr("needs 140GB"));
   EXPECT_THAT(refusal("A100", "40GB", 1, Several{"3g.20gb", "3g.20gb", "1g.5gb"}),
               HasSubstr("needs 45GB of memory, but the partitions of a GPU share 40GB"));
+  EXPECT_THAT(refusal("H200", "", 1, Several{"3g.71gb", "3g.71gb", "1g.18gb"}),
+              HasSubstr("needs 160GB of memory, but the partitions of a GPU share 141GB"));
+  const Several whole = {"4g.71gb", "3g.71gb"};  // 142, as rounded
+  EXPECT_EQ(mig_partitions(made("H200", {.mig = whole})), whole);
   for (const Several& fits :
        {Several{"4g.40gb", "3g.40gb"}, Several{"4g.40gb", "2g.20gb", "1g.20gb"},
         Several{"1g.20gb", "1g.20gb", "1g.20gb", "1g.10gb", "1g.10gb"}}) {

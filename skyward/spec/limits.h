@@ -179,8 +179,9 @@ inline constexpr std::size_t kMaxPendingEventBytes = std::size_t{64} << 20;
 
 // A longer line is cut into pieces.
 inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;
-// Last lines shown with an error.
-inline constexpr std::size_t kTailLines = 20;
+// Last lines that go with an error: what a crashed interpreter says of its threads is long, and
+// what matters comes first.
+inline constexpr std::size_t kTailLines = 100;
 // A '\r' progress bar speaks this often.
 inline constexpr Duration kProgressInterval = 500ms;
 

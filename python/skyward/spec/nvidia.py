@@ -50,6 +50,7 @@ class NVIDIAFactories(Protocol[A_co]):
         self,
         count: float = 1,
         memory: str | None = None,
+        mig: str | list[str] | tuple[str, ...] | None = None,
         *,
         form_factor: Literal["SXM", "NVL"] | None = None,
     ) -> A_co: ...

@@ -28,6 +28,8 @@ SHOWN_LINES = 5
 """Of the task's last output, in the traceback; ExecutionError.output has all that are known."""
 SHOWN_CRASH_LINES = 12
 """The same when the interpreter itself crashed."""
+SHOWN_BEFORE_CRASH = 2
+"""Of these, the lines before it said so: there a library may have said why."""
 
 FAILED_AFTER_ATTRIBUTE = "_skyward_failed_after"
 """Of what a distributed function raised: when, in seconds since all workers were connected."""
@@ -190,7 +192,8 @@ def _last_words(lines: list[str]) -> list[str]:
     if not crash:
         return lines[-SHOWN_LINES:]
     ours = ("/skyward/worker/", "Extension modules:")
-    shown = [line for line in lines[crash[-1] :] if line and not any(part in line for part in ours)]
+    first = max(0, crash[-1] - SHOWN_BEFORE_CRASH)  # where a library has said why
+    shown = [line for line in lines[first:] if line and not any(part in line for part in ours)]
     return shown[:SHOWN_CRASH_LINES]
 
 
