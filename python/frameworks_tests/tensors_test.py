@@ -1,5 +1,6 @@
 """PyTorch's tensors on the way to a task and back."""
 
+import copyreg
 import io
 import pickle
 import warnings
@@ -92,6 +93,8 @@ def special_tensors():
     return {
         "empty": torch.empty(0, 3),
         "expanded": torch.ones(1).expand(1 << 40),
+        "a part expanded": torch.ones(1000)[:1].expand(10),
+        "overlapping": torch.arange(100.0).as_strided((4, 3), (1, 1)),
         "sparse": torch.eye(3).to_sparse(),
         "quantized": quantized,
         "conjugate": torch.tensor([1 + 2j]).conj(),
@@ -169,3 +172,16 @@ def test_calls_and_results():
 def test_large_tensors_are_buffers_of_the_call():
     stream, buffers = serialize.dumps_arguments(len, "len", (torch.zeros(LARGE),), {})
     assert len(stream) < 1000 and [view.nbytes for view in buffers] == [4 * LARGE]
+
+
+def test_arrived_tensors_can_be_resized():
+    arrived, _ = there_and_back(torch.ones(4))
+    assert arrived.resize_(100).numel() == 100
+    arrived, _ = there_and_back(torch.nn.Linear(2, 2))
+    arrived.weight.untyped_storage().resize_(0)
+
+
+def test_a_reducer_of_the_programs_own_goes_first(monkeypatch):
+    monkeypatch.setitem(copyreg.dispatch_table, torch.Tensor, lambda tensor: (str, ("own",)))
+    for dumps in (tensors.dumps, by_value.dumps):
+        assert there_and_back([torch.ones(2)], dumps) == (["own"], [])

@@ -200,6 +200,26 @@ def test_many_large_buffers_go_to_other_machines(tmp_path):
     assert all((a == b).all() for a, b in zip(arrays, back, strict=True))
 
 
+def test_equal_arrays_arrive_apart(pool):
+    """Their bytes are sent once."""
+
+    @sky.compute
+    def fill(first, second, third):
+        first += 1
+        second += 2
+        return float(first.sum()), float(second.sum()), float(third.sum())
+
+    def call():
+        return fill(*numpy.zeros((3, 100_000)))
+
+    there = sky.Command([["sh", "-c"]], python=sys.executable)
+    with sky.ComputePool(provider=there, display="quiet") as machine:
+        assert [call() >> machine, call() >> pool] == [(100_000, 200_000, 0)] * 2
+        same = numpy.zeros(100_000)
+        twice = fill(same, same[:], numpy.zeros(1))
+        assert [twice >> machine, twice >> pool] == [(100_000, 200_000, 0)] * 2
+
+
 def test_a_hundred_megabytes(pool):
     array = numpy.random.default_rng(2).integers(0, 255, 100 << 20, dtype="u1")
     assert digest(array) >> pool == hashlib.sha256(array).hexdigest()

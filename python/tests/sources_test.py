@@ -38,6 +38,10 @@ def run_cell(monkeypatch, text, name):
     """The variables of a cell of a notebook, which keeps its lines in memory alone."""
     lines = text.splitlines(keepends=True)
     monkeypatch.setitem(linecache.cache, name, (len(text), None, lines, name))
+    return variables_of(text, name)
+
+
+def variables_of(text, name):
     variables = {"__name__": "__main__"}
     exec(compile(text, name, "exec"), variables)
     return variables
@@ -72,8 +76,7 @@ def test_lines_keep_their_numbers_where_the_file_is_not(tmp_path):
     text = "\n\ndef first(x):\n    return x\n\n\n# a comment\n\ndef second(x):\n    return 2 * x\n"
     file = tmp_path / "gone.py"
     file.write_text(text)
-    variables = {"__name__": "__main__"}
-    exec(compile(text, str(file), "exec"), variables)
+    variables = variables_of(text, str(file))
     data = by_value.dumps((variables["second"], variables["first"]))
     assert by_value.dumps((variables["second"], variables["first"])) == data  # as sent before
     file.unlink()
@@ -88,10 +91,64 @@ def test_functions_without_source_travel_as_before(tmp_path):
     file = tmp_path / "edited.py"
     file.write_text("x = 1\n")  # shorter than it was
     for name in ("<string>", str(file), str(tmp_path / "missing.py")):
-        variables = {"__name__": "__main__"}
-        exec(compile("\n\n\ndef double(x):\n    return 2 * x\n", name, "exec"), variables)
+        variables = variables_of("\n\n\ndef double(x):\n    return 2 * x\n", name)
         assert sources.lines_of(variables["double"]) == ""
         assert pickle.loads(by_value.dumps(variables["double"]))(2) == 4
+
+
+def test_an_edited_file_has_the_source_of_no_other_function(tmp_path):
+    file = tmp_path / "edited.py"
+    text = "def a():\n    return 1\n\ndef b():\n    return 2\n"
+    file.write_text("\n\n\n" + text)  # by the time of the first call
+    functions = variables_of(text, str(file))
+    assert sources.lines_of(functions["a"]) == sources.lines_of(functions["b"]) == ""
+
+
+def test_functions_that_are_equal_but_for_their_text(monkeypatch):
+    texts = [f"def f(x={default}):  # {default}\n    return x\n" for default in (1, 2)]
+    functions = []
+    for text in texts:
+        functions.append(run_cell(monkeypatch, text, "<a cell that changes>")["f"])
+        assert sources.lines_of(functions[-1]) == text
+    assert [sources.lines_of(function) for function in functions] == texts
+
+
+@pytest.fixture
+def reader(monkeypatch):
+    """Another process, for what it knows of files."""
+    monkeypatch.setattr(sources, "_files", {})
+    monkeypatch.setattr(linecache, "cache", {})
+    return lambda first, text: sources.make_function("gone.py", first, text, len, ((),))
+
+
+def test_a_function_that_became_shorter_leaves_no_end(reader):
+    reader(1, "def first():\n    pass\n")
+    reader(4, "def second():\n    a = 1\n    b = 2\n    return a + b\n")
+    reader(5, "def second():\n    return 7\n")
+    lines = linecache.getlines("gone.py")
+    assert lines[:2] == ["def first():\n", "    pass\n"]
+    assert lines[2:] == ["\n", "\n", "def second():\n", "    return 7\n", "\n"]
+
+
+def test_functions_inside_of_others_change_nothing(reader):
+    text = "def outer():\n    def inner():\n        return 1\n    return inner\n"
+    reader(2, text)
+    reader(3, "".join(text.splitlines(keepends=True)[1:3]))
+    reader(2, text)
+    assert "".join(linecache.getlines("gone.py")) == "\n" + text
+
+
+def test_lines_end_where_python_ends_them(reader):
+    text = 'def f():\n    """\u2028"""\n    return "\x0c\x1c"\n'
+    reader(1, text)
+    assert "".join(linecache.getlines("gone.py")) == text
+    assert len(linecache.getlines("gone.py")) == 3
+
+
+def test_what_the_reader_knows_remains(reader):
+    linecache.cache["gone.py"] = 9, None, ["known\n", "here\n"], "gone.py"
+    reader(1, "def f(): ...\n")
+    assert linecache.getlines("gone.py") == ["known\n", "here\n"]
 
 
 class Kernel:

@@ -300,7 +300,7 @@ class Worker(Connection):
     def load_arguments(self, run):
         buffers = run.buffers
         if run.descriptors:
-            views, blobs = [], {}
+            views, blobs, seen = [], {}, set()
             try:
                 maps = [mmap.mmap(one, 0, mmap.MAP_PRIVATE, WRITABLE) for one in run.descriptors]
             finally:
@@ -309,7 +309,10 @@ class Worker(Connection):
                 if type(buffer) is tuple:
                     index, blob, offset, size = buffer
                     blobs[index] = blob
-                    views.append(memoryview(maps[index])[offset : offset + size])
+                    view = memoryview(maps[index])[offset : offset + size]
+                    # Equal bytes came once, but the function may write to each of them.
+                    views.append(memoryview(bytearray(view)) if (index, offset) in seen else view)
+                    seen.add((index, offset))
                 else:
                     views.append(buffer)
             self.maps = [(mapped, blobs.get(index, 0)) for index, mapped in enumerate(maps)]

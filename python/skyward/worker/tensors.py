@@ -36,8 +36,11 @@ _reducers = {}
 
 
 def reduce_tensor(tensor):
-    """A tensor's own elements alone, in the order in which memory has them, so that its strides
-    remain. PyTorch pickles what has more to it than elements, and any tensor without NumPy."""
+    """A tensor's own elements alone, in the order in which memory has them. PyTorch pickles what
+    has more to it than elements, and any tensor without NumPy."""
+    own = copyreg.dispatch_table.get(type(tensor))
+    if own is not None:  # the program's
+        return own(tensor)
     try:
         parts = _parts(tensor)
     except Exception:  # of what no function of PyTorch's takes for a tensor of its own
@@ -54,10 +57,11 @@ def _parts(tensor):
         and not (tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg())
         and not (tensor.__dict__ or tensor._backward_hooks)
     )
-    # Of an expanded tensor, memory has only some elements.
-    if not is_plain or not 0 < tensor.nbytes <= tensor.untyped_storage().nbytes():
+    strides, count = tensor.stride(), tensor.numel()
+    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, strides, strict=True))
+    # Of an expanded tensor, some elements have one place in memory.
+    if not is_plain or not 0 < count <= span:
         return None
-    strides = tensor.stride()
     order = sorted(range(tensor.dim()), key=lambda axis: -strides[axis])
     elements = tensor.detach().permute(order).cpu().contiguous()
     data = elements.reshape(-1).view(torch.uint8).numpy()
@@ -68,18 +72,21 @@ def _parts(tensor):
 
 def rebuild_tensor(data, dtype, shape, order, place, requires_grad):
     """The tensor, on the device where it was, or in the CPU's memory where this process cannot use
-    that device: a result is not lost because this computer has no GPU."""
+    that device: a result is not lost because this computer has no GPU. Its memory is PyTorch's,
+    which alone can be resized."""
     import torch
 
     if memoryview(data).readonly:
         data = bytearray(data)
-    elements = torch.frombuffer(data, dtype=dtype).view(shape)
-    tensor = elements.permute([order.index(axis) for axis in range(len(order))])
+    elements = torch.frombuffer(data, dtype=dtype)
+    tensor = None
     if place is not None:
         try:
-            tensor = tensor.to(place)
+            tensor = elements.to(place)
         except (RuntimeError, AssertionError):  # no such device, or it has no room
             pass
+    tensor = elements.clone() if tensor is None else tensor
+    tensor = tensor.view(shape).permute([order.index(axis) for axis in range(len(order))])
     return tensor.requires_grad_() if requires_grad else tensor
 
 
