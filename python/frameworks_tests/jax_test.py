@@ -114,3 +114,23 @@ def test_a_failing_worker_fails_the_call_and_not_the_next_one(pool):
     assert "no such row" in "".join([str(caught.value), *caught.value.__notes__])
     assert time.monotonic() - started < 120
     assert len(total() @ pool) == pool.nodes
+
+
+@sky.compute
+@sky.distributed.jax
+def process_of(uses_gpu):
+    import jax
+    from jax._src import xla_bridge
+
+    float(jax.numpy.ones(2).sum())
+    if uses_gpu:
+        xla_bridge._backends["cuda"] = xla_bridge._backends["cpu"]
+    return os.getpid()
+
+
+def test_a_process_that_used_a_gpu_is_replaced(pool):
+    """As JAX 0.11 needs it, seen on an H200: tests/gpu has the real one."""
+    cpu = [process_of(False) @ pool for _ in range(2)]
+    gpu = [process_of(True) @ pool, process_of(False) @ pool]
+    assert cpu[0] == cpu[1] == gpu[0]
+    assert not set(gpu[0]) & set(gpu[1])

@@ -370,8 +370,9 @@ def test_tensors_are_about_as_fast_as_arrays():
         there = {kind: seconds(length(value), pool) for kind, value in given.items()}
         here = {kind: seconds(back(kind), pool) for kind in ("numpy", "cpu", "cuda")}
     print(f"1 GiB there: {there}; back: {here}")
-    assert there["cpu"] < 3 * there["numpy"] and here["cpu"] < 3 * here["numpy"]
-    assert here["cuda"] < 5 * here["numpy"]
+    # PyTorch's own way takes five seconds and more. Equal bytes are not sent again, but copied.
+    assert there["cpu"] < there["numpy"] + 1
+    assert here["cpu"] < here["numpy"] + 1 and here["cuda"] < here["numpy"] + 3
 
 
 # ---- distributed

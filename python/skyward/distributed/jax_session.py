@@ -1,9 +1,11 @@
 """JAX's coordination service for the length of a call."""
 
 import contextlib
+import gc
 from collections.abc import Iterator
 from typing import Any
 
+from skyward.distributed.elastic import renew
 from skyward.distributed.environment import for_jax, variables
 from skyward.distributed.meeting import meet
 from skyward.task.instance_info import InstanceInfo
@@ -39,12 +41,23 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
 def _leave() -> None:
     import jax
 
+    if _has_accelerators():
+        # Whatever the program keeps of them keeps their memory, and a watch over the workers of
+        # this call, which aborts the process when it finds those of the next one.
+        renew()
     try:
         if jax.distributed.is_initialized():
             jax.distributed.shutdown()
     finally:
         _forget_devices()
         _forget_place()
+
+
+def _has_accelerators() -> bool:
+    from jax._src import xla_bridge
+
+    backends = getattr(xla_bridge, "_backends", ())  # that the program has used so far
+    return any(name not in ("cpu", "interpreter") for name in backends)
 
 
 def _forget_place() -> None:
@@ -62,3 +75,4 @@ def _forget_devices() -> None:
 
     clear: Any = jax.extend.backend.clear_backends
     clear()
+    gc.collect()  # they are parts of circles, and keep their memory
