@@ -14,8 +14,10 @@ namespace skyward::sim {
 namespace {
 
 // As ComputePool has them by default.
-constexpr engine::LinkPolicy::Limits kLimits{
-    .greet = kGreetTimeout, .silence = kRemoteHeartbeatTimeout, .patience = kReconnectTimeout};
+constexpr engine::LinkPolicy::Limits kLimits{.greet = kGreetTimeout,
+                                             .silence = kRemoteHeartbeatTimeout,
+                                             .patience = kReconnectTimeout,
+                                             .lease = kLease};
 constexpr std::uint64_t kCheckOutboxEvery = 64;
 
 // Through the bytes of the real wire and back.
@@ -89,6 +91,7 @@ struct SimulatedLink::EngineEffects final : engine::EngineEnd::Effects {
   }
   void on_trouble(std::string why) override { link.simulator_.say("{}: {}", link.name_, why); }
   void on_recovered(Duration) override { link.simulator_.say("{}: connected again", link.name_); }
+  void on_offline() override { link.events_.on_offline(); }
   void on_lost(Error why) override { link.events_.on_lost(std::move(why)); }
   SimulatedLink& link;
 };
@@ -223,7 +226,10 @@ void SimulatedLink::connect() {
   Stream& stream = streams_[id];
   const Duration answer = simulator_.random.between(parameters_.delay_min, 2s);
   const bool is_cut_off = simulator_.now() < outage_ends_;
-  if ((is_cut_off && !outage_refuses_) || !events_.is_on() || door_ == Door::silent) {
+  if (is_cut_off && outage_ == Outage::offline) {
+    return end_for_engine(id, answer, "no network", {.offline = true});
+  }
+  if ((is_cut_off && outage_ == Outage::silent) || !events_.is_on() || door_ == Door::silent) {
     // Some commands give up before the engine does.
     if (simulator_.random.chance(0.5)) end_for_engine(id, answer, "nothing answers");
     return;
@@ -262,7 +268,9 @@ void SimulatedLink::break_stream(StreamId id) {
   streams_.at(id).cut();
   if (simulator_.random.chance(parameters_.outage)) {
     outage_ends_ = simulator_.now() + simulator_.random.between(Duration{}, parameters_.outage_max);
-    outage_refuses_ = simulator_.random.chance(0.3);
+    outage_ = simulator_.random.chance(0.3)   ? Outage::refusing
+              : simulator_.random.chance(0.5) ? Outage::offline
+                                              : Outage::silent;
   }
   end_for_engine(id, simulator_.random.about(500ms), "the connection broke");
   end_for_agent(id, simulator_.random.about(500ms));

@@ -31,6 +31,7 @@ class SimulatedLink {
     // To the engine.
     std::function<void()> on_joined;  // once
     std::function<void(wire::Message)> on_engine_message;
+    std::function<void()> on_offline;    // the engine's computer has no network
     std::function<void(Error)> on_lost;  // once, last
     // To the agent, from within its turns.
     std::function<void(wire::Message)> on_agent_message;
@@ -151,7 +152,10 @@ class SimulatedLink {
   StreamId last_stream_ = 0;
   int breaks_ = 0;
   Time outage_ends_{};
-  bool outage_refuses_ = false;  // connections are refused; else there is no answer
+  // During it, connections are refused, or the engine's computer has no network; else there is no
+  // answer.
+  enum class Outage { silent, refusing, offline };
+  Outage outage_ = Outage::silent;
 
   std::unique_ptr<EngineEffects> engine_effects_;
   engine::EngineEnd engine_;

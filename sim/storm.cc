@@ -49,6 +49,7 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   retries += other.retries;
   recalls += other.recalls;
   losses += other.losses;
+  offline += other.offline;
   breaks += other.breaks;
   notices += other.notices;
   dollars += other.dollars;
@@ -274,6 +275,10 @@ void Storm::connect(NodeId node, const Instance& instance) {
   };
   events.on_engine_message = [this, node](wire::Message message) {
     turn([&](Time now) { on_message(state_, *this, now, node, std::move(message)); });
+  };
+  events.on_offline = [this, node] {
+    ++report_.offline;
+    turn([&](Time now) { on_offline(state_, now, node); });
   };
   events.on_lost = [this, node](const Error& why) {
     simulator_.say("node {} is lost: {}", node.value, why.message);

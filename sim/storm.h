@@ -40,6 +40,7 @@ struct StormReport {
   int retries = 0;         // attempts after the first
   int recalls = 0;
   int losses = 0;   // of nodes
+  int offline = 0;  // attempts to reach one without a network
   int breaks = 0;   // of connections
   int notices = 0;  // of preemptions
   double dollars = 0;

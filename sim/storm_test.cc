@@ -35,6 +35,7 @@ TEST(StormTest, FewDozenSeeds) {
   EXPECT_GT(sum.retries, 0);
   EXPECT_GT(sum.recalls, 20);
   EXPECT_GT(sum.losses, 100);
+  EXPECT_GT(sum.offline, 100);
   EXPECT_GT(sum.breaks, 100);
   EXPECT_GT(sum.notices, 10);
   EXPECT_GT(sum.budgets, 20);
@@ -138,6 +139,7 @@ TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
   events.on_joined = [] {};
   events.on_engine_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), engine_got++); };
   events.on_agent_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), agent_got++); };
+  events.on_offline = [] {};
   events.on_lost = [](const Error& why) { FAIL() << why.message; };
   events.on_agent_heard = [] {};
   events.on_cut_off = [] { FAIL() << "cut off"; };

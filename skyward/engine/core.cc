@@ -101,6 +101,10 @@ void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status s
   release_machines(state, effects);
 }
 
+void on_offline(EngineState& state, Time now, NodeId id) {
+  if (state.nodes[id].is_alive()) state.nodes.hear(id, now);
+}
+
 void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
                 wire::Message message) {
   const Node& node = state.nodes[id];

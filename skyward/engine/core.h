@@ -101,6 +101,8 @@ void on_charges(EngineState& state, EngineEffects& effects, Time now,
 void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId node, NodeSetup setup);
 void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId node,
                 wire::Message message);
+// This computer has no network: the node is not late.
+void on_offline(EngineState& state, Time now, NodeId node);
 // The connection is lost for good, the agent refused it, or never answered. `barren`: no worker has
 // ever begun a task there.
 void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId node, Error why,

@@ -112,7 +112,7 @@ void EngineEnd::ended(ConnectionEnd end, Time now) {
   connecting_ = false;
   conversation_.disconnect();
   const bool was_connected = policy_.is_connected();
-  if (was_connected) answered_ = false;
+  if (was_connected) answered_ = offline_ = false;
   std::uniform_real_distribution<double> jitter(0, 1);
   const auto again = policy_.on_end(end.means, now, jitter(random_));
   if (over_) return;
@@ -127,6 +127,10 @@ void EngineEnd::ended(ConnectionEnd end, Time now) {
                 std::move(end.error.hint));
   }
   retry_at_ = *again;
+  if (end.means.offline && policy_.was_welcomed()) {
+    if (!std::exchange(offline_, true)) effects_.on_trouble("this computer has no network");
+    return effects_.on_offline();
+  }
   if (was_connected) return effects_.on_trouble(std::move(end.error.message));
   if (options_.stands && !policy_.was_welcomed() && policy_.tries() == 1) {
     const std::string& hint = end.error.hint;

@@ -54,6 +54,8 @@ class EngineEnd {
     // It reconnects, and why; then that it has reconnected, and how long that took.
     virtual void on_trouble(std::string why) = 0;
     virtual void on_recovered(Duration after) = 0;
+    // An attempt has failed because this computer has no network; the node may be well.
+    virtual void on_offline() = 0;
     virtual void on_lost(Error why) = 0;  // once, last
   };
 
@@ -130,6 +132,7 @@ class EngineEnd {
   bool told_to_end_ = false;
   bool has_volumes_ = false;
   bool answered_ = false;  // since the connection broke, by anything
+  bool offline_ = false;   // the same: there was no network here
   std::string farewell_;   // why the agent exits, as it said
   Time retry_at_ = kNever;
   // Heartbeats, in both directions.

@@ -32,7 +32,7 @@ class EngineEndTest : public ::testing::Test, protected EngineEnd::Effects {
     options.hello.pool = "pool";
     options.hello.descriptors = near;
     options.reconnects = !near;
-    options.limits = {.greet = 30s, .silence = 3s, .patience = 12s};
+    options.limits = {.greet = 30s, .silence = 3s, .patience = 12s, .lease = 10min};
     end.emplace(options,
                 EngineEnd::Memory{.read = [](const wire::Blob& blob) -> Result<SharedBytes> {
                                     if (blob.descriptor < 0) {
@@ -99,6 +99,7 @@ class EngineEndTest : public ::testing::Test, protected EngineEnd::Effects {
   void on_message(wire::Message message) override { heard.push_back(std::move(message)); }
   void on_trouble(std::string why) override { happened.push_back("trouble: " + why); }
   void on_recovered(Duration) override { happened.emplace_back("recovered"); }
+  void on_offline() override { happened.emplace_back("offline"); }
   void on_lost(Error why) override { lost.push_back(std::move(why)); }
 
   Time now = Time{} + 1h;
@@ -175,6 +176,29 @@ TEST_F(EngineEndTest, SilenceEndsAConnectionAndThenTheNode) {
   EXPECT_LE(now, quiet + 20s);
   EXPECT_TRUE(end->is_hopeless());
   EXPECT_EQ(end->next_deadline(), kNever);
+}
+
+TEST_F(EngineEndTest, WithoutANetworkHereTheNodeWaits) {
+  begin_joined();
+  happened.clear();
+  end->on_end({.error = {ErrorKind::lost, "it broke", {}}}, 0, now);
+  for (int tries = 0; tries < 100; ++tries) {
+    ASSERT_TRUE(ring());
+    end->on_end({.error = {ErrorKind::lost, "unreachable", {}}, .means = {.offline = true}}, 0,
+                now);
+  }
+  EXPECT_TRUE(lost.empty());
+  EXPECT_EQ(std::ranges::count(happened, "offline"), 100);
+  EXPECT_EQ(std::ranges::count(happened, "trouble: it broke"), 1);
+  EXPECT_EQ(std::ranges::count(happened, "trouble: this computer has no network"), 1);
+  while (lost.empty() && ring()) {
+    if (happened.back() == "connect") {
+      end->on_end({.error = {ErrorKind::lost, "unreachable", {}}, .means = {.offline = true}}, 0,
+                  now);
+    }
+  }
+  ASSERT_EQ(lost.size(), 1U) << "the agent has ended by then";
+  EXPECT_GT(now, Time{} + 1h + 10min);
 }
 
 TEST_F(EngineEndTest, AnAgentThatHasExitedIsLostAtOnce) {

@@ -204,6 +204,10 @@ void EngineLink::on_recovered(Duration after) {
   if (events_.on_recovered) events_.on_recovered(after);
 }
 
+void EngineLink::on_offline() {
+  if (events_.on_offline) events_.on_offline();
+}
+
 // ---- the end
 
 void EngineLink::on_lost(Error why) {

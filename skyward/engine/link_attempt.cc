@@ -22,6 +22,14 @@ constexpr std::size_t kStderrTailBytes = 4096;
 constexpr Duration kExitGrace = 500ms;
 constexpr std::size_t kUploadPieceBytes = std::size_t{64} << 10;
 constexpr std::string_view kRefused = "onnection refused";
+// What ssh and kubectl say of this computer's own network, both parts: a host or a server on the
+// way may say the second of its own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOffline = {
+    {{"connect to host", "Network is unreachable"},
+     {"connect to host", "Network is down"},
+     {"Could not resolve hostname", "Temporary failure in name resolution"},
+     {"Unable to connect to the server", "network is unreachable"},
+     {"Unable to connect to the server", "Temporary failure in name resolution"}}};
 
 std::string trimmed(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
@@ -331,6 +339,9 @@ void LinkAttempt::finish(End end) {
   }
   end.means.hopeless = std::ranges::any_of(connection_.hopeless_errors, says);
   end.means.refused = stderr_tail_.contains(kRefused);
+  end.means.offline = !reached_ && std::ranges::any_of(kOffline, [&](const auto& signs) {
+    return stderr_tail_.contains(signs.first) && stderr_tail_.contains(signs.second);
+  });
   if (!reached_ && connection_.stands && end.error.hint.empty()) {
     end.error.hint = fmt::format("run it yourself; it must print \"hi\": {} 'echo hi'",
                                  fmt::join(connection_.command, " "));

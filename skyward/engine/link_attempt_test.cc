@@ -88,5 +88,42 @@ TEST(AttemptTest, ALackOfFilesPassesAndAMissingProgramDoesNot) {
   EXPECT_EQ(short_of_files->error.kind, ErrorKind::exhausted);
 }
 
+TEST(AttemptTest, SaysWhetherThisComputerHasANetwork) {
+  const auto is_offline = [](const std::string& words) {
+    io::EventLoop loop;
+    provider::Connection connection;
+    connection.command = {"sh", "-c", "printf '%s\\n' \"$0\" >&2; exit 255", words};
+    bool offline = false;
+    LinkAttempt attempt(
+        loop, connection, true, {},
+        {.on_reached = [] {},
+         .on_open = [] {},
+         .on_frame = [](io::Incoming) {},
+         .on_idle = [] {},
+         .on_end = [&](const LinkAttempt::End& end) { offline = end.means.offline; },
+         .on_gone = [&] { loop.stop(); }});
+    loop.run();
+    return offline;
+  };
+  const std::string ssh = "ssh: connect to host 192.0.2.7 port 22: ";
+  EXPECT_TRUE(is_offline(ssh + "Network is unreachable"));
+  EXPECT_TRUE(
+      is_offline("ssh: Could not resolve hostname lab-3: Temporary failure in name "
+                 "resolution"));
+  EXPECT_TRUE(
+      is_offline("Unable to connect to the server: dial tcp 192.0.2.7:443: connect: network "
+                 "is unreachable"));
+  EXPECT_FALSE(is_offline(ssh + "Connection timed out"));
+  EXPECT_FALSE(is_offline(ssh + "Connection refused"));
+  EXPECT_FALSE(is_offline(ssh + "No route to host"))
+      << "its neighbours say so of a host that is off";
+  EXPECT_FALSE(is_offline("ssh: Could not resolve hostname lab-3: Name or service not known"));
+  EXPECT_FALSE(is_offline("channel 0: open failed: connect failed: Network is unreachable"))
+      << "a jump host's network";
+  EXPECT_FALSE(
+      is_offline("Error from server: error dialing backend: dial tcp 192.0.2.7:10250: "
+                 "connect: network is unreachable"));
+}
+
 }  // namespace
 }  // namespace skyward::engine

@@ -20,7 +20,7 @@ void LinkPolicy::on_welcome() {
 
 std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) {
   if (std::exchange(connected_, false)) {
-    trouble_since_ = now;
+    broken_since_ = trouble_since_ = now;
     tries_ = 0;
     only_refused_ = true;
   } else {
@@ -28,6 +28,8 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   }
   // A daemon such as sshd may restart; that does not end the agent.
   if (end.gone || end.permanent || (end.hopeless && !welcomed_)) return std::nullopt;
+  // That time is not the node's, which goes on meanwhile. Without a lease it would be left behind.
+  if (end.offline && welcomed_ && now - broken_since_ < limits_.lease) trouble_since_ = now;
   Duration patience = limits_.greet;
   if (welcomed_) patience = tries_ > 0 && only_refused_ ? limits_.silence : limits_.patience;
   const Duration longest = std::min(kFirstReconnectPause * (1 << std::min(tries_, kMostDoublings)),

@@ -17,6 +17,7 @@ class LinkPolicy {
     Duration greet{};     // from the start to the first Welcome
     Duration silence{};   // without a byte, before a connection is dropped
     Duration patience{};  // from then on, before the node is lost
+    Duration lease{};     // without a connection, before the agent ends; 0: unknown
   };
   // What the end of a connection, or of an attempt to make one, says about the next one.
   struct End {
@@ -24,9 +25,11 @@ class LinkPolicy {
     bool permanent = false;  // another would end the same way
     bool hopeless = false;   // ... if the node was never reached: nothing listens there, say
     bool refused = false;    // the machine was reached, and nobody answers there
+    bool offline = false;    // this computer has no network: nothing is known of the node
   };
 
-  LinkPolicy(const Limits& limits, Time now) : limits_(limits), trouble_since_(now) {}
+  LinkPolicy(const Limits& limits, Time now)
+      : limits_(limits), broken_since_(now), trouble_since_(now) {}
 
   void on_attempt() { ++tries_; }
   // The agent has greeted back.
@@ -43,11 +46,12 @@ class LinkPolicy {
   static std::uint64_t crossed(std::uint64_t bytes, Duration since);
   bool is_connected() const { return connected_; }
   int tries() const { return tries_; }  // of the present trouble
-  Duration trouble(Time now) const { return now - trouble_since_; }
+  Duration trouble(Time now) const { return now - broken_since_; }
 
  private:
   Limits limits_;
-  Time trouble_since_;  // since the connection broke, or before there was one
+  Time broken_since_;   // the connection, or before there was one
+  Time trouble_since_;  // the same, or since this computer had no network last
   bool welcomed_ = false;
   bool connected_ = false;
   bool only_refused_ = true;  // the tries of the present trouble

@@ -10,10 +10,11 @@ namespace {
 using namespace std::chrono_literals;
 using End = LinkPolicy::End;
 
-constexpr LinkPolicy::Limits kLimits{.greet = 30s, .silence = 3s, .patience = 12s};
+constexpr LinkPolicy::Limits kLimits{.greet = 30s, .silence = 3s, .patience = 12s, .lease = 10min};
 constexpr Time kStart = Time{} + 1000s;
 constexpr End kSilent{};
 constexpr End kRefusedEnd{.hopeless = true, .refused = true};
+constexpr End kOfflineEnd{.offline = true};
 
 class LinkPolicyTest : public testing::Test {
  protected:
@@ -65,6 +66,34 @@ TEST_F(LinkPolicyTest, SilenceIsBorneLongerThanRefusals) {
   policy.on_attempt();
   EXPECT_GT(given_up_after(kSilent), 9s);
   EXPECT_LE(now, kStart + kLimits.patience);
+}
+
+TEST_F(LinkPolicyTest, TheTimeWithoutANetworkIsNotTheNodesUntilItsAgentEnds) {
+  welcome();
+  ASSERT_TRUE(policy.on_end(kSilent, now, 1));
+  for (const Time back = now + 9min; now < back;) {
+    const auto next = policy.on_end(kOfflineEnd, now, 1);
+    ASSERT_TRUE(next);
+    EXPECT_LE(*next - now, 2s);
+    now = *next;
+    policy.on_attempt();
+  }
+  const Time back = now;
+  EXPECT_GE(policy.trouble(now), 9min);
+  EXPECT_GT(given_up_after(kSilent), 9s) << "it has its whole patience when the network is back";
+  EXPECT_LE(now, back + kLimits.patience);
+}
+
+TEST_F(LinkPolicyTest, AnAgentThatHasEndedIsNotAwaitedWithoutANetwork) {
+  welcome();
+  EXPECT_GT(given_up_after(kOfflineEnd), kLimits.lease);
+  EXPECT_LE(now, kStart + kLimits.lease + kLimits.patience);
+}
+
+TEST_F(LinkPolicyTest, ANodeThatWasNeverReachedIsNotAwaitedLonger) {
+  policy.on_attempt();
+  EXPECT_GT(given_up_after(kOfflineEnd), 27s);
+  EXPECT_LE(now, kStart + kLimits.greet);
 }
 
 TEST_F(LinkPolicyTest, OneSilentTryMakesRefusalsNoProof) {

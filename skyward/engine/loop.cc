@@ -315,6 +315,7 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
                                                node.value, seconds(after)),
                         .instance_id = instance.id});
   };
+  events.on_offline = [this, node] { turn([&](Time now) { on_offline(state_, now, node); }); };
   events.on_lost = [this, node, instance](Error why) {
     why = provider_->explain(instance, std::move(why));
     turn([&](Time now) { on_node_lost(state_, *this, now, node, std::move(why)); });
@@ -322,7 +323,8 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
   events.on_gone = [this, owner] { link_gone(*owner); };
   const LinkPolicy::Limits limits{.greet = capabilities.greet_timeout,
                                   .silence = state_.spec.heartbeat_timeout,
-                                  .patience = state_.spec.reconnect_timeout};
+                                  .patience = state_.spec.reconnect_timeout,
+                                  .lease = state_.spec.lease};
   auto link = std::make_unique<EngineLink>(loop_, std::move(hello), std::move(connection),
                                            capabilities.descriptors, life, limits, lost_agents_,
                                            std::move(events));

@@ -357,6 +357,14 @@ class Bed:
         """The command line that runs a command at the driver's place."""
         return ["nsenter", f"--net=/run/netns/{self.namespace(DESK)}", *command]
 
+    def unplug_desk(self) -> None:
+        """The driver's place has no way out; its kernel says so at once."""
+        run("ip", "-n", self.namespace(DESK), "route", "del", "default")
+
+    def plug_desk_in(self) -> None:
+        way = f"route add default via {GATEWAY} dev eth0 onlink"
+        run("ip", "-n", self.namespace(DESK), *way.split())
+
     def close(self) -> None:
         """Ends all hosts and removes every trace."""
         for host in self.hosts.values():

@@ -108,9 +108,11 @@ def run_while(
     folder: Path,
     fault: Callable[[], Any],
     env: Mapping[str, str] | None = None,
+    lease: int = LEASE_SECONDS,
 ) -> Told:
     """The program, with the fault while tasks run."""
-    driver = begin(bed, PROGRAM, hosts, folder, env=env)
+    program = PROGRAM.replace(f"lease={LEASE_SECONDS}", f"lease={lease}")
+    driver = begin(bed, program, hosts, folder, env=env)
     wait_for_tasks(driver, hosts)
     fault()
     told = finish(driver)
@@ -221,6 +223,19 @@ def test_a_link_is_down_for_five_seconds(bed: Bed, hosts: list[Host], tmp_path: 
         hosts[1].heal()
 
     all_good_once(run_while(bed, hosts, tmp_path, pause), hosts)
+
+
+def test_the_drivers_computer_has_no_network(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """For longer than a silent node is waited for: no node is at fault, and none is lost."""
+
+    def pause() -> None:
+        bed.unplug_desk()
+        wait_seconds(20)
+        bed.plug_desk_in()
+
+    told = run_while(bed, hosts, tmp_path, pause, lease=60)
+    all_good_once(told, hosts)
+    assert told.facts["seconds"] > 20
 
 
 def test_a_host_refuses_connections_for_a_second(
