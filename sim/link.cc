@@ -19,6 +19,7 @@ constexpr engine::LinkPolicy::Limits kLimits{.greet = kGreetTimeout,
                                              .patience = kReconnectTimeout,
                                              .lease = kLease};
 constexpr std::uint64_t kCheckOutboxEvery = 64;
+constexpr double kOffline = 0.25;  // of the other breaks: the engine's computer has no network
 
 // Through the bytes of the real wire and back.
 wire::DecodedFrame travel(const Simulator& simulator, const wire::Message& message,
@@ -266,10 +267,11 @@ void SimulatedLink::break_stream(StreamId id) {
   simulator_.say("{}: the connection breaks", name_);
   ++breaks_;
   streams_.at(id).cut();
-  if (simulator_.random.chance(parameters_.outage)) {
+  const bool offline = !simulator_.random.chance(parameters_.outage);
+  if (!offline || simulator_.random.chance(kOffline)) {
     outage_ends_ = simulator_.now() + simulator_.random.between(Duration{}, parameters_.outage_max);
-    outage_ = simulator_.random.chance(0.3)   ? Outage::refusing
-              : simulator_.random.chance(0.5) ? Outage::offline
+    outage_ = offline                         ? Outage::offline
+              : simulator_.random.chance(0.3) ? Outage::refusing
                                               : Outage::silent;
   }
   end_for_engine(id, simulator_.random.about(500ms), "the connection broke");

@@ -101,11 +101,12 @@ int main(int argc, char** argv) {
   fmt::print(
       "{} storms, {} events in {:.0f} virtual seconds: {} tasks answered, {} attempts begun ({} "
       "again), {} recalls, {} machines, {} nodes lost, {} announced, {} jobs preempted, {} "
-      "connections broken, {} "
+      "connections broken, {} attempts without a network, {} "
       "blobs read from other nodes, {} agents begun again, {} engines killed; ${:.2f} spent, at "
       "most {:.3f}% from the bill, {} of {} budgets "
       "ran out ({} warned of); nothing wrong\n",
       runs, sum.steps, sum.virtual_seconds, sum.answered, sum.starts, sum.retries, sum.recalls,
-      sum.machines, sum.losses, sum.notices, sum.jobs, sum.breaks, sum.fetches, sum.restarts,
-      sum.deaths, sum.dollars, sum.worst_error * 100, sum.stops, sum.budgets, sum.warnings);
+      sum.machines, sum.losses, sum.notices, sum.jobs, sum.breaks, sum.offline, sum.fetches,
+      sum.restarts, sum.deaths, sum.dollars, sum.worst_error * 100, sum.stops, sum.budgets,
+      sum.warnings);
 }

@@ -7,6 +7,7 @@
 
 #include "skyward/engine/received_blob.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/io/tcp_socket.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
 #include "skyward/wire/blob_memory.h"
@@ -151,6 +152,9 @@ void EngineLink::hang_up(Duration grace) {
 }
 
 void EngineLink::attempt_ended(LinkAttempt::End end) {
+  // A router that has no way to the one host says the same, and so does ssh of the last of a host's
+  // addresses.
+  if (end.means.offline) end.means.offline = !io::has_network();
   const std::uint64_t moved = moved_bytes();
   ending_.push_back(std::move(attempt_));
   end_.on_end(std::move(end), moved, io::EventLoop::now());

@@ -22,14 +22,17 @@ constexpr std::size_t kStderrTailBytes = 4096;
 constexpr Duration kExitGrace = 500ms;
 constexpr std::size_t kUploadPieceBytes = std::size_t{64} << 10;
 constexpr std::string_view kRefused = "onnection refused";
-// What ssh and kubectl say of this computer's own network, both parts: a host or a server on the
-// way may say the second of its own.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOffline = {
+// What ssh, kubectl and Amazon's session plugin say where there is no network, both parts: a host
+// or a server on the way may say the second of its own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOffline = {
     {{"connect to host", "Network is unreachable"},
      {"connect to host", "Network is down"},
+     {"connect to host", "Cannot assign requested address"},
      {"Could not resolve hostname", "Temporary failure in name resolution"},
      {"Unable to connect to the server", "network is unreachable"},
-     {"Unable to connect to the server", "Temporary failure in name resolution"}}};
+     {"Unable to connect to the server", "Temporary failure in name resolution"},
+     {"Unable to connect to the server", "server misbehaving"},
+     {"Could not connect to", "the endpoint URL"}}};
 
 std::string trimmed(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();

@@ -24,7 +24,7 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
     tries_ = 0;
     only_refused_ = true;
   } else {
-    only_refused_ = only_refused_ && end.refused;
+    only_refused_ = only_refused_ && (end.refused || end.offline);
   }
   // A daemon such as sshd may restart; that does not end the agent.
   if (end.gone || end.permanent || (end.hopeless && !welcomed_)) return std::nullopt;

@@ -45,9 +45,14 @@ std::unexpected<Error> no_address(const std::string& address) {
   return fail(ErrorKind::invalid, fmt::format("'{}' is not a network address", address));
 }
 
-FileDescriptor make_socket(const SocketAddress& place) {
-  return FileDescriptor(
-      ::socket(place.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+FileDescriptor make_socket(const SocketAddress& place, int type = SOCK_STREAM) {
+  return FileDescriptor(::socket(place.bytes.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+bool has_route(const std::string& address) {
+  const auto place = place_of(address, 9);
+  const FileDescriptor socket = make_socket(*place, SOCK_DGRAM);
+  return socket && ::connect(socket.get(), place->generic(), place->size) == 0;
 }
 
 }  // namespace
@@ -88,6 +93,8 @@ Result<FileDescriptor> dial_tcp(const std::string& address, std::uint16_t port) 
   }
   return socket;
 }
+
+bool has_network() { return has_route("192.0.2.1") || has_route("2001:db8::1"); }
 
 std::optional<Bytes> address_bytes(const std::string& address) {
   Bytes bytes(sizeof(in6_addr));

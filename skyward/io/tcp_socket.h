@@ -26,6 +26,10 @@ Result<TcpListener> listen_tcp(const std::string& address, std::uint16_t port = 
 // A non-blocking socket that is connecting: writable when it has connected or failed.
 Result<FileDescriptor> dial_tcp(const std::string& address, std::uint16_t port);
 
+// Whether the kernel has a route to anywhere: to an address that is no machine's (RFC 5737, 3849).
+// Sends nothing. False on a computer whose network reaches its neighbours alone.
+bool has_network();
+
 // The 4 or 16 bytes of an address; empty if it is none. And the text of such bytes.
 std::optional<Bytes> address_bytes(const std::string& address);
 std::string address_text(ByteView bytes);

@@ -230,6 +230,10 @@ class Host:
         """What the host sends vanishes; what is sent to it arrives: a half-open connection."""
         self._rule("iif", f"p-{self.name}")
 
+    def lose_way(self) -> None:
+        """The router says that it has no way to the host's network."""
+        self._rule("to", f"{self.address}/32", what="unreachable")
+
     def refuse(self) -> None:
         """Somebody answers at the host's address and refuses connections, as while sshd starts."""
         place = ("local", f"{self.address}/32", "dev", "lo")
@@ -244,8 +248,8 @@ class Host:
             run("ip", "-n", self.bed.namespace("r"), "rule", "del", *rule)
         self.down.clear()
 
-    def _rule(self, *match: str) -> None:
-        rule = (*match, "blackhole", "priority", "10")
+    def _rule(self, *match: str, what: str = "blackhole") -> None:
+        rule = (*match, what, "priority", "10")
         run("ip", "-n", self.bed.namespace("r"), "rule", "add", *rule)
         self.down.append(rule)
 
