@@ -25,7 +25,7 @@ class LinkPolicy {
     bool permanent = false;  // another would end the same way
     bool hopeless = false;   // ... if the node was never reached: nothing listens there, say
     bool refused = false;    // the machine was reached, and nobody answers there
-    bool offline = false;    // this computer has no network: nothing is known of the node
+    bool offline = false;    // this computer has no network, which says nothing about the node
   };
 
   LinkPolicy(const Limits& limits, Time now)

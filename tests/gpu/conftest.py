@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "hosts"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from bed import skip_all
 from nvidia import reason_to_skip
 
 HERE = Path(__file__).resolve().parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    mine = [item for item in items if HERE in item.path.parents]
-    reason = reason_to_skip() if mine else ""
-    for item in mine:
-        if reason:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    skip_all(items, HERE, reason_to_skip())

@@ -17,11 +17,11 @@ def of_gpu(field: str) -> str:
     return smi("-i", "0", f"--query-gpu={field}", "--format=csv,noheader,nounits")
 
 
-def reason_to_skip() -> str:
-    """Empty where there is a GPU."""
+def reason_to_skip() -> str | None:
+    """Nothing where there is a GPU."""
     if shutil.which("nvidia-smi") is None:
         return "there is no nvidia-smi here, so no NVIDIA GPU"
     try:
-        return "" if smi("-L").startswith("GPU 0") else "nvidia-smi finds no GPU"
+        return None if smi("-L").startswith("GPU 0") else "nvidia-smi finds no GPU"
     except (OSError, subprocess.SubprocessError) as error:
         return f"nvidia-smi fails: {error}"

@@ -8,6 +8,7 @@ import textwrap
 import time
 
 import pytest
+from bed import until
 from nvidia import of_gpu, smi
 
 import skyward as sky
@@ -24,12 +25,6 @@ def open_pool(**options):
 
 def used_mib():
     return int(of_gpu("memory.used"))
-
-
-def wait_until(condition, what, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
 
 
 @sky.compute
@@ -256,7 +251,7 @@ def test_a_closed_pool_leaves_nothing_on_the_gpu():
     with open_pool(concurrency=2) as pool:
         sky.gather(torch_process(), torch_process()) >> pool
         assert used_mib() > before
-    wait_until(lambda: used_mib() <= before + 64, "memory of the closed pool")
+    until(lambda: used_mib() <= before + 64, 30, "memory of the closed pool")
 
 
 @needs("torch")

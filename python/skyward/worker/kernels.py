@@ -6,17 +6,15 @@ import sys
 
 from cloudpickle.cloudpickle import _is_registered_pickle_by_value, _lookup_module_and_qualname
 
+from .tensors import learn
+
 NAME = "skyward.worker.kernels"
 """This module, as its readers import it."""
 
 
 def reducers():
     """What reduces objects of a class, by the class. Empty until the program loads Triton."""
-    if not _reducers:
-        cls = getattr(sys.modules.get("triton.runtime.jit"), "JITFunction", None)
-        if cls is not None:
-            _reducers[cls] = reduce_kernel
-    return _reducers
+    return learn(_reducers, "triton.runtime.jit", "JITFunction", reduce_kernel)
 
 
 _reducers = {}

@@ -25,14 +25,19 @@ def dumps(value, protocol=5, *, buffer_callback=None):
 
 def reducers():
     """What reduces objects of a class, by the class. Empty until the program loads PyTorch."""
-    if not _reducers:
-        cls = getattr(sys.modules.get("torch"), "Tensor", None)
-        if cls is not None:
-            _reducers[cls] = reduce_tensor
-    return _reducers
+    return learn(_reducers, "torch", "Tensor", reduce_tensor)
 
 
 _reducers = {}
+
+
+def learn(known, module, name, reduce):
+    """`known`, with what reduces the class of this name from when the program has the module."""
+    if not known:
+        cls = getattr(sys.modules.get(module), name, None)
+        if cls is not None:
+            known[cls] = reduce
+    return known
 
 
 def reduce_tensor(tensor):
