@@ -101,7 +101,7 @@ struct Slot {
   Duration listed_expected{};     // in AgentState::open
   bool withdrew = false;          // the tasks behind this front were withdrawn
   bool took_rest = false;         // ... and the calls of its group that had not begun
-  bool peer_moved = false;        // since its process, which has not greeted yet, was started
+  bool info_changed = false;      // since its process, which has not greeted yet, was started
   std::string killed;             // why the agent killed the process, until it has exited
   std::unordered_set<FunctionId> functions;  // bodies that the process has
   std::list<std::string> tail;               // last lines written outside of tasks
@@ -121,7 +121,6 @@ struct AgentState {
   std::string end_reason;       // once ended
   std::string step;             // the running step of the bootstrap
   bool bootstrap_timed_out = false;
-  bool bootstrapped = false;  // or there was nothing to do
   // Variables that the bootstrap script has set for each worker, over Configure's environment.
   std::vector<wire::KeyValues> told_environment;  // by worker
   std::optional<std::vector<std::string>> accelerators;
@@ -164,7 +163,7 @@ void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::s
 // "worker 0 NAME=VALUE" ("worker *": all) sets a variable of a worker's environment.
 void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line, Time now);
 void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now);
-// The model names of the node's devices; the workers wait for them.
+// The model names of the node's devices. Workers start meanwhile; the node is not ready before.
 void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
                      Time now);
 

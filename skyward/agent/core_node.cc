@@ -49,10 +49,7 @@ std::string step_after(const std::string& step) {
   return "skyward";
 }
 
-// Waits for the bootstrap to finish and for the list of devices, which workers get at their start.
 void start_workers(AgentState& state, AgentEffects& effects, Time now) {
-  if (state.phase != AgentPhase::bootstrapping || !state.bootstrapped || !state.accelerators)
-    return;
   state.phase = AgentPhase::starting;
   for (Slot& slot : state.slots)
     if (slot.place == 0) request_start(state, effects, slot, now);
@@ -84,9 +81,17 @@ void finish_with_machine(AgentState& state, AgentEffects& effects, std::string r
   finish(state, effects, 0, std::move(reason));
 }
 
-// There is none while the devices are looked for, before the bootstrap or after it.
 void kill_bootstrap_if_any(const AgentState& state, AgentEffects& effects) {
-  if (state.phase == AgentPhase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
+  if (state.phase == AgentPhase::bootstrapping) effects.kill_bootstrap();
+}
+
+// Tells the workers' processes what has changed of their instance info; one that starts, when it
+// greets.
+void tell_workers(AgentState& state, AgentEffects& effects) {
+  for (Slot& slot : state.slots) {
+    if (slot.phase == SlotPhase::starting) slot.info_changed = true;
+    if (slot.phase == SlotPhase::ready && slot.killed.empty()) tell_info(state, effects, slot);
+  }
 }
 
 // Ends everything on this machine, and the machine where there is a command for that.
@@ -119,8 +124,7 @@ void on_configure(AgentState& state, AgentEffects& effects, const wire::Configur
   state.pinned.resize(workers);
   state.told_environment.resize(workers);
   state.phase = AgentPhase::bootstrapping;
-  state.bootstrapped = configure.bootstrap.empty();
-  if (state.bootstrapped) return start_workers(state, effects, now);
+  if (configure.bootstrap.empty()) return start_workers(state, effects, now);
   state.step = "uv";
   state.bootstrap_deadline = now + kBootstrapTimeout;
   effects.start_bootstrap(state.configure);
@@ -137,22 +141,18 @@ void on_peer_moved(AgentState& state, AgentEffects& effects, const wire::PeerMov
       value = std::move(text);
     }
   }
-  if (!changed) return;
-  for (Slot& slot : state.slots) {
-    if (slot.phase == SlotPhase::starting) slot.peer_moved = true;
-    if (slot.phase == SlotPhase::ready && slot.killed.empty()) tell_peers(state, effects, slot);
-  }
+  if (changed) tell_workers(state, effects);
 }
 
-void tell_peers(AgentState& state, AgentEffects& effects, Slot& slot) {
-  slot.peer_moved = false;
+void tell_info(AgentState& state, AgentEffects& effects, Slot& slot) {
+  slot.info_changed = false;
   for (const auto& [name, value] : worker_environment(state, slot.worker)) {
     if (name == kInstanceInfoVariable) effects.tell_instance_info(slot.id, value);
   }
 }
 
 void become_ready(AgentState& state, AgentEffects& effects, Time now) {
-  if (state.phase != AgentPhase::starting) return;
+  if (state.phase != AgentPhase::starting || !state.accelerators) return;
   for (const Slot& slot : state.slots)
     if (slot.place == 0 && slot.phase != SlotPhase::ready) return;
   state.phase = AgentPhase::ready;
@@ -276,12 +276,9 @@ void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::stri
 }
 
 void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now) {
-  if (state.phase != AgentPhase::bootstrapping || state.bootstrapped) return;
+  if (state.phase != AgentPhase::bootstrapping) return;
   state.bootstrap_deadline = kNever;
-  if (end.ok) {
-    state.bootstrapped = true;
-    return start_workers(state, effects, now);
-  }
+  if (end.ok) return start_workers(state, effects, now);
   const std::string reason = state.bootstrap_timed_out
                                  ? fmt::format("timed out after {:g} s", seconds(kBootstrapTimeout))
                                  : end.reason;
@@ -292,7 +289,9 @@ void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapE
 void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
                      Time now) {
   state.accelerators = std::move(names);
-  start_workers(state, effects, now);
+  if (state.phase != AgentPhase::starting) return;
+  if (!state.accelerators->empty()) tell_workers(state, effects);
+  become_ready(state, effects, now);
 }
 
 wire::KeyValues worker_environment(const AgentState& state, std::uint32_t worker) {

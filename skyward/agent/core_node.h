@@ -13,8 +13,8 @@ void on_configure(AgentState& state, AgentEffects& effects, const wire::Configur
                   Time now);
 // Another node has got a new machine.
 void on_peer_moved(AgentState& state, AgentEffects& effects, const wire::PeerMoved& moved);
-// Tells the slot's process the addresses that it does not know yet.
-void tell_peers(AgentState& state, AgentEffects& effects, Slot& slot);
+// Tells the slot's process what has changed of its instance info since it was started.
+void tell_info(AgentState& state, AgentEffects& effects, Slot& slot);
 // Sends Ready once the first process of every worker has greeted.
 void become_ready(AgentState& state, AgentEffects& effects, Time now);
 // Sends Failed, ends all processes and answers all tasks.

@@ -1,4 +1,4 @@
-// What an agent tells its processes when another node has got a new machine.
+// What an agent tells its processes of the pool's machines after it has started them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,22 +100,44 @@ TEST_F(CorePeersTest, TellsAProcessThatStartsWhenItHasGreeted) {
 TEST_F(CorePeersTest, ProcessesThatStartLaterHaveItInTheirEnvironment) {
   configure("script");
   move_head();
-  on_bootstrap_end(state, *this, {.ok = true}, now);
   on_accelerators(state, *this, {"H200"}, now);
+  on_bootstrap_end(state, *this, {.ok = true}, now);
   hello(0);
   hello(1);
   EXPECT_THAT(told, ElementsAre());
   EXPECT_EQ(environment_of(0), with_accelerators(to_json(info_now(0)), {"H200"}));
 }
 
-TEST_F(CorePeersTest, WhatTheNodeHasFoundStays) {
+TEST_F(CorePeersTest, DevicesAreFoundWhileProcessesStart) {
   configure();
+  hello(0);
   on_accelerators(state, *this, {"H200"}, now);
+  const auto found = [](const InstanceInfo& info) {
+    return with_accelerators(to_json(info), {"H200"});
+  };
+  EXPECT_THAT(told, ElementsAre(Pair(0, found(info(0)))));
+  hello(1);
+  EXPECT_THAT(told, ElementsAre(Pair(0, found(info(0))), Pair(1, found(info(1)))));
+  told.clear();
+  move_head();  // what the node has found stays
+  EXPECT_THAT(told, ElementsAre(Pair(0, found(info_now(0))), Pair(1, found(info_now(1)))));
+}
+
+TEST_F(CorePeersTest, TheNodeIsReadyWhenItsDevicesAreKnown) {
+  configure();
   hello(0);
   hello(1);
-  move_head();
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0].second, with_accelerators(to_json(info_now(0)), {"H200"}));
+  EXPECT_EQ(state.phase, AgentPhase::starting);
+  on_accelerators(state, *this, {}, now);
+  EXPECT_EQ(state.phase, AgentPhase::ready);
+}
+
+TEST_F(CorePeersTest, NobodyIsToldOfDevicesThatAreFoundAfterTheEnd) {
+  configure();
+  hello(0);
+  on_message(state, *this, wire::Shutdown{}, now);
+  on_accelerators(state, *this, {"H200"}, now);
+  EXPECT_THAT(told, ElementsAre());
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ void start_queued(AgentState& state, AgentEffects& effects, Time now) {
     state.start_queue.pop_front();
     if (slot.phase != SlotPhase::queued) continue;  // killed meanwhile
     slot.phase = SlotPhase::starting;
-    slot.peer_moved = false;
+    slot.info_changed = false;
     slot.started_at = now;
     slot.start_deadline = now + kWorkerStartTimeout;
     reindex(state, slot);

@@ -219,7 +219,7 @@ void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId id, Time n
   slot.start_deadline = kNever;
   reindex(state, slot);
   start_queued(state, effects, now);
-  if (slot.peer_moved) tell_peers(state, effects, slot);
+  if (slot.info_changed) tell_info(state, effects, slot);
   const bool was_warned = state.warn_at == kNever;
   const Time ends = was_warned ? std::min(state.gone_at, state.pool_ends) : state.gone_at;
   if (ends != kNever) effects.warn(id, std::max(ends - now, Duration{}));
