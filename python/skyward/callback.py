@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skyward.events import EVENT_TYPES, SkywardEvent
 from skyward.exceptions import ConfigurationTypeError
 
-Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None]
+if TYPE_CHECKING:  # to make its classes takes longer than all else that a quiet pool imports
+    from skyward.events import SkywardEvent
+
+Callback = Callable[["SkywardEvent"], "SkywardEvent | Sequence[SkywardEvent] | None"]
 
 BUSY_SECONDS = 1.0
 """How long an event waits for a handler that is busy in another thread. That thread goes on with
@@ -43,13 +45,13 @@ def users_callback() -> Callback | None:
     return callback
 
 
-def emit(event: SkywardEvent) -> None:
+def emit(event: "SkywardEvent") -> None:
     """Delivers an event to the ambient callback: the pool's inside a ``with pool``, else that of
     ``use_callback``.
 
     Does nothing when there is none. Errors of callbacks registered with ``use_callback`` reach the
     caller."""
-    if not isinstance(event, EVENT_TYPES):
+    if not _is_event(event):
         raise ConfigurationTypeError(f"emit({event!r:.80}): an event of skyward.events is expected")
     callback = current_callback()
     if isinstance(callback, Delivery):
@@ -67,7 +69,7 @@ def compose(*callbacks: Callback) -> Callback:
     if len(callbacks) == 1:
         return callbacks[0]
 
-    def composed(event: SkywardEvent) -> Sequence[SkywardEvent] | None:
+    def composed(event: "SkywardEvent") -> "Sequence[SkywardEvent] | None":
         return [derived for callback in callbacks for derived in _derived(callback(event))] or None
 
     return composed
@@ -96,14 +98,18 @@ class Delivery:
         self.around = around
         self._callbacks = list(callbacks)
         self._lock = threading.RLock()
-        self._queue: deque[tuple[SkywardEvent, int]] = deque()
+        self._queue: deque[tuple[Any, int]] = deque()
         self._depth: int | None = None  # of the event in delivery; None: nobody delivers
         self._reported: set[int] = set()
+
+    @property
+    def has_receivers(self) -> bool:
+        return bool(self._callbacks)
 
     def add(self, callback: Callback) -> None:
         self._callbacks.append(callback)
 
-    def __call__(self, event: SkywardEvent) -> None:
+    def __call__(self, event: "SkywardEvent") -> None:
         if not self._lock.acquire(timeout=BUSY_SECONDS):
             self._queue.append((event, 0))
             return
@@ -112,7 +118,7 @@ class Delivery:
         finally:
             self._lock.release()
 
-    def _deliver(self, event: SkywardEvent) -> None:
+    def _deliver(self, event: "SkywardEvent") -> None:
         if self._depth is not None:  # emitted by a callback of this chain: after the current event
             self._queue.append((event, self._depth + 1))
             return
@@ -171,13 +177,19 @@ def _derived(answer: Any) -> Sequence[Any]:
     """What a callback returned, as a sequence of events."""
     if answer is None:
         return ()
-    if isinstance(answer, EVENT_TYPES):
+    if _is_event(answer):
         return (answer,)
-    if isinstance(answer, (list, tuple)) and all(isinstance(item, EVENT_TYPES) for item in answer):
+    if isinstance(answer, (list, tuple)) and all(map(_is_event, answer)):
         return answer
     # Lambdas return what their last call did ("print(...)" None, "seen.append" None, "seen.add" …):
     # no event, no matter.
     return ()
+
+
+def _is_event(value: object) -> bool:
+    from skyward.events import EVENT_TYPES
+
+    return isinstance(value, EVENT_TYPES)
 
 
 def _check_callable(what: str, callback: Any) -> None:
@@ -191,5 +203,5 @@ def _raise(callback: object, error: BaseException) -> None:
     raise error
 
 
-def _ignore(event: SkywardEvent) -> None:
+def _ignore(event: "SkywardEvent") -> None:
     return None

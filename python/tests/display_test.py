@@ -151,7 +151,7 @@ def test_a_stream_that_only_writes_is_enough(monkeypatch):
 
     tee = Tee()
     on(monkeypatch, tee)
-    shown = display.make_display("log")
+    shown = display.Display("log")
     shown(events.Error(message="it is cold", instance_id=None))
     shown.close()
     assert "it is cold" in tee.text

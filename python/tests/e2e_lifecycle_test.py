@@ -20,7 +20,7 @@ from waiting import DEADLINE, is_alive, wait_until
 
 import skyward as sky
 from skyward import callback
-from skyward.pool import open_pool
+from skyward.pool import machines
 
 identity = sky.compute(lambda x=None: x)
 processes = sky.compute(lambda: (os.getpid(), os.getppid()))
@@ -678,7 +678,7 @@ def test_a_pool_that_was_left_keeps_nothing(display):
 
 def test_a_handler_that_hangs_keeps_no_machine(monkeypatch):
     monkeypatch.setattr(callback, "BUSY_SECONDS", 0.1)
-    monkeypatch.setattr(open_pool, "HANDLER_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(machines, "HANDLER_GRACE_SECONDS", 0.1)
     begun, go_on = threading.Event(), threading.Event()
 
     def hang(event):

@@ -1,11 +1,10 @@
-"""Where the programs are that a pool needs, and where it keeps its files."""
+"""Where the programs are that a pool needs, and where it keeps its files.
+
+Imports what most pools need; the rest stands in the functions that use it, since importing it takes
+longer than all that a pool asks here."""
 
 import os
-import platform
-import shutil
-import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def other_agents() -> dict[str, str]:
 
 def is_own(architecture: str | None) -> bool:
     """Whether that is what machines of this computer's kind are; None is."""
-    return architecture is None or MACHINES.get(architecture) == platform.machine()
+    return architecture is None or MACHINES.get(architecture) == os.uname().machine
 
 
 def record_root() -> str:
@@ -61,6 +60,8 @@ def find_uv() -> str | None:
 
             return str(uv.find_uv_bin())
         except (ImportError, FileNotFoundError):
+            import shutil
+
             return shutil.which("uv")
 
 
@@ -73,6 +74,9 @@ def fetch_uv(architecture: str) -> str | None:
     own = find_uv()
     if program.exists() or own is None:
         return str(program) if program.exists() else None
+    import subprocess
+    import tempfile
+
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as new:

@@ -1,8 +1,6 @@
 """Says which parameter was meant where a constructor is given one that it does not have."""
 
-import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -15,7 +13,8 @@ OF_POOLS = {"nodes", "concurrency", "accelerator", "image", "budget", "display",
 
 def suggesting(init: F) -> F:
     """For an ``__init__``: an unknown parameter raises an error that names the nearest one."""
-    known = set(inspect.signature(init).parameters) - {"self"}
+    code = init.__code__
+    known = set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
 
     @wraps(init)
     def checked(self: Any, *args: Any, **named: Any) -> None:
@@ -34,6 +33,8 @@ def suggesting_class(cls: C) -> C:
 
 
 def _text(owner: str, wrong: str, known: set[str]) -> str:
+    from difflib import get_close_matches
+
     text = f"{owner}() got an unexpected keyword argument {wrong!r}"
     if near := get_close_matches(wrong, sorted(known), 1):
         return f"{text}. Did you mean {near[0]}?"

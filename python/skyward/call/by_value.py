@@ -53,10 +53,12 @@ def _load_by_value(make: Any, data: bytes) -> Any:
 
 def registered_by_value() -> bool:
     """True if the user asked cloudpickle to pickle some importable modules by value."""
-    cloudpickle = sys.modules.get("cloudpickle")
-    if cloudpickle is None:
+    list_names = getattr(
+        sys.modules.get("cloudpickle"), "list_registry_pickle_by_value", None
+    )  # none if another thread is importing it just now
+    if list_names is None:
         return False
-    names = cloudpickle.list_registry_pickle_by_value()
+    names = list_names()
     return bool(names) and names != {PROGRAMS[1]}
 
 

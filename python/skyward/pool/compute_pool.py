@@ -14,13 +14,11 @@ from skyward.call.pending import PendingBatch, PendingCompute
 from skyward.call.target import _innermost
 from skyward.call.text import short
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
-from skyward.events import EVENT_TYPES, SkywardEvent
 from skyward.exceptions import (
     ConfigurationError,
     NotProvisionedError,
     SkywardError,
 )
-from skyward.pool.display import make_display
 from skyward.pool.leave import end_block
 from skyward.pool.parameters import (
     checked_callback,
@@ -61,11 +59,14 @@ from skyward.transport.forks import renewed
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from skyward.events import SkywardEvent
+    from skyward.pool.display import Display
+    from skyward.pool.machines import Machines
     from skyward.pool.mapped_calls import MappedCalls
     from skyward.pool.open_pool import OpenPool
 
 R = TypeVar("R")
-E = TypeVar("E", bound=SkywardEvent)
+E = TypeVar("E", bound="SkywardEvent")
 S = TypeVar("S")
 H = TypeVar("H", bound=Callable[[Any], Any])
 
@@ -320,9 +321,9 @@ class ComputePool(PoolRequest, StaysHere):
     @overload
     def on(self, event: type[E], handler: Callable[[E], S], /) -> Callable[[E], S]: ...
     @overload
-    def on(self, *types: type[SkywardEvent], handler: H) -> H: ...
+    def on(self, *types: "type[SkywardEvent]", handler: H) -> H: ...
     @overload
-    def on(self, *types: type[SkywardEvent]) -> Callable[[H], H]: ...
+    def on(self, *types: "type[SkywardEvent]") -> Callable[[H], H]: ...
     @overload
     def on(self, *types: Any) -> Any: ...
     def on(self, *types: Any, handler: Any = None) -> Any:
@@ -335,6 +336,8 @@ class ComputePool(PoolRequest, StaysHere):
         """
         if handler is None and types and not isinstance(types[-1], type):
             *types, handler = types  # type: ignore[assignment]
+        from skyward.events import EVENT_TYPES
+
         for cls in types:
             if cls not in EVENT_TYPES:
                 raise TypeError(f"{cls!r} is not an event class; see skyward.events")
@@ -386,7 +389,7 @@ class ComputePool(PoolRequest, StaysHere):
         )
 
     def _open(self, check: Callable[[], None] | None = None) -> None:
-        from skyward.pool.open_pool import OpenPool
+        from skyward.pool.machines import Machines
 
         with self._lifecycle:
             if self._live is not None:
@@ -394,23 +397,27 @@ class ComputePool(PoolRequest, StaysHere):
                     "the pool is open already; use another ComputePool for more machines"
                 )
             spec = self.to_core()
-            show = make_display(self.display)
+            show = _display(self.display)
             chain = [show, self.on_event, *self._handlers, users_callback()]
             delivery = Delivery(
                 (callback for callback in chain if callback is not None), current_callback()
             )
             self._delivery = delivery
             try:
-                live = OpenPool(spec, delivery, self.default_compute_timeout)
-                if show is not None:
-                    show.count_tasks(live.counts)
-                live.open(check)
+                live = Machines(spec, delivery).open(check, self._open_pool)
             except BaseException:
                 self._end_delivery()
                 if show is not None:
                     show.close()
                 raise
+            if show is not None:
+                show.count_tasks(live.counts)
             self._live, self._display = live, show
+
+    def _open_pool(self, machines: "Machines") -> "OpenPool":
+        from skyward.pool.open_pool import OpenPool
+
+        return OpenPool(machines, self.default_compute_timeout)
 
     def _close(self, error: BaseException | None = None) -> None:
         with self._lifecycle:
@@ -478,6 +485,15 @@ def _cost_of(core: Any) -> PoolCost:
     return PoolCost(**{name: getattr(cost, name) for name in PoolCost.__dataclass_fields__})
 
 
+def _display(mode: str) -> "Display | None":
+    """The display of a mode; None shows nothing."""
+    if mode == "quiet":
+        return None
+    from skyward.pool.display import Display
+
+    return Display(mode)
+
+
 class _Filtered:
     """A handler that receives events of some types only."""
 
@@ -485,7 +501,7 @@ class _Filtered:
         self._types = types
         self._handler = handler
 
-    def __call__(self, event: SkywardEvent) -> Any:
+    def __call__(self, event: "SkywardEvent") -> Any:
         return self._handler(event) if isinstance(event, self._types) else None
 
     def __repr__(self) -> str:

@@ -14,8 +14,6 @@ from typing import Any, TextIO
 from skyward.callback import BUSY_SECONDS
 from skyward.events import InfraCreating, PoolStopped, SkywardEvent, fields_of_event
 
-MODES = ("log", "spinner", "quiet")
-
 _WIPE = "\r\x1b[K"  # what the spinner's line begins with
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN = str.maketrans(
@@ -128,11 +126,6 @@ def _is_terminal(stream: Any) -> bool:
 
 def _nothing() -> tuple[int, int, int]:
     return 0, 0, 0
-
-
-def make_display(mode: str) -> Display | None:
-    """The display of a mode; None shows nothing."""
-    return None if mode == "quiet" else Display(mode)
 
 
 class _Screen:

@@ -1,4 +1,4 @@
-"""A pool while it is open: its engine, the calls in flight, and its thread of events."""
+"""A pool while it is open: its calls, from the request to the answer."""
 
 import atexit
 import contextlib
@@ -16,11 +16,10 @@ from skyward.call.by_value import plain_dumps
 from skyward.call.function import ComputeFunction
 from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text, note_position
-from skyward.callback import Delivery
-from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Origin, Receiver
 from skyward.pool.grouped_calls import Pace, new_draft
+from skyward.pool.machines import Machines
 from skyward.pool.mapped_calls import (
     TRIED_CALLS,
     Failed,
@@ -30,7 +29,7 @@ from skyward.pool.mapped_calls import (
     maker_of,
 )
 from skyward.pool.outcome import answer_of, may_retry, note_attempts, summary_of
-from skyward.pool.packing import Packing, Teller
+from skyward.pool.packing import Packing
 from skyward.pool.restarts import run_together
 from skyward.pool.stream import Stream
 from skyward.pool.task_future import TaskFuture, tell_unread
@@ -40,49 +39,25 @@ from skyward.transport.shared_arguments import SharedArguments
 
 SENT_TOGETHER = 512
 """Calls that a batch sends at once, while it prepares the others."""
-HANDLER_GRACE_SECONDS = 10.0
-"""How long leaving a pool waits for event handlers that are still busy."""
 LINES_GRACE_SECONDS = 0.02
 """How long an answer waits for handlers to receive what its task wrote; once, while they lag."""
 
 
 class OpenPool:
-    def __init__(self, spec: Any, deliver: Delivery, timeout: float | None = None) -> None:
+    """Made while the machines start: importing this takes as long as their workers need."""
+
+    def __init__(self, machines: Machines, timeout: float | None = None) -> None:
         """`timeout`: for calls without one."""
-        self.core = _core.Pool(spec)
-        self.collect_tasks = bool(spec.collect_tasks)
-        self._deliver = deliver
-        self.tell = Teller(self.core, deliver)
-        workers = self.core.total_slots // max(1, spec.concurrency)
-        self.packing = Packing(self.core, self.tell, workers, timeout)
+        self.core = machines.core
+        self.tell = machines.tell
+        self.collect_tasks = machines.collect_tasks
+        self._machines = machines
+        self.packing = Packing(self.core, self.tell, machines.workers, timeout)
         self.mapped = Mapped()
-        self._has_events = threading.Event()  # it has begun to open
-        self._events = threading.Thread(
-            target=self._pump_events, name="skyward-events", daemon=True
-        )
         self.answers = Answers(self)
         self._awaited: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._awaited_lock = renewed(threading.RLock())  # each loop has a thread of its own
-
-    def open(self, check: Callable[[], None] | None) -> None:
-        """Blocks until the nodes are ready. Releases everything before it raises."""
-
-        def poll() -> None:
-            self._has_events.set()
-            if check is not None:
-                check()
-
-        try:
-            self._events.start()
-            _open_pools.add(self)  # the program may end while it opens
-            self.core.open(poll, self._tell_interrupt)
-        except BaseException:
-            self._has_events.set()  # a program that ends waits until they are delivered
-            self.close()
-            raise
-
-    def _tell_interrupt(self) -> None:
-        self.tell("interrupted; closing the pool")
+        _open_pools.add(self)
 
     def close(self, tell: bool = True) -> None:
         """Cancels running tasks, releases all machines, and returns when all events have been
@@ -93,7 +68,7 @@ class OpenPool:
         # Whatever is raised on the way, by Ctrl-C too: the machines first, then the rest.
         with contextlib.ExitStack() as ends:
             ends.callback(_open_pools.discard, self)
-            ends.callback(self._join_events)
+            ends.callback(self._machines.join_events)
             ends.callback(self.packing.read_only.close)
             ends.callback(self.answers.close)
             ends.callback(self.core.close)
@@ -101,10 +76,6 @@ class OpenPool:
                 awaited.flush()
             if tell and (count := self.answers.unfinished()):
                 self.tell(_cancelled_text(count))
-
-    def _join_events(self) -> None:
-        if self._events.is_alive() and self._events is not threading.current_thread():
-            self._events.join(HANDLER_GRACE_SECONDS)
 
     def counts(self) -> tuple[int, int, int]:
         """Calls that are done, that run, and that wait for a slot."""
@@ -268,7 +239,7 @@ class OpenPool:
 
     def tell_lines(self) -> None:
         """Delivers what a task wrote to handlers before its answer is returned."""
-        if threading.get_ident() != self._events.ident:  # a handler that sends calls
+        if not self._machines.is_event_thread():  # a handler that sends calls
             self.core.await_delivery(LINES_GRACE_SECONDS)
 
     def submit_all(
@@ -451,13 +422,6 @@ class OpenPool:
             instance_id or None,
         )
 
-    def _pump_events(self) -> None:
-        self._has_events.wait()
-        while (batch := self.core.next_events(0.5)) is not None:
-            pool = self.core.job_id
-            for name, fields in batch:
-                self._deliver(event_from_fields(name, fields, pool))
-
 
 def _in_places(
     items: Sequence[PendingCompute[Any]],
@@ -485,9 +449,6 @@ def _cancelled_text(count: int) -> str:
 
 
 _open_pools: "weakref.WeakSet[OpenPool]" = weakref.WeakSet()
-
-
-atexit.register(_core.close_gil)  # runs after the next one: exit handlers run in reverse order
 
 
 @atexit.register

@@ -5,15 +5,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import cloudpickle  # noqa: F401  # else the first call that needs it would import it
+
 from skyward import _core
 from skyward.call.by_value import plain_dumps, registered_by_value
 from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import STARTS_ATTRIBUTE
 from skyward.call.text import note_position
-from skyward.callback import Delivery
-from skyward.events import Error
 from skyward.exceptions import ConfigurationError, SerializationError
+from skyward.pool.machines import Teller
 from skyward.transport import functions, serialize
 from skyward.transport.forks import renewed
 from skyward.transport.module_watch import ModuleWatch
@@ -30,17 +31,6 @@ HEAVY_BYTES = 8 << 20
 CHECK_SECONDS = 0.02
 """How often calls check for edits of the program's modules: less than it takes to edit and reload
 one. Sending a new function object always checks."""
-
-
-class Teller:
-    """Reports to the receivers of events what deserves attention."""
-
-    def __init__(self, core: Any, deliver: Delivery) -> None:
-        self._core = core
-        self._deliver = deliver
-
-    def __call__(self, message: str, instance_id: str | None = None) -> None:
-        self._deliver(Error(message, instance_id, pool=self._core.job_id))
 
 
 class Packing:

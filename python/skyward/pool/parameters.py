@@ -2,7 +2,6 @@
 
 from skyward.callback import Callback
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
-from skyward.pool.display import MODES
 from skyward.spec.image import Image
 from skyward.spec.options import (
     MAX_CONCURRENCY,
@@ -14,10 +13,12 @@ from skyward.spec.options import (
     whole,
 )
 
+DISPLAYS = ("log", "spinner", "quiet")
+
 
 def checked_mode(display: str) -> str:
-    if display not in MODES:
-        raise ConfigurationError(f"display={display!r}: choose one of {', '.join(MODES)}")
+    if display not in DISPLAYS:
+        raise ConfigurationError(f"display={display!r}: choose one of {', '.join(DISPLAYS)}")
     return display
 
 

@@ -108,6 +108,10 @@ class PoolRequest:
             return spec, remote_runtime(self.image, slots, self.architecture)
         if provider.name not in ("local", "fake"):
             return spec, worker_runtime(self.image, slots)
+        if self.image.needs_environment():
+            import cloudpickle  # nothing else of a local pool needs it before its nodes start
+
+            spec.settings = {**spec.settings, "cloudpickle": cloudpickle.__version__}
         # All nodes are on this computer, and processes of this user.
         return spec, worker_runtime(self.image, slots * self.nodes, share_key=True)
 

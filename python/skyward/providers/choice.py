@@ -1,14 +1,10 @@
 """Which provider a pool takes: a value, a name, or the one of the settings."""
 
-from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol
 
 from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationError
-from skyward.providers.clouds import CLOUDS
-from skyward.providers.command import Command
 from skyward.providers.local import Local
-from skyward.providers.ssh import SSH
 
 
 class Provider(Protocol):
@@ -42,15 +38,15 @@ def resolve_provider(provider: Any) -> Any:
 
     $SKYWARD_PROVIDER=local uses this machine instead of the cloud that a program names, to try the
     program out."""
-    known: dict[str, type[Any]] = {"local": Local, "ssh": SSH, "command": Command, **CLOUDS}
-    named = provider if isinstance(provider, str) else getattr(type(provider), "name", "")
-    if provider is None or named in CLOUDS:
-        core = compiled()
-        taken = core.provider_to_take(named) if core else named or "local"
-        provider = provider if taken == named else taken
+    provider = _taken(provider)
+    if provider == Local.name:
+        return Local()
     if isinstance(provider, str):
+        known = _known()
         if provider in known:
             return known[provider]()
+        from difflib import get_close_matches
+
         spelled = provider.lower().replace("-", "").replace("_", "").replace(".", "")
         near = [name for name in known if name.replace("_", "") == spelled]
         near = near or get_close_matches(provider, known, 1)
@@ -68,5 +64,26 @@ def resolve_provider(provider: Any) -> Any:
         call = "; a list contains providers, not lists"
     raise ConfigurationError(
         f"provider={provider!r}: this is not a provider{call}. Use one of"
-        f" {', '.join(f'{kind.__name__}()' for kind in known.values())}, or its name"
+        f" {', '.join(f'{kind.__name__}()' for kind in _known().values())}, or its name"
     )
+
+
+def _taken(provider: Any) -> Any:
+    """The provider, or the name of the one that the settings choose."""
+    named = provider if isinstance(provider, str) else getattr(type(provider), "name", None)
+    if provider is None:
+        named = ""
+    elif not isinstance(named, str) or not named:
+        return provider
+    core = compiled()
+    taken = core.provider_to_take(named) if core else named or Local.name
+    return provider if taken == named else taken
+
+
+def _known() -> dict[str, type[Any]]:
+    """The classes by name. To make them takes time: a local pool does without."""
+    from skyward.providers.clouds import CLOUDS
+    from skyward.providers.command import Command
+    from skyward.providers.ssh import SSH
+
+    return {Local.name: Local, "ssh": SSH, "command": Command, **CLOUDS}

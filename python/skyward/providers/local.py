@@ -29,9 +29,7 @@ class Local:
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""
-        import cloudpickle
-
-        settings = {"python": sys.executable, "cloudpickle": cloudpickle.__version__}
+        settings = {"python": sys.executable}
         uv = find_uv()
         if uv:
             settings["uv"] = uv

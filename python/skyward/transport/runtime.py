@@ -1,11 +1,9 @@
 """How a node runs Python: the worker's command, and which of the caller's modules it may import."""
 
 import contextlib
-import hashlib
 import os
 import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,15 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     """For nodes that share this machine's files. `slots`: tasks that run there at the same time.
     `share_key`: their processes are this user's, here, and may use managers of multiprocessing."""
     from skyward import _core
-    from skyward.transport.shipping import hooked_modules, included_folders
 
     # With packages an image has an interpreter of its own, else the caller's.
     folders = importable_folders(image.needs_environment())
-    if image.needs_environment():
-        folders += [_folder_with(name, place) for name, place in hooked_modules(folders)]
-    folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
+    if image.needs_environment() or image.includes:
+        from skyward.transport.shipping import hooked_modules, included_folders
+
+        if image.needs_environment():
+            folders += [_folder_with(name, place) for name, place in hooked_modules(folders)]
+        folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
     runtime = _core.WorkerRuntime()
     # -P: the folder of the script holds modules called output, process, results …, which are not
     # the user's.
@@ -96,6 +96,9 @@ def _make_ours(folder: Path, others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
 def _folder_with(name: str, place: Path) -> str:
     """A folder from which this module alone can be imported: its own folder may hold more, as a
     site-packages does."""
+    import hashlib  # packages in an image are few pools' need
+    import tempfile
+
     key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     own = Path(tempfile.gettempdir()) / f"skyward-{os.getuid()}"

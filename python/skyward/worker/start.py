@@ -1,10 +1,12 @@
 """Starts a worker. Its modules are one package of its own, which no module of the user's can be."""
 
+import gc
 import os
 import sys
 import types
 
 if __name__ == "__main__":
+    gc.disable()  # until all is imported: nothing of it is ever freed
     folder = __file__.rpartition("/")[0]
     # A script's own folder comes first there: nothing beside this file may shadow a module.
     if sys.path and sys.path[0] == folder:

@@ -1,0 +1,120 @@
+"""A pool's machines, from the request to the last event."""
+
+import atexit
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from skyward import _core
+from skyward.callback import Delivery
+
+HANDLER_GRACE_SECONDS = 10.0
+"""How long leaving a pool waits for event handlers that are still busy."""
+
+C = TypeVar("C")
+
+
+class Teller:
+    """Reports to the receivers of events what deserves attention."""
+
+    def __init__(self, core: Any, deliver: Delivery) -> None:
+        self._core = core
+        self._deliver = deliver
+
+    def __call__(self, message: str, instance_id: str | None = None) -> None:
+        from skyward.events import Error
+
+        self._deliver(Error(message, instance_id, pool=self._core.job_id))
+
+
+class Machines:
+    """Provisions them, delivers what happens to them, and releases them."""
+
+    def __init__(self, spec: Any, deliver: Delivery) -> None:
+        self.core = _core.Pool(spec)
+        self.collect_tasks = bool(spec.collect_tasks)
+        self.workers = self.core.total_slots // max(1, spec.concurrency)
+        self.tell = Teller(self.core, deliver)
+        self._deliver = deliver
+        self._has_events = threading.Event()  # they are being provisioned
+        self._events = threading.Thread(
+            target=self._pump_events, name="skyward-events", daemon=True
+        )
+
+    def open(self, check: Callable[[], None] | None, meanwhile: Callable[["Machines"], C]) -> C:
+        """Blocks until the nodes are ready. Returns what `meanwhile` makes while they start.
+        Releases everything before it raises."""
+        made: list[C] = []
+
+        def poll() -> None:
+            self._has_events.set()
+            if check is not None:
+                check()
+            if not made:
+                made.append(self._interruptibly(meanwhile))
+
+        try:
+            self._events.start()
+            _opening.add(self)  # the program may end meanwhile
+            self.core.open(poll, self._tell_interrupt)
+        except BaseException:
+            self._has_events.set()  # a program that ends waits until they are delivered
+            self.close()
+            raise
+        finally:
+            _opening.discard(self)
+        return made[0]
+
+    def close(self) -> None:
+        """Releases them. Returns when all events have been delivered. Raises MachinesLeftError
+        then, if some machines may still run."""
+        with contextlib.ExitStack() as ends:
+            ends.callback(self.join_events)
+            ends.callback(self.core.close)
+
+    def is_event_thread(self) -> bool:
+        """Whether this is the thread that calls the receivers of events."""
+        return threading.get_ident() == self._events.ident
+
+    def join_events(self) -> None:
+        """Waits until the events of the closed core have been delivered."""
+        if self._events.is_alive() and not self.is_event_thread():
+            self._events.join(HANDLER_GRACE_SECONDS)
+
+    def _interruptibly(self, make: Callable[["Machines"], C]) -> C:
+        try:
+            return make(self)
+        except KeyboardInterrupt:
+            self._tell_interrupt()
+            raise
+
+    def _tell_interrupt(self) -> None:
+        self.tell("interrupted; closing the pool")
+
+    def _pump_events(self) -> None:
+        self._has_events.wait()
+        while (batch := self.core.next_events(0.5)) is not None:
+            if self._deliver.has_receivers:
+                self._deliver_all(batch)
+
+    def _deliver_all(self, batch: list[tuple[str, tuple[Any, ...]]]) -> None:
+        from skyward.events import event_from_fields
+
+        pool = self.core.job_id
+        for name, fields in batch:
+            self._deliver(event_from_fields(name, fields, pool))
+
+
+_opening: "weakref.WeakSet[Machines]" = weakref.WeakSet()
+
+
+atexit.register(_core.close_gil)  # last of all: exit handlers run in reverse order
+
+
+@atexit.register
+def _close_opening() -> None:
+    """For a pool that another thread opens while the program ends."""
+    for machines in list(_opening):
+        machines.close()
