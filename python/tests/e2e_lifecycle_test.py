@@ -676,6 +676,35 @@ def test_a_pool_that_was_left_keeps_nothing(display):
         gc.enable()
 
 
+def test_a_machine_that_is_lost_while_the_pool_opens_is_replaced(tmp_path, monkeypatch):
+    slow_start = f"""
+import os, time
+if "SKYWARD_SLOTS" in os.environ:
+    open({str(tmp_path)!r} + f"/agent-{{os.getppid()}}", "w").close()
+    end = time.monotonic() + {DEADLINE}
+    while not os.path.exists({str(tmp_path)!r} + "/go") and time.monotonic() < end:
+        time.sleep(0.01)  # on a worker
+"""
+    (tmp_path / "sitecustomize.py").write_text(slow_start)
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
+    events = []
+
+    def lose_one():
+        wait_until(lambda: len(list(tmp_path.glob("agent-*"))) == 2)
+        os.kill(int(next(tmp_path.glob("agent-*")).name.partition("-")[2]), signal.SIGKILL)
+        wait_until(lambda: any(isinstance(event, sky.Error) for event in events))
+        (tmp_path / "go").touch()
+
+    losing = threading.Thread(target=lose_one)
+    losing.start()
+    with sky.ComputePool(nodes=2, display="quiet", on_event=events.append) as pool:
+        assert len(set(processes() @ pool)) == 2
+    losing.join()
+    replaced = [event.attempt for event in events if isinstance(event, sky.InstanceReplaced)]
+    assert replaced == [1]
+
+
 def test_a_handler_that_hangs_keeps_no_machine(monkeypatch):
     monkeypatch.setattr(callback, "BUSY_SECONDS", 0.1)
     monkeypatch.setattr(machines, "HANDLER_GRACE_SECONDS", 0.1)

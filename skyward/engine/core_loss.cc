@@ -14,17 +14,37 @@
 namespace skyward::engine {
 namespace {
 
+std::string after_replacements(const EngineState& state, const Node& node) {
+  const int replacements = state.orders[node.id].replacements;
+  if (replacements == 0) return {};
+  return fmt::format(" after {} replacement{}", replacements, replacements > 1 ? "s" : "");
+}
+
+// Before the pool has opened, it does not open then.
+void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const Node& node,
+                    Error why) {
+  state.nodes.give_up(node.id, now);
+  if (why.message.find(node.instance.id) == std::string::npos) {
+    why.message = fmt::format("node {} ({}, {}) did not start{}: {}", node.id.value,
+                              provider_label(state.spec.provider.name), node.instance.id,
+                              after_replacements(state, node), why.message);
+  }
+  fail_open(state, effects, now, std::move(why));
+}
+
 // No machine comes for the node any more; without any node, no task can run.
 void give_up_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const Error& why) {
+  if (state.phase == Phase::starting) {
+    Error both = why;
+    if (const std::string& lost = state.orders[node.id].lost; why.message != lost)
+      both.message = fmt::format("{}; no replacement: {}", lost, why.message);
+    return fail_open_with(state, effects, now, node, std::move(both));
+  }
   state.nodes.give_up(node.id, now);
-  const int replacements = state.orders[node.id].replacements;
-  const std::string after = replacements == 0 ? ""
-                                              : fmt::format(" after {} replacement{}", replacements,
-                                                            replacements > 1 ? "s" : "");
-  effects.emit(
-      ErrorEvent{fmt::format("giving up on node {}{}: {}", node.id.value, after, why.message),
-                 node.instance.id});
+  effects.emit(ErrorEvent{fmt::format("giving up on node {}{}: {}", node.id.value,
+                                      after_replacements(state, node), why.message),
+                          node.instance.id});
   Error lost{
       why.kind == ErrorKind::over_budget || why.kind == ErrorKind::unreachable ? why.kind
                                                                                : ErrorKind::lost,
@@ -85,16 +105,16 @@ bool may_pass(ErrorKind kind) {
          kind == ErrorKind::timeout;
 }
 
-// Before the pool has opened, it does not open then.
-void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const Node& node,
-                    Error why) {
-  state.nodes.give_up(node.id, now);
-  if (why.message.find(node.instance.id) == std::string::npos) {
-    why.message =
-        fmt::format("node {} ({}, {}) did not start: {}", node.id.value,
-                    provider_label(state.spec.provider.name), node.instance.id, why.message);
-  }
-  fail_open(state, effects, now, std::move(why));
+// Whether a machine that is lost while the pool opens is replaced: if it is gone, or if a cloud's
+// machine is not reached where others are. After a setup that failed, another one would fail, too.
+bool is_replaced_at_opening(const EngineState& state, const Node& lost, const Error& why) {
+  if (state.phase != Phase::starting) return false;
+  if (why.kind != ErrorKind::lost && why.kind != ErrorKind::unreachable) return false;
+  if (lost.state != NodeState::connecting) return true;
+  const ProviderSheet* sheet = find_provider_sheet(state.spec.provider.name);
+  return (sheet == nullptr || sheet->rents) &&
+         std::ranges::any_of(state.nodes,
+                             [](const Node& node) { return node.joined_at != Time{}; });
 }
 
 }  // namespace
@@ -122,10 +142,11 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
     // One that cannot be reached may run until its time is up.
     if (why.kind == ErrorKind::lost) why = with_loss(std::move(why), {.preempted = true});
   }
-  if (state.phase != Phase::running) {
+  if (state.phase != Phase::running && !is_replaced_at_opening(state, node, why)) {
     return fail_open_with(state, effects, now, node, std::move(why));
   }
   note_loss(state, now, node);
+  state.orders.note_lost(id, why.message);
   const bool was_ready = node.state == NodeState::ready;
   state.nodes.lose(id, now);
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
@@ -140,6 +161,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
 }
 
 void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
+  auto kind = ErrorKind::lost;
   std::string text;
   switch (node.state) {
     case NodeState::connecting:
@@ -147,6 +169,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
                          seconds(state.options.greet_timeout));
       break;
     case NodeState::bootstrapping:
+      kind = ErrorKind::unavailable;
       text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
       break;
     case NodeState::ready:
@@ -162,7 +185,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
       return;
   }
   effects.disconnect(node.id);
-  on_node_lost(state, effects, now, node.id, {ErrorKind::lost, std::move(text), {}});
+  on_node_lost(state, effects, now, node.id, {kind, std::move(text), {}});
 }
 
 void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id, bool is_successor,
@@ -176,7 +199,8 @@ void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id,
   };
   if (is_successor && node.is_alive()) return tell("retrying when its machine is gone");
   const int refusals = state.orders[id].refusals;
-  if (!may_pass(why.kind) || refusals > kMaxRefusals || state.budget.is_draining()) {
+  const int most = state.phase == Phase::starting ? kMaxRefusalsAtOpening : kMaxRefusals;
+  if (!may_pass(why.kind) || refusals > most || state.budget.is_draining()) {
     return give_up_node(state, effects, now, node, why);
   }
   const Duration pause = kRefusalPause * (1 << (refusals - 1));
@@ -185,7 +209,7 @@ void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id,
 }
 
 void replace_what_waited(EngineState& state, EngineEffects& effects, Time now) {
-  if (state.phase != Phase::running || state.budget.is_draining()) return;
+  if (!has_machines(state.phase) || state.budget.is_draining()) return;
   for (const NodeId id : state.orders.take_waiting()) {
     const Node& node = state.nodes[id];
     if (node.state == NodeState::absent) ask_replacement(state, effects, now, node);

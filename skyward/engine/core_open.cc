@@ -76,7 +76,7 @@ void keep_within_rate(EngineState& state, EngineEffects& effects, Time now,
 void on_none(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
              bool is_successor, const Error& why) {
   if (state.phase == Phase::provisioning) return look_elsewhere(state, effects, now, why);
-  if (state.phase != Phase::running) return release_machines(state, effects);
+  if (!has_machines(state.phase)) return release_machines(state, effects);
   on_refused(state, effects, now, first_node, is_successor, why);
   replace_what_waited(state, effects, now);
 }
@@ -228,19 +228,19 @@ void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId
       state.costs.on_bought(asked, NodeId{first_node.value + i}, (*instances)[i]);
     }
   }
-  const bool running = state.phase == Phase::running;
-  if (running && state.budget.is_draining()) {
+  const bool replaces = has_machines(state.phase);
+  if (replaces && state.budget.is_draining()) {
     if (instances) release_bought(state, effects, *instances);
     return;
   }
-  if (running) keep_within_rate(state, effects, now, instances);
+  if (replaces) keep_within_rate(state, effects, now, instances);
   if (!instances) {
     // Some may have been launched and released again. While the pool opens, ask_last() asks.
     ask_for_bills(state, effects, now);
     return on_none(state, effects, now, first_node, is_successor, instances.error());
   }
   SKYWARD_CHECK(static_cast<int>(instances->size()) == count);
-  if (!running && state.phase != Phase::provisioning) {
+  if (!replaces && state.phase != Phase::provisioning) {
     return on_too_late(state, effects, first_node, *std::move(instances));
   }
   on_machines(state, effects, now, first_node, *std::move(instances));
@@ -256,7 +256,7 @@ void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId id, 
     return on_node_lost(state, effects, now, id, fits.error());
   }
   effects.send(id, std::move(configure));
-  if (state.phase == Phase::running) tell_peers(state, effects, state.nodes[id]);
+  if (!state.nodes[id].replaced.empty()) tell_peers(state, effects, state.nodes[id]);
 }
 
 void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& node,

@@ -353,7 +353,7 @@ TEST_F(CorePoolTest, NodeThatCannotBeReached) {
   open_to_starting({.nodes = 2});
   join(1);
   effects.take_message<wire::Configure>(kSecond);
-  lose(0, "permission denied");
+  on_node_lost(state, effects, now, kFirst, {ErrorKind::denied, "permission denied", {}});
   effects.drop_events();
   effects.take_message<wire::Shutdown>(kSecond);
   effects.expect_nothing_else();

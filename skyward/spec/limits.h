@@ -119,6 +119,8 @@ inline constexpr Duration kSteadyTime = 600s;
 // time. The last request is a quarter of an hour after the first.
 inline constexpr Duration kRefusalPause = 15s;
 inline constexpr int kMaxRefusals = 6;
+// While the pool opens: the nodes that are ready cost money and do nothing.
+inline constexpr int kMaxRefusalsAtOpening = 3;
 // After a replacement that failed, before the next one; twice that before the third. By then an
 // sshd has restarted.
 inline constexpr Duration kReplacementPause = 5s;
