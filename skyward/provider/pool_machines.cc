@@ -22,6 +22,7 @@ constexpr Duration kFirstLook = 1s;
 constexpr Duration kLongestLook = 5s;
 // A request to terminate that the cloud has heard is repeated only after this time.
 constexpr Duration kHeardAgain = 30s;
+constexpr Duration kReleaseBesideOthers = 60s;
 constexpr int kTokenDigits = 16;
 
 std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
@@ -30,21 +31,19 @@ std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
   return ids;
 }
 
-// Of a machine that will not run any more, if there is one.
-std::optional<LaunchFailure> why_ended(const std::vector<MachineStatus>& machines) {
-  for (const MachineStatus& one : machines) {
-    if (one.stage < Stage::stopped) continue;
-    const std::string& type = one.instance.instance_type;
-    return LaunchFailure{
-        {one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
-         fmt::format("{}{}{} did not start ({}{}{})", type.empty() ? one.instance.id : type,
-                     one.zone.empty() ? "" : " in ", one.zone, one.reason,
-                     one.message.empty() ? "" : ": ", one.message),
-         one.hint.empty() ? "try again, or choose another type or region" : one.hint},
-        one.capacity};
-  }
-  return std::nullopt;
+LaunchFailure why_ended(const MachineStatus& one) {
+  const std::string& type = one.instance.instance_type;
+  return {{one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
+           fmt::format("{}{}{} did not start ({}{}{})", type.empty() ? one.instance.id : type,
+                       one.zone.empty() ? "" : " in ", one.zone, one.reason,
+                       one.message.empty() ? "" : ": ", one.message),
+           one.hint.empty() ? "try again, or choose another type or region" : one.hint},
+          one.capacity};
 }
+
+// How many machines of an attempt may fail to start and have others started for them. Where more
+// fail than that, another place is better.
+std::size_t most_failures(int count) { return 1 + static_cast<std::size_t>(count) / 2; }
 
 }  // namespace
 
@@ -93,45 +92,74 @@ Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, 
   return machines;
 }
 
-// In batches, where the cloud sells only so many at once: all of them or none.
+// All of them or none. Where some do not start, those that do are kept, and others are launched
+// beside them.
 std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     const LaunchSpec& spec, const Attempt& wanted, LaunchRecord& record, Time deadline) {
   const World& world = book_.world();
   const LaunchTarget& place = spec.places[wanted.placement];
-  const int most = api_.facts().most_per_batch;
+  const LaunchBatch all{.count = wanted.count, .place = place, .spot = wanted.spot};
+  const auto release_until = [&] { return world.now() + api_.facts().release_time; };
   std::vector<std::string> ids;
-  std::optional<LaunchFailure> trouble;
+  std::size_t failures = 0;
+  std::optional<LaunchFailure> trouble = launch_batches(all, ids, record, deadline);
+  while (!trouble) {
+    auto running = await_running(ids, deadline);
+    if (running) {
+      for (MachineStatus& one : *running) {
+        Instance& instance = one.instance;
+        if (!instance.price_on_demand) instance.price_on_demand = place.on_demand_price;
+        if (!instance.price_spot) instance.price_spot = place.spot_price;
+      }
+      return *std::move(running);
+    }
+    const std::vector<std::string> ended = std::move(running.error().ended);
+    failures += ended.size();
+    const bool some = !ended.empty() && ended.size() < ids.size();
+    const bool others = some && running.error().why.capacity &&
+                        failures <= most_failures(wanted.count) && !world.buying.stop_requested();
+    // Those that run cost money meanwhile; one that does not go stays in the book.
+    const Time until =
+        others ? std::min(deadline, world.now() + kReleaseBesideOthers) : release_until();
+    LaunchFailure why = release(others ? ended : ids, std::move(running.error().why), until);
+    record.withdrawn(why.error.message);
+    if (!others) return std::unexpected(std::move(why));
+    std::erase_if(
+        ids, [&](const std::string& id) { return std::ranges::find(ended, id) != ended.end(); });
+    LaunchBatch more = all;
+    more.count = static_cast<int>(ended.size());
+    if (const auto refused = launch_batches(more, ids, record, deadline)) {
+      // Another place may have all of them, whatever this one says of the few.
+      why.error.message += "; " + refused->error.message;
+      trouble = std::move(why);
+    }
+  }
+  return std::unexpected(release(ids, *std::move(trouble), release_until()));
+}
+
+// Where the cloud sells only so many at once, one batch after another. Adds the ids; if one is
+// refused, those before it too.
+std::optional<LaunchFailure> PoolMachines::launch_batches(const LaunchBatch& all,
+                                                          std::vector<std::string>& ids,
+                                                          LaunchRecord& record, Time deadline) {
+  const World& world = book_.world();
+  const int most = api_.facts().most_per_batch;
   int tries = 0;  // of the batch at hand
-  for (int left = wanted.count; left > 0 && !trouble;) {
-    const LaunchBatch batch{
-        .token = fmt::format("{}-{}", book_.pool(), world.random_hex(kTokenDigits)),
-        .count = most > 0 ? std::min(left, most) : left,
-        .place = place,
-        .spot = wanted.spot};
+  for (int left = all.count; left > 0;) {
+    if (world.buying.stop_requested()) return LaunchFailure{no_longer_wanted()};
+    LaunchBatch batch = all;
+    batch.token = fmt::format("{}-{}", book_.pool(), world.random_hex(kTokenDigits));
+    batch.count = most > 0 ? std::min(left, most) : left;
     const auto made = launch_batch(batch, record, deadline);
     if (made) {
       ids.insert(ids.end(), made->begin(), made->end());
       left -= batch.count;
       tries = 0;
     } else if (!made.error().unanswered || ++tries >= api_.facts().launch_tries) {
-      trouble = made.error();
+      return made.error();
     }
-    if (left > 0 && world.buying.stop_requested()) trouble = {no_longer_wanted()};
   }
-  const auto release_until = [&] { return world.now() + api_.facts().release_time; };
-  if (trouble) return std::unexpected(release(ids, *std::move(trouble), release_until()));
-  auto running = await_running(ids, deadline);
-  if (!running) {
-    LaunchFailure why = release(ids, std::move(running.error()), release_until());
-    record.withdrawn(why.error.message);
-    return std::unexpected(std::move(why));
-  }
-  for (MachineStatus& one : *running) {
-    Instance& instance = one.instance;
-    if (!instance.price_on_demand) instance.price_on_demand = place.on_demand_price;
-    if (!instance.price_spot) instance.price_spot = place.spot_price;
-  }
-  return running;
+  return std::nullopt;
 }
 
 // The ids of its machines, which are in the book.
@@ -194,7 +222,8 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
   return std::unexpected(std::move(why));
 }
 
-std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_running(
+// All of them, running. Else why not, and those that have ended.
+std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines::await_running(
     const std::vector<std::string>& ids, Time deadline) {
   const World& world = book_.world();
   Time looked = world.now();
@@ -202,23 +231,36 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_run
     auto found = api_.look_up(ids, deadline);
     const bool passing = !found && found.error().kind == ErrorKind::unavailable;
     if (!found && (!passing || world.now() - looked >= api_.facts().patience)) {
-      return std::unexpected(LaunchFailure{found.error()});
+      return std::unexpected(NotRunning{{found.error()}});
     }
     std::size_t running = 0;
     if (found) {
       looked = world.now();
-      if (auto ended = why_ended(*found)) return std::unexpected(*std::move(ended));
+      if (auto ended = find_ended(*found)) return std::unexpected(*std::move(ended));
       running = static_cast<std::size_t>(
           std::ranges::count(*found, Stage::running, &MachineStatus::stage));
       if (running == ids.size()) return *std::move(found);
     }
     if (deadline - world.now() <= pause) {
       const auto seen = found.value_or(std::vector<MachineStatus>());
-      return std::unexpected(LaunchFailure{not_in_time(where(), seen, ids.size(), running)});
+      return std::unexpected(NotRunning{{not_in_time(where(), seen, ids.size(), running)}});
     }
-    if (world.buying.stop_requested()) return std::unexpected(LaunchFailure{no_longer_wanted()});
+    if (world.buying.stop_requested()) return std::unexpected(NotRunning{{no_longer_wanted()}});
     wait_while_buying(world, pause);
   }
+}
+
+// Those that will not run any more, and why: for what another machine would not mend, if one did.
+std::optional<PoolMachines::NotRunning> PoolMachines::find_ended(
+    const std::vector<MachineStatus>& machines) {
+  std::optional<NotRunning> out;
+  for (const MachineStatus& one : machines) {
+    if (one.stage < Stage::stopped) continue;
+    if (!out) out.emplace();
+    if (out->ended.empty() || (out->why.capacity && !one.capacity)) out->why = why_ended(one);
+    out->ended.push_back(one.instance.id);
+  }
+  return out;
 }
 
 // Of a batch, what is known and what bears its mark within the time that listings may lag; now in

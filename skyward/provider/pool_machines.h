@@ -97,14 +97,21 @@ class PoolMachines {
                                                                    const Attempt& wanted,
                                                                    LaunchRecord& record,
                                                                    Time deadline);
+  std::optional<LaunchFailure> launch_batches(const LaunchBatch& all, std::vector<std::string>& ids,
+                                              LaunchRecord& record, Time deadline);
   std::expected<std::vector<std::string>, LaunchFailure> launch_batch(const LaunchBatch& batch,
                                                                       LaunchRecord& record,
                                                                       Time deadline);
   std::expected<std::vector<std::string>, LaunchFailure> on_refused(const LaunchBatch& batch,
                                                                     const LaunchRefusal& answer,
                                                                     LaunchRecord& record);
-  std::expected<std::vector<MachineStatus>, LaunchFailure> await_running(
+  struct NotRunning {
+    LaunchFailure why{};
+    std::vector<std::string> ended{};
+  };
+  std::expected<std::vector<MachineStatus>, NotRunning> await_running(
       const std::vector<std::string>& ids, Time deadline);
+  static std::optional<NotRunning> find_ended(const std::vector<MachineStatus>& machines);
   struct Found {
     std::vector<std::string> ids{};
     bool seen = false;  // the last look succeeded

@@ -23,6 +23,7 @@ namespace skyward::provider {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -106,11 +107,13 @@ class Shop final : public MachineApi {
   static constexpr Time kForever = Time{} + 100'000h;
 
   Duration lag{};
-  std::set<std::string> full;  // types
-  std::set<std::string> dead;  // types whose machines end at once
-  std::set<std::string> off;   // ... are stopped at once
-  std::vector<int> counts;     // of the requests
-  int sold_out_after = 0;      // requests; 0: never
+  std::set<std::string> full;     // types
+  std::set<std::string> dead;     // types whose machines end at once
+  std::set<std::string> off;      // ... are stopped at once
+  std::set<std::string> failing;  // machines that end at once
+  bool is_hopeless = false;       // ... as all others would
+  std::vector<int> counts;        // of the requests
+  int sold_out_after = 0;         // requests; 0: never
   std::set<std::string> stubborn;
   bool loses_replies = false;  // "no" is said although there were machines
   bool is_answered = false;    // ... in the cloud's own words
@@ -137,6 +140,10 @@ class Shop final : public MachineApi {
     if (one.ended != kForever)
       out.stage = world_.now < one.ended ? Stage::terminating : Stage::terminated;
     if (dead.contains(one.type)) out.stage = Stage::terminated;
+    if (failing.contains(id)) {
+      out.stage = Stage::terminated;
+      out.capacity = !is_hopeless;
+    }
     if (off.contains(one.type) && out.stage == Stage::running) out.stage = Stage::stopped;
     return out;
   }
@@ -400,6 +407,40 @@ TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
               HasSubstr("the shop, here: the reply lists 1 machines instead of 2"));
   EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1", "a2", "b3", "b4"))
       << "the one that was not told of has ended, too";
+}
+
+TEST_F(StockTest, OthersAreLaunchedForMachinesThatDoNotStart) {
+  spec_.count = 4;
+  shop_.failing = {"a2", "a3"};
+  EXPECT_THAT(*launch(), ElementsAre("a1", "a4", "a5", "a6"));
+  EXPECT_THAT(shop_.counts, ElementsAre(4, 2));
+  EXPECT_THAT(book_->wasted(), SizeIs(2)) << "they may have cost something";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a4", "a5", "a6"));
+}
+
+TEST_F(StockTest, WhereTooManyDoNotStartTheyAreSoughtElsewhere) {
+  shop_.failing = {"a1", "a3", "a4"};
+  EXPECT_THAT(*launch(), ElementsAre("b5", "b6"));
+  EXPECT_THAT(shop_.counts, ElementsAre(2, 1, 1, 2));
+  EXPECT_THAT(open_in_ledger(), ElementsAre("b5", "b6"));
+}
+
+TEST_F(StockTest, WhereNoOtherIsLeftAllAreReleased) {
+  shop_.failing = {"a2"};
+  shop_.sold_out_after = 1;
+  EXPECT_THAT(launch().error().message,
+              AllOf(HasSubstr("a in z did not start"), HasSubstr("a in z: Full")));
+  world_.now += 10s;
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("a2")) << "which has ended by itself";
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+}
+
+TEST_F(StockTest, NoOtherIsLaunchedForOneWhoseFaultTheyWouldShare) {
+  shop_.failing = {"a2"};
+  shop_.is_hopeless = true;
+  EXPECT_EQ(launch().error().kind, ErrorKind::invalid);
+  EXPECT_THAT(shop_.counts, ElementsAre(2));
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
 }
 
 TEST_F(StockTest, NothingIsBoughtThatCannotBeWrittenDown) {
