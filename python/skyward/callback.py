@@ -9,14 +9,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ForwardRef
 
 from skyward.exceptions import ConfigurationTypeError
 
-if TYPE_CHECKING:  # to make its classes takes longer than all else that a quiet pool imports
+if TYPE_CHECKING:
     from skyward.events import SkywardEvent
+else:
 
-Callback = Callable[["SkywardEvent"], "SkywardEvent | Sequence[SkywardEvent] | None"]
+    def _events():
+        from skyward import events
+
+        return events
+
+    # Its classes are made when somebody asks for them, as `typing.get_type_hints` does: that takes
+    # longer than all else that a quiet pool imports.
+    SkywardEvent = ForwardRef("_events().SkywardEvent", module=__name__)
+
+Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None]
 
 BUSY_SECONDS = 1.0
 """How long an event waits for a handler that is busy in another thread. That thread goes on with
@@ -45,7 +55,7 @@ def users_callback() -> Callback | None:
     return callback
 
 
-def emit(event: "SkywardEvent") -> None:
+def emit(event: SkywardEvent) -> None:
     """Delivers an event to the ambient callback: the pool's inside a ``with pool``, else that of
     ``use_callback``.
 
@@ -69,7 +79,7 @@ def compose(*callbacks: Callback) -> Callback:
     if len(callbacks) == 1:
         return callbacks[0]
 
-    def composed(event: "SkywardEvent") -> "Sequence[SkywardEvent] | None":
+    def composed(event: SkywardEvent) -> Sequence[SkywardEvent] | None:
         return [derived for callback in callbacks for derived in _derived(callback(event))] or None
 
     return composed
@@ -109,7 +119,7 @@ class Delivery:
     def add(self, callback: Callback) -> None:
         self._callbacks.append(callback)
 
-    def __call__(self, event: "SkywardEvent") -> None:
+    def __call__(self, event: SkywardEvent) -> None:
         if not self._lock.acquire(timeout=BUSY_SECONDS):
             self._queue.append((event, 0))
             return
@@ -118,7 +128,7 @@ class Delivery:
         finally:
             self._lock.release()
 
-    def _deliver(self, event: "SkywardEvent") -> None:
+    def _deliver(self, event: SkywardEvent) -> None:
         if self._depth is not None:  # emitted by a callback of this chain: after the current event
             self._queue.append((event, self._depth + 1))
             return
@@ -203,5 +213,5 @@ def _raise(callback: object, error: BaseException) -> None:
     raise error
 
 
-def _ignore(event: "SkywardEvent") -> None:
+def _ignore(event: SkywardEvent) -> None:
     return None

@@ -676,6 +676,16 @@ def test_a_pool_that_was_left_keeps_nothing(display):
         gc.enable()
 
 
+@pytest.mark.parametrize("collects", [True, False])
+def test_what_the_node_says_of_collecting_garbage_holds(collects, tmp_path, monkeypatch):
+    wanted = "enable" if collects else "disable"
+    (tmp_path / "sitecustomize.py").write_text(f"import gc; gc.{wanted}()\n")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
+    with sky.ComputePool(display="quiet") as pool:
+        assert (sky.compute(gc.isenabled)() >> pool) == collects
+
+
 def test_a_machine_that_is_lost_while_the_pool_opens_is_replaced(tmp_path, monkeypatch):
     slow_start = f"""
 import os, time

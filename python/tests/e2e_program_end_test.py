@@ -231,6 +231,25 @@ sky.compute(abs)(-1) >> pool
         assert child.returncode == 0, err
 
 
+def test_a_pool_that_a_thread_has_opened_and_left_is_closed():
+    child = start(
+        OPEN
+        + """
+import gc
+def told(event):
+    print(type(event).__name__, flush=True)
+def work():
+    sky.ComputePool(display="quiet", on_event=told).open()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+gc.collect()
+"""
+    )
+    out, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == 0 and "PoolStopped" in out, err
+
+
 # ---- closing that takes long
 
 

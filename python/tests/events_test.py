@@ -2,8 +2,10 @@
 
 import dataclasses
 import logging
+import subprocess
 import sys
 import threading
+import typing
 
 import pytest
 from skyward.callback import MAX_DERIVED_DEPTH, Delivery
@@ -162,6 +164,18 @@ def test_a_callback_may_emit():
     chain = Delivery([echo])
     chain(LINE)
     assert seen == [LINE, "after", METRICS]
+
+
+def test_hints_name_the_events():
+    @dataclasses.dataclass
+    class Mine:
+        told: sky.Callback
+
+    assert typing.get_type_hints(sky.emit)["event"] == sky.SkywardEvent
+    for of in (Mine, sky.compose, sky.use_callback, sky.ComputePool.__init__):
+        assert "PoolStarted" in str(typing.get_type_hints(of))
+    quiet = "import sys, skyward.pool.open_pool; sys.exit('skyward.events' in sys.modules)"
+    subprocess.run([sys.executable, "-c", quiet], check=True)
 
 
 def test_one_event_at_a_time():

@@ -178,6 +178,7 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
     state.lifetime_ends = kNever;
     end_lifetime(state, effects, now);
   }
+  if (state.opening_ends <= now) end_opening(state, effects, now);
   check_close(state, effects, now);
   check_wait(state, effects, now);
   if (state.releases.again_at() <= now) state.releases.retry(effects);
@@ -190,9 +191,9 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
 }
 
 Time next_deadline(const EngineState& state) {
-  return std::min({state.lifetime_ends, state.close_deadline, state.tell_wait_at,
-                   state.releases.again_at(), state.tasks.deadline(), state.nodes.deadline(),
-                   state.budget.look_at(), state.bills.ask_at()});
+  return std::min({state.lifetime_ends, state.opening_ends, state.close_deadline,
+                   state.tell_wait_at, state.releases.again_at(), state.tasks.deadline(),
+                   state.nodes.deadline(), state.budget.look_at(), state.bills.ask_at()});
 }
 
 void sanity_check(const EngineState& state) {

@@ -60,6 +60,8 @@ struct EngineState {
   Time lifetime_ends = kNever;
   Time lifetime_ends_there = kNever;  // by the cloud's clock
   bool ready_told = false;            // opened() was called
+  int lost_at_opening = 0;            // machines
+  Time opening_ends = kNever;         // if one is
   std::optional<Error> open_error;    // why opening failed
 
   // While it closes (core_close.cc).

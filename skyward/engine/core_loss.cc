@@ -20,16 +20,20 @@ std::string after_replacements(const EngineState& state, const Node& node) {
   return fmt::format(" after {} replacement{}", replacements, replacements > 1 ? "s" : "");
 }
 
-// Before the pool has opened, it does not open then.
-void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const Node& node,
-                    Error why) {
-  state.nodes.give_up(node.id, now);
+Error not_started(const EngineState& state, const Node& node, Error why) {
   if (why.message.find(node.instance.id) == std::string::npos) {
     why.message = fmt::format("node {} ({}, {}) did not start{}: {}", node.id.value,
                               provider_label(state.spec.provider.name), node.instance.id,
                               after_replacements(state, node), why.message);
   }
-  fail_open(state, effects, now, std::move(why));
+  return why;
+}
+
+// Before the pool has opened, it does not open then.
+void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const Node& node,
+                    Error why) {
+  state.nodes.give_up(node.id, now);
+  fail_open(state, effects, now, not_started(state, node, std::move(why)));
 }
 
 // No machine comes for the node any more; without any node, no task can run.
@@ -105,16 +109,27 @@ bool may_pass(ErrorKind kind) {
          kind == ErrorKind::timeout;
 }
 
+int most_lost_at_opening(const EngineState& state) {
+  return std::max(static_cast<int>(kMaxNodeReplacements), static_cast<int>(state.nodes.size()) / 2);
+}
+
 // Whether a machine that is lost while the pool opens is replaced: if it is gone, or if a cloud's
-// machine is not reached where others are. After a setup that failed, another one would fail, too.
+// machine is not reached where others are. After a setup that failed, another one would fail, too;
+// where many are lost, it is not the machines.
 bool is_replaced_at_opening(const EngineState& state, const Node& lost, const Error& why) {
-  if (state.phase != Phase::starting) return false;
+  if (state.phase != Phase::starting || state.lost_at_opening >= most_lost_at_opening(state)) {
+    return false;
+  }
+  const bool is_reached = lost.state != NodeState::connecting;
+  const bool is_setup = why.kind == ErrorKind::unavailable || why.kind == ErrorKind::invalid ||
+                        why.kind == ErrorKind::unsupported;
+  if (is_reached) return !is_setup;
   if (why.kind != ErrorKind::lost && why.kind != ErrorKind::unreachable) return false;
-  if (lost.state != NodeState::connecting) return true;
   const ProviderSheet* sheet = find_provider_sheet(state.spec.provider.name);
   return (sheet == nullptr || sheet->rents) &&
-         std::ranges::any_of(state.nodes,
-                             [](const Node& node) { return node.joined_at != Time{}; });
+         std::ranges::any_of(state.nodes, [](const Node& node) {
+           return node.state == NodeState::bootstrapping || node.state == NodeState::ready;
+         });
 }
 
 }  // namespace
@@ -133,7 +148,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
     return release_machines(state, effects);
   }
   // Machines end by their cloud's clock, which may be ahead of ours: this was not a loss.
-  if (state.phase == Phase::running && state.costs.clock().at(now) >= state.lifetime_ends_there) {
+  if (has_machines(state.phase) && state.costs.clock().at(now) >= state.lifetime_ends_there) {
     state.nodes.give_up(id, now);
     return end_lifetime(state, effects, now);
   }
@@ -147,6 +162,9 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
   }
   note_loss(state, now, node);
   state.orders.note_lost(id, why.message);
+  if (state.phase == Phase::starting && state.lost_at_opening++ == 0) {
+    state.opening_ends = now + kOpeningWithLosses;
+  }
   const bool was_ready = node.state == NodeState::ready;
   state.nodes.lose(id, now);
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
@@ -158,6 +176,21 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
                              node.id.value, why.message),
                  node.instance.id});
   dismiss_when_done(state, effects, now, node);
+}
+
+void end_opening(EngineState& state, EngineEffects& effects, Time now) {
+  state.opening_ends = kNever;
+  if (state.phase != Phase::starting) return;
+  for (const Node& node : state.nodes) {
+    const std::string& lost = state.orders[node.id].lost;
+    if (node.state == NodeState::ready || lost.empty()) continue;
+    return fail_open(state, effects, now,
+                     not_started(state, node,
+                                 {ErrorKind::timeout,
+                                  fmt::format("{}; no replacement was ready within {:.0f} min",
+                                              lost, seconds(kOpeningWithLosses) / 60),
+                                  {}}));
+  }
 }
 
 void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& node) {

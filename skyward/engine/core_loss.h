@@ -10,9 +10,11 @@ namespace skyward::engine {
 // The node has lost its machine, or will: if the machine has worked for long, its replacements
 // count from zero again.
 void note_loss(EngineState& state, Time now, const Node& node);
+// The time that an opening goes on after a loss is over.
+void end_opening(EngineState& state, EngineEffects& effects, Time now);
 // The node's deadline has passed: its machine is lost, or another one may be requested now.
 void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& node);
-// In a running pool, the requested machine was not provisioned; `is_successor`: it was requested
+// The requested machine was not provisioned; `is_successor`: it was requested
 // while the node's machine worked.
 void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId node,
                 bool is_successor, const Error& why);

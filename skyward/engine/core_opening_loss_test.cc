@@ -3,6 +3,7 @@
 #include <string>
 
 #include "skyward/engine/core_fixture.h"
+#include "skyward/engine/core_loss.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::engine {
@@ -117,6 +118,62 @@ TEST_F(OpeningLossTest, NorIfTheReplacementsAreLost) {
     while (now < due) advance_alive();
   }
   EXPECT_THAT(failure(), HasSubstr("did not start after 3 replacements: connection reset"));
+}
+
+TEST_F(OpeningLossTest, NorIfManyAreLost) {
+  open_to_bootstrapping({.nodes = 8});
+  for (std::uint32_t node = 0; node < 4; ++node) lose_with(node, ErrorKind::lost);
+  EXPECT_EQ(state.phase, Phase::starting);
+  effects.drop_all();
+  lose_with(4, ErrorKind::lost);
+  EXPECT_TRUE(is_closing(state.phase));
+  effects.drop_all();
+}
+
+TEST_F(OpeningLossTest, NorIfAReplacementTakesTooLong) {
+  open_to_bootstrapping({.nodes = 2});
+  receive(0, wire::Ready{});
+  effects.drop_all();
+  const Time lost = now;
+  lose_with(1, ErrorKind::lost);
+  expect_replacement(1, "i-1-1");
+  while (state.phase == Phase::starting) advance_alive();
+  EXPECT_EQ(now, lost + kOpeningWithLosses);
+  effects.drop_all();
+  on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
+  EXPECT_THAT(failure(),
+              HasSubstr("did not start after 1 replacement: connection reset; no replacement was "
+                        "ready within 20 min"));
+}
+
+TEST_F(OpeningLossTest, ThatTimeIsOfNoInterestWhenTheReplacementIsReady) {
+  open_to_bootstrapping({.nodes = 2});
+  lose_with(1, ErrorKind::lost);
+  expect_replacement(1, "i-1-1");
+  replace(1, 2);
+  EXPECT_EQ(state.phase, Phase::starting) << "node 0 takes long";
+  effects.drop_all();
+  end_opening(state, effects, now);
+  EXPECT_EQ(state.phase, Phase::starting);
+  receive(0, wire::Ready{});
+  EXPECT_EQ(state.phase, Phase::running);
+  effects.drop_all();
+}
+
+TEST_F(OpeningLossTest, AMachineThatIsPreemptedIsReplacedAtOnce) {
+  open_to_bootstrapping({.nodes = 2});
+  receive(1, wire::Preempted{.left_ms = 120'000, .reason = "spot"});
+  effects.take_event<InstancePreempted>();
+  EXPECT_EQ(effects.take<Disconnect>().node, kSecond);
+  effects.drop_events();
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1-1"));
+  EXPECT_EQ(effects.take<Provision>().first_node, kSecond);
+}
+
+TEST_F(OpeningLossTest, SoIsAPodThatIsGone) {
+  open_to_bootstrapping({.nodes = 2});
+  lose_with(1, ErrorKind::denied);
+  expect_replacement(1, "i-1-1");
 }
 
 TEST_F(OpeningLossTest, NorWithoutAReplacement) {

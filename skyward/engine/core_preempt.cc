@@ -18,6 +18,12 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
                                  .reason = notice.reason,
                                  .seconds_left = seconds(left)});
   if (node.state == NodeState::draining) return;
+  if (state.phase == Phase::starting) {  // it does nothing yet that it could finish
+    effects.disconnect(node.id);
+    const Error why =
+        with_loss({ErrorKind::lost, "its cloud preempts it", {}}, {.preempted = true});
+    return on_node_lost(state, effects, now, node.id, why);
+  }
   note_loss(state, now, node);
   state.nodes.preempt(node.id, now + left + kPreemptionGrace);
   state.tasks.stop_node(node.id);

@@ -242,12 +242,16 @@ TEST_F(CorePreemptTest, AMachineThatIsLostLaterWasNotPreempted) {
 }
 
 TEST_F(CorePreemptTest, ANoticeBeforeTheNodeIsReadyCountsWhenItIs) {
-  open_to_bootstrapping({.nodes = 1});
+  open_to_running({.nodes = 1});
+  lose(0);
+  on_terminated(state, effects, now, {});
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  join(0);
+  effects.drop_all();
   receive(0, kNotice);
   effects.take_event<InstancePreempted>();
   receive(0, wire::Ready{});
   effects.drop_events();
-  effects.take<Opened>();
   EXPECT_EQ(effects.take<Provision>().first_node, NodeId{0});
   submit();  // waits for the next machine
 }

@@ -121,6 +121,8 @@ inline constexpr Duration kRefusalPause = 15s;
 inline constexpr int kMaxRefusals = 6;
 // While the pool opens: the nodes that are ready cost money and do nothing.
 inline constexpr int kMaxRefusalsAtOpening = 3;
+// For so long after the first loss, opening goes on.
+inline constexpr Duration kOpeningWithLosses = 20min;
 // After a replacement that failed, before the next one; twice that before the third. By then an
 // sshd has restarted.
 inline constexpr Duration kReplacementPause = 5s;

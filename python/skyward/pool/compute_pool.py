@@ -64,9 +64,11 @@ if TYPE_CHECKING:
     from skyward.pool.machines import Machines
     from skyward.pool.mapped_calls import MappedCalls
     from skyward.pool.open_pool import OpenPool
+else:
+    from skyward.callback import SkywardEvent
 
 R = TypeVar("R")
-E = TypeVar("E", bound="SkywardEvent")
+E = TypeVar("E", bound=SkywardEvent)
 S = TypeVar("S")
 H = TypeVar("H", bound=Callable[[Any], Any])
 
@@ -321,9 +323,9 @@ class ComputePool(PoolRequest, StaysHere):
     @overload
     def on(self, event: type[E], handler: Callable[[E], S], /) -> Callable[[E], S]: ...
     @overload
-    def on(self, *types: "type[SkywardEvent]", handler: H) -> H: ...
+    def on(self, *types: type[SkywardEvent], handler: H) -> H: ...
     @overload
-    def on(self, *types: "type[SkywardEvent]") -> Callable[[H], H]: ...
+    def on(self, *types: type[SkywardEvent]) -> Callable[[H], H]: ...
     @overload
     def on(self, *types: Any) -> Any: ...
     def on(self, *types: Any, handler: Any = None) -> Any:
@@ -501,7 +503,7 @@ class _Filtered:
         self._types = types
         self._handler = handler
 
-    def __call__(self, event: "SkywardEvent") -> Any:
+    def __call__(self, event: SkywardEvent) -> Any:
         return self._handler(event) if isinstance(event, self._types) else None
 
     def __repr__(self) -> str:

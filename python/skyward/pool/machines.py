@@ -5,7 +5,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from skyward import _core
 from skyward.callback import Delivery
@@ -13,7 +13,11 @@ from skyward.callback import Delivery
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
 
-C = TypeVar("C")
+C = TypeVar("C", bound="Closable")
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
 
 
 class Teller:
@@ -38,6 +42,7 @@ class Machines:
         self.workers = self.core.total_slots // max(1, spec.concurrency)
         self.tell = Teller(self.core, deliver)
         self._deliver = deliver
+        self._kept: Closable | None = None
         self._has_events = threading.Event()  # they are being provisioned
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
@@ -61,10 +66,11 @@ class Machines:
             self.core.open(poll, self._tell_interrupt)
         except BaseException:
             self._has_events.set()  # a program that ends waits until they are delivered
-            self.close()
+            (made[0] if made else self).close()
             raise
         finally:
             _opening.discard(self)
+        self._kept = made[0]  # by the thread of events, until it is closed
         return made[0]
 
     def close(self) -> None:
@@ -80,13 +86,14 @@ class Machines:
 
     def join_events(self) -> None:
         """Waits until the events of the closed core have been delivered."""
+        self._kept = None
         if self._events.is_alive() and not self.is_event_thread():
             self._events.join(HANDLER_GRACE_SECONDS)
 
     def _interruptibly(self, make: Callable[["Machines"], C]) -> C:
         try:
             return make(self)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             self._tell_interrupt()
             raise
 

@@ -91,7 +91,8 @@ def main():
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     gc.freeze()
-    gc.enable()
+    if sys.modules["_skyward_worker"].collects:
+        gc.enable()
     text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
     sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
     worker.loop()

@@ -6,6 +6,7 @@ import sys
 import types
 
 if __name__ == "__main__":
+    collects = gc.isenabled()
     gc.disable()  # until all is imported: nothing of it is ever freed
     folder = __file__.rpartition("/")[0]
     # A script's own folder comes first there: nothing beside this file may shadow a module.
@@ -14,6 +15,7 @@ if __name__ == "__main__":
     package = types.ModuleType("_skyward_worker")
     # Beside the package's own modules: what was compiled for this interpreter, if anything was.
     package.__path__ = [folder, folder.rpartition("/")[0] + "/native"]
+    package.collects = collects
     package.worker = None  # of this process; for skyward.task.preemption
     package.folder = os.getcwd()  # before functions change it; for skyward.distributed.elastic
     package.start = sys.modules["__main__"]  # user code gets another
