@@ -69,7 +69,7 @@ TEST(StormTest, TheSameSeedIsTheSameStorm) {
 // A node's task was cancelled while its blob came: the blob came to a halt there, and whoever read
 // it from that node waited for ever.
 TEST(StormTest, AReaderGivesUpOnASourceThatStandsStill) {
-  const StormReport report = storm(1282);
+  const StormReport report = storm(1786);
   EXPECT_GT(report.stalls, 0);
   EXPECT_GT(report.answered, 0);
 }
