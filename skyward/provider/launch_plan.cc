@@ -8,6 +8,18 @@
 
 namespace skyward::provider {
 
+Spot policy_beside(const Spot& policy, int nodes, int standing, int spot, int count) {
+  if (policy.kind != SpotKind::percent || standing == 0) return policy;
+  const int leaving = std::max(0, standing + count - nodes);
+  const int staying = std::max(0, spot - leaving);
+  const int least = std::clamp(least_spot_count(policy, nodes) - staying, 0, count);
+  if (least == 0) return Spot::IfAvailable(policy.retries, policy.interval);
+  if (least == count) return Spot::Always(policy.retries, policy.interval);
+  Spot out = policy;
+  out.percentage = static_cast<double>(least) / count;
+  return out;
+}
+
 LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<LaunchTarget>& places)
     : places_(places), interval_(spot.interval) {
   const int rounds = std::max(1, spot.retries);

@@ -48,6 +48,11 @@ enum class LaunchOutcome : std::uint8_t {
 };
 using Step = std::variant<Attempt, Wait, Release, LaunchOutcome>;
 
+// The pool's policy for `count` more machines, where `standing` of its `nodes` machines stand, and
+// `spot` of these are spot machines. Those that the new ones replace may stand among them; for the
+// worst, they are spot machines.
+Spot policy_beside(const Spot& policy, int nodes, int standing, int spot, int count);
+
 class LaunchPlan {
  public:
   // `places` in the order in which they are tried.

@@ -201,5 +201,26 @@ TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotBoughtSo) {
   EXPECT_EQ(asked.back(), (Attempt{2, 1, false}));
 }
 
+TEST(PolicyBeside, WhatStandsCountsForTheShareOfSpotMachines) {
+  const Spot half = Spot::Percent(0.5);
+  const auto kind = [&](int standing, int spot, int count) {
+    return policy_beside(half, 4, standing, spot, count).kind;
+  };
+  EXPECT_EQ(policy_beside(half, 4, 0, 0, 4), half) << "the pool's first machines";
+  EXPECT_EQ(kind(3, 3, 1), SpotKind::if_available);
+  EXPECT_EQ(kind(3, 2, 1), SpotKind::if_available);
+  EXPECT_EQ(kind(3, 1, 1), SpotKind::always);
+  EXPECT_EQ(policy_beside(half, 4, 1, 1, 3), Spot::Percent(1.0 / 3)) << "one of the three";
+  // One that is being preempted still stands.
+  EXPECT_EQ(kind(4, 3, 1), SpotKind::if_available);
+  EXPECT_EQ(kind(4, 2, 1), SpotKind::always) << "it may be one of the two";
+}
+
+TEST(PolicyBeside, OtherPoliciesStay) {
+  for (const Spot& spot : {Spot::Always(), Spot::Never(), Spot::IfAvailable(), Spot::Cheapest()}) {
+    EXPECT_EQ(policy_beside(spot, 4, 3, 3, 1), spot);
+  }
+}
+
 }  // namespace
 }  // namespace skyward::provider

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <ranges>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -99,11 +100,16 @@ class Renting final : public Provider {
     std::string pinned_zone{};  // where its machines stand already
     int launches = 0;
     std::map<std::string, std::string> known_hosts{};  // instance → file
+    std::map<std::string, bool> standing{};            // instance → whether it is a spot one
   };
 
   Result<Cluster> prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline);
-  Spot market_of(const PoolSpec& spec) const {
-    return capabilities().spot ? spec.spot : Spot::Never();
+  // For that many more machines.
+  Spot market_for(const Plan& plan, int count) const {
+    if (!capabilities().spot) return Spot::Never();
+    const auto spot = std::ranges::count(plan.standing | std::views::values, true);
+    return policy_beside(plan.spec.spot, plan.spec.nodes, static_cast<int>(plan.standing.size()),
+                         static_cast<int>(spot), count);
   }
   Status keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const;
   Status enter_in_ledger(const Cluster& cluster, const Plan& plan, const Offer& offer);
@@ -304,7 +310,7 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   std::string known_hosts;
   const auto terms = terms_of(plan, count, first_node, known_hosts);
   if (!terms) return fail(terms);
-  LaunchSpec launch{.count = count, .spot = market_of(plan.spec), .places = plan.site->places()};
+  LaunchSpec launch{.count = count, .spot = market_for(plan, count), .places = plan.site->places()};
   std::ranges::stable_partition(
       launch.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
   const auto api = plan.site->machine_api(book_of(cluster), *terms, deadline);
@@ -320,6 +326,7 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   plan.pinned_zone = machines->front().zone;
   for (const MachineStatus& machine : *machines) {
     plan.known_hosts[machine.instance.id] = known_hosts;
+    plan.standing[machine.instance.id] = machine.instance.spot;
     out.push_back(machine.instance);
   }
   return out;
@@ -353,6 +360,7 @@ Status Renting::terminate(const Cluster& cluster, const std::vector<std::string>
                           Time deadline) {
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
     plan->second.site->on_terminate(ids);
+    for (const std::string& id : ids) plan->second.standing.erase(id);
   }
   const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
   return PoolMachines(book_of(cluster), *api).terminate(ids, deadline);
