@@ -677,27 +677,25 @@ def test_a_pool_that_was_left_keeps_nothing(display):
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_what_the_node_says_of_collecting_garbage_holds(collects, tmp_path, monkeypatch):
+def test_what_the_node_says_of_collecting_garbage_holds(collects, tmp_path):
     wanted = "enable" if collects else "disable"
     (tmp_path / "sitecustomize.py").write_text(f"import gc; gc.{wanted}()\n")
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", path)
-    with sky.ComputePool(display="quiet") as pool:
+    image = sky.Image(env={"PYTHONPATH": str(tmp_path)})
+    with sky.ComputePool(image=image, display="quiet") as pool:
         assert (sky.compute(gc.isenabled)() >> pool) == collects
 
 
-def test_a_machine_that_is_lost_while_the_pool_opens_is_replaced(tmp_path, monkeypatch):
+def test_a_machine_that_is_lost_while_the_pool_opens_is_replaced(tmp_path):
     slow_start = f"""
-import os, time
-if "SKYWARD_SLOTS" in os.environ:
-    open({str(tmp_path)!r} + f"/agent-{{os.getppid()}}", "w").close()
-    end = time.monotonic() + {DEADLINE}
-    while not os.path.exists({str(tmp_path)!r} + "/go") and time.monotonic() < end:
-        time.sleep(0.01)  # on a worker
+import os, pathlib, time
+folder = pathlib.Path(__file__).parent
+(folder / f"agent-{{os.getppid()}}").touch()
+end = time.monotonic() + {DEADLINE}
+while not (folder / "go").exists() and time.monotonic() < end:
+    time.sleep(0.01)  # on a worker
 """
     (tmp_path / "sitecustomize.py").write_text(slow_start)
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", path)
+    image = sky.Image(env={"PYTHONPATH": str(tmp_path)})
     events = []
 
     def lose_one():
@@ -708,7 +706,7 @@ if "SKYWARD_SLOTS" in os.environ:
 
     losing = threading.Thread(target=lose_one)
     losing.start()
-    with sky.ComputePool(nodes=2, display="quiet", on_event=events.append) as pool:
+    with sky.ComputePool(nodes=2, image=image, display="quiet", on_event=events.append) as pool:
         assert len(set(processes() @ pool)) == 2
     losing.join()
     replaced = [event.attempt for event in events if isinstance(event, sky.InstanceReplaced)]

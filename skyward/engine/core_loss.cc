@@ -41,7 +41,7 @@ void give_up_node(EngineState& state, EngineEffects& effects, Time now, const No
                   const Error& why) {
   if (state.phase == Phase::starting) {
     Error both = why;
-    if (const std::string& lost = state.orders[node.id].lost; why.message != lost)
+    if (const std::string& lost = state.orders[node.id].lost_at_opening; why.message != lost)
       both.message = fmt::format("{}; no replacement: {}", lost, why.message);
     return fail_open_with(state, effects, now, node, std::move(both));
   }
@@ -161,9 +161,9 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
     return fail_open_with(state, effects, now, node, std::move(why));
   }
   note_loss(state, now, node);
-  state.orders.note_lost(id, why.message);
-  if (state.phase == Phase::starting && state.lost_at_opening++ == 0) {
-    state.opening_ends = now + kOpeningWithLosses;
+  if (state.phase == Phase::starting) {
+    state.orders.on_loss_at_opening(id, why.message);
+    if (state.lost_at_opening++ == 0) state.opening_ends = now + kOpeningWithLosses;
   }
   const bool was_ready = node.state == NodeState::ready;
   state.nodes.lose(id, now);
@@ -182,7 +182,7 @@ void end_opening(EngineState& state, EngineEffects& effects, Time now) {
   state.opening_ends = kNever;
   if (state.phase != Phase::starting) return;
   for (const Node& node : state.nodes) {
-    const std::string& lost = state.orders[node.id].lost;
+    const std::string& lost = state.orders[node.id].lost_at_opening;
     if (node.state == NodeState::ready || lost.empty()) continue;
     return fail_open(state, effects, now,
                      not_started(state, node,

@@ -8,6 +8,13 @@
 #include "skyward/spec/loss.h"
 
 namespace skyward::engine {
+namespace {
+
+Error preempted() {
+  return with_loss({ErrorKind::lost, "its cloud preempts it", {}}, {.preempted = true});
+}
+
+}  // namespace
 
 void on_preempted(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const wire::Preempted& notice) {
@@ -20,9 +27,7 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
   if (node.state == NodeState::draining) return;
   if (state.phase == Phase::starting) {  // it does nothing yet that it could finish
     effects.disconnect(node.id);
-    const Error why =
-        with_loss({ErrorKind::lost, "its cloud preempts it", {}}, {.preempted = true});
-    return on_node_lost(state, effects, now, node.id, why);
+    return on_node_lost(state, effects, now, node.id, preempted());
   }
   note_loss(state, now, node);
   state.nodes.preempt(node.id, now + left + kPreemptionGrace);
@@ -49,8 +54,7 @@ void retire_when_done(EngineState& state, EngineEffects& effects, Time now, cons
   if (state.phase != Phase::running || node.state != NodeState::ready) return;
   if (!state.orders[node.id].successor || !state.tasks.is_idle(node.id)) return;
   state.nodes.lose(node.id, now);
-  const Error why = with_loss({ErrorKind::lost, "its cloud preempts it", {}}, {.preempted = true});
-  state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
+  state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, preempted()));
   effects.disconnect(node.id);
   const InstanceId machine = state.nodes.take_machine(node.id);
   effects.emit(InstanceStopping{machine});

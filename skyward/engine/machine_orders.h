@@ -29,7 +29,7 @@ class MachineOrders {
     bool awaits_successor = false;      // requested while the present machine works
     std::optional<Instance> successor;  // provisioned, and waits for the present machine's end
     bool waits_for_rate = false;        // to be requested when other machines are known to be gone
-    std::string lost;                   // why the last machine was
+    std::string lost_at_opening;        // why the last machine was lost while the pool opened
   };
 
   explicit MachineOrders(std::size_t nodes = 0) : orders_(nodes) {}
@@ -48,7 +48,9 @@ class MachineOrders {
   bool on_answered(NodeId first);
   // The node's machine has been lost or will be; `steady`: it has worked for long.
   void on_loss(NodeId node, bool steady);
-  void note_lost(NodeId node, std::string why) { at(node).lost = std::move(why); }
+  void on_loss_at_opening(NodeId node, std::string why) {
+    at(node).lost_at_opening = std::move(why);
+  }
   // A machine was refused: it does not count as a replacement.
   void on_refusal(NodeId node);
 

@@ -119,9 +119,9 @@ inline constexpr Duration kSteadyTime = 600s;
 // time. The last request is a quarter of an hour after the first.
 inline constexpr Duration kRefusalPause = 15s;
 inline constexpr int kMaxRefusals = 6;
-// While the pool opens: the nodes that are ready cost money and do nothing.
+// The same while the pool opens: its ready nodes cost money and do nothing.
 inline constexpr int kMaxRefusalsAtOpening = 3;
-// For so long after the first loss, opening goes on.
+// How long a pool may go on opening after its first loss.
 inline constexpr Duration kOpeningWithLosses = 20min;
 // After a replacement that failed, before the next one; twice that before the third. By then an
 // sshd has restarted.

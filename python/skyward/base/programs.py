@@ -1,7 +1,7 @@
 """Where the programs are that a pool needs, and where it keeps its files.
 
-Imports what most pools need; the rest stands in the functions that use it, since importing it takes
-longer than all that a pool asks here."""
+Functions that few pools call import what they need themselves: that takes longer than everything
+that every pool asks here."""
 
 import os
 import sys

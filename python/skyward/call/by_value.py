@@ -53,9 +53,9 @@ def _load_by_value(make: Any, data: bytes) -> Any:
 
 def registered_by_value() -> bool:
     """True if the user asked cloudpickle to pickle some importable modules by value."""
-    list_names = getattr(
-        sys.modules.get("cloudpickle"), "list_registry_pickle_by_value", None
-    )  # none if another thread is importing it just now
+    # It lacks the function while another thread is still importing it.
+    cloudpickle = sys.modules.get("cloudpickle")
+    list_names = getattr(cloudpickle, "list_registry_pickle_by_value", None)
     if list_names is None:
         return False
     names = list_names()
