@@ -1,0 +1,161 @@
+// How a node ends by itself, and who is told before.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/agent/core_fixture.h"
+
+namespace skyward::agent {
+namespace {
+
+// ---- the dead man's switch
+
+class LeaseTest : public AgentCoreTest {
+ protected:
+  void configure_with(Duration lease, Duration lifetime, std::vector<std::string> end_command) {
+    wire::Configure message;
+    message.worker_command = {"python", "worker.py"};
+    message.workers.resize(1);
+    message.concurrency = 1;
+    message.lease_ms = static_cast<std::uint64_t>(lease / 1ms);
+    message.lifetime_ms = static_cast<std::uint64_t>(lifetime / 1ms);
+    message.end_command = std::move(end_command);
+    on_message(state, effects, message, now);
+    on_accelerators(state, effects, {}, now);
+    take("start 0");
+    hello(0);
+    take_message<wire::Ready>();
+  }
+  void run_until(Time time) {
+    while (next_deadline(state) <= time) {
+      now = next_deadline(state);
+      on_timer(state, effects, now);
+    }
+    now = time;
+  }
+};
+
+TEST_F(LeaseTest, ASilentEngineEndsEverythingAndTheMachine) {
+  configure_with(600s, Duration{}, {"shutdown", "-h", "now"});
+  const Time began = now;
+  run_until(began + 599s);
+  expect_nothing_else();
+  on_heard(state, now);
+  run_until(began + 599s + 599s);
+  expect_nothing_else();
+  run_until(began + 599s + 600s);
+  take("kill 0");
+  take("end machine shutdown");
+  take("exit 0");
+  EXPECT_EQ(state.end_reason, "no message from the driver for 600 s");
+  EXPECT_EQ(next_deadline(state), kNever);
+}
+
+TEST_F(LeaseTest, ItEndsWhileTheDevicesAreLookedFor) {
+  wire::Configure message;
+  message.worker_command = {"python", "worker.py"};
+  message.workers.resize(1);
+  message.lease_ms = 1;
+  message.end_command = {"true"};
+  on_message(state, effects, message, now);
+  take("start 0");
+  advance_to_next_deadline();
+  take("kill 0");
+  take("end machine true");
+  take("exit 0");
+}
+
+TEST_F(LeaseTest, WithoutACommandTheAgentAloneEnds) {
+  configure_with(10s, Duration{}, {});
+  run_until(now + 10s);
+  take("kill 0");
+  take("exit 0");
+}
+
+TEST_F(LeaseTest, TheLifetimeEndsHoweverLoudTheEngineIsAndIsAnnounced) {
+  configure_with(600s, 300s, {"off"});
+  const Time began = now;
+  run_until(began + 209s);
+  on_heard(state, now);
+  expect_nothing_else();
+  run_until(began + 210s);  // the engine ends it at 270 s
+  take("warn 0: 60 s");
+  const auto output = take_message<wire::Output>();
+  ASSERT_EQ(output.lines.size(), 1U);
+  EXPECT_EQ(output.lines[0].text,
+            "skyward: the pool's lifetime expires in 60 s; this node shuts down then");
+  on_heard(state, now);
+  run_until(began + 300s);
+  take("kill 0");
+  take("end machine off");
+  take("exit 0");
+  EXPECT_EQ(state.end_reason, "the pool's lifetime of 300 s has expired");
+}
+
+TEST_F(LeaseTest, ItHoldsWhileTheNodeIsBeingClosed) {
+  configure_with(10s, Duration{}, {});
+  wire::Shutdown shutdown;
+  shutdown.grace_ms = 3'600'000;
+  on_message(state, effects, shutdown, now);
+  take("stop 0");
+  run_until(now + 10s);
+  take("kill 0");
+  take("exit 0");
+}
+
+TEST_F(LeaseTest, AClosedPoolsMachineEndsItself) {
+  configure_with(10s, Duration{}, {"off"});
+  on_message(state, effects, wire::Shutdown{.grace_ms = 300}, now);
+  take("stop 0");
+  worker_ends(0, {.text = "exit code 0"});
+  take("end machine off");
+  take("exit 0");
+}
+
+TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
+  configure_with(Duration{}, Duration{}, {});
+  EXPECT_EQ(next_deadline(state), kNever);
+  on_heard(state, now);
+  EXPECT_EQ(next_deadline(state), kNever);
+}
+
+// ---- preemption
+
+class NoticeTest : public AgentCoreTest {};
+
+TEST_F(NoticeTest, ANoticeGoesToTheEngineAndToEveryWorkerOnce) {
+  make_ready(2, 1);
+  on_preempted(state, effects, now + 120s, "EC2 will terminate this machine", now);
+  const auto notice = take_message<wire::Preempted>();
+  EXPECT_EQ(notice.left_ms, 120'000U);
+  EXPECT_EQ(notice.reason, "EC2 will terminate this machine");
+  take("warn 0: 120 s");
+  take("warn 1: 120 s");
+  on_preempted(state, effects, now + 100s, "again", now);
+}
+
+TEST_F(NoticeTest, AWorkerThatStartsAfterTheNoticeHearsOfItToo) {
+  configure(1, 1);
+  on_preempted(state, effects, now + 120s, "soon", now);
+  take_message<wire::Preempted>();
+  on_accelerators(state, effects, {}, now);
+  take("start 0");
+  now += 20s;
+  hello(0);
+  take("warn 0: 100 s");
+  take_message<wire::Ready>();
+}
+
+TEST_F(NoticeTest, AfterTheEndNobodyIsTold) {
+  make_ready(1, 1);
+  on_disconnected(state, effects);
+  take("kill 0");
+  take("exit 0");
+  on_preempted(state, effects, now, "too late", now);
+}
+
+}  // namespace
+}  // namespace skyward::agent
