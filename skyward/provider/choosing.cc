@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 namespace skyward::provider {
@@ -105,6 +106,14 @@ std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer&
   return out;
 }
 
+std::vector<Offer> with_alternatives_there(std::span<const Offer> ranked, const Offer& offer,
+                                           const PoolSpec& spec) {
+  std::vector<Offer> there;
+  std::ranges::copy_if(ranked, std::back_inserter(there),
+                       [&](const Offer& one) { return one.region == offer.region; });
+  return with_alternatives(there, offer, spec);
+}
+
 void keep_affordable(const PoolSpec& spec, LaunchTarget& place) {
   const std::optional<double>& price = place.on_demand_price;
   if (spec.budget && !price) place.spot = place.spot && place.spot_price.has_value();
@@ -112,6 +121,16 @@ void keep_affordable(const PoolSpec& spec, LaunchTarget& place) {
   if (spec.max_hourly_cost && price) {
     place.on_demand = place.on_demand && *price * spec.nodes <= *spec.max_hourly_cost;
   }
+}
+
+LaunchTarget launch_target(const PoolSpec& spec, const Offer& offer) {
+  LaunchTarget place{.type = offer.instance_type, .zone = offer.region};
+  place.on_demand_price = offer.price_on_demand;
+  place.spot_price = offer.price_spot;
+  place.on_demand = offer.price_on_demand.has_value();
+  place.spot = offer.price_spot.has_value();
+  keep_affordable(spec, place);
+  return place;
 }
 
 }  // namespace skyward::provider

@@ -36,10 +36,17 @@ Result<std::vector<Offer>> fitting_offers(std::span<const Offer> offers, const P
 std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer& offer,
                                      const PoolSpec& spec);
 
+// The same, of the types that are sold in the offer's region.
+std::vector<Offer> with_alternatives_there(std::span<const Offer> ranked, const Offer& offer,
+                                           const PoolSpec& spec);
+
 // Excludes a place from the markets (spot, on demand) whose price may exceed the pool's limits. A
 // pool with a limit also skips markets whose price is unknown. (For spot machines, max_hourly_cost
 // caps the bid.)
 void keep_affordable(const PoolSpec& spec, LaunchTarget& place);
+// Where a region is one place: its type there, in the markets that it has a price for and that the
+// pool can afford.
+LaunchTarget launch_target(const PoolSpec& spec, const Offer& offer);
 
 // Regions where no machine was available: left out from then on. Once there is one, so is a region
 // that was tried instead and failed in any way.

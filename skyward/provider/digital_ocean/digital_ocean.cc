@@ -243,18 +243,11 @@ Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec&
   auto account = account_.sign_in(deadline);
   if (!account) return fail(account);
   if (Status able = check_rights(deadline); !able) return fail(able);
-  std::vector<Offer> same_region;
-  std::ranges::copy_if(ranked_, std::back_inserter(same_region),
-                       [&](const Offer& one) { return one.region == offer.region; });
   const std::string image = image_for(offer);
   std::vector<LaunchTarget> places;
-  for (const Offer& one : with_alternatives(same_region, offer, spec)) {
+  for (const Offer& one : with_alternatives_there(ranked_, offer, spec)) {
     if (image_for(one) != image) continue;
-    LaunchTarget place{.type = one.instance_type, .zone = one.region};
-    place.on_demand_price = one.price_on_demand;
-    place.spot = false;
-    keep_affordable(spec, place);
-    places.push_back(std::move(place));
+    places.push_back(launch_target(spec, one));
   }
   return std::make_unique<DropletSite>(api_, spec.provider, *std::move(account), image,
                                        std::move(places));

@@ -285,23 +285,14 @@ Result<std::unique_ptr<RentedSite>> RunPodCloud::find_site(const PoolSpec& spec,
                                                            Ledger&, Time deadline) {
   auto account = account_.sign_in(deadline);
   if (!account) return fail(account);
-  std::vector<Offer> same_place;
-  std::ranges::copy_if(ranked_, std::back_inserter(same_place),
-                       [&](const Offer& one) { return one.region == offer.region; });
   PodTerms terms{.bid_multiplier = limits_.bid_multiplier};
   std::vector<LaunchTarget> places;
-  for (const Offer& one : with_alternatives(same_place, offer, spec)) {
+  for (const Offer& one : with_alternatives_there(ranked_, offer, spec)) {
     const auto type = on_sale_.types.find(one.instance_type);
     if (type == on_sale_.types.end()) continue;
     PodType& wanted = terms.types[one.instance_type] = type->second;
     if (Status able = complete(wanted.request, deadline); !able) return fail(able);
-    LaunchTarget place{.type = one.instance_type, .zone = one.region};
-    place.on_demand_price = one.price_on_demand;
-    place.spot_price = one.price_spot;
-    place.on_demand = one.price_on_demand.has_value();
-    place.spot = one.price_spot.has_value();
-    keep_affordable(spec, place);
-    places.push_back(std::move(place));
+    places.push_back(launch_target(spec, one));
   }
   if (places.empty()) {
     return fail(ErrorKind::exhausted,

@@ -287,18 +287,9 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
                                                          Ledger&, Time deadline) {
   auto account = account_.sign_in(deadline);
   if (!account) return fail(account);
-  std::vector<Offer> same_country;
-  std::ranges::copy_if(ranked_, std::back_inserter(same_country),
-                       [&](const Offer& one) { return one.region == offer.region; });
   std::vector<LaunchTarget> places;
-  for (const Offer& one : with_alternatives(same_country, offer, spec)) {
-    LaunchTarget place{.type = one.instance_type, .zone = one.region};
-    place.on_demand_price = one.price_on_demand;
-    place.spot_price = one.price_spot;
-    place.on_demand = one.price_on_demand.has_value();
-    place.spot = one.price_spot.has_value();
-    keep_affordable(spec, place);
-    places.push_back(std::move(place));
+  for (const Offer& one : with_alternatives_there(ranked_, offer, spec)) {
+    places.push_back(launch_target(spec, one));
   }
   const std::string image = spec_.setting("docker_image");
   ContractTerms terms{
@@ -308,7 +299,9 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
       .bid_multiplier = bid_multiplier()};
   terms.filter.countries = {offer.region};
   terms.filter.min_duration_s = seconds(spec.timeout);
-  for (const Offer& one : same_country) terms.offers[one.instance_type] = one;
+  for (const Offer& one : ranked_) {
+    if (one.region == offer.region) terms.offers[one.instance_type] = one;
+  }
   return std::make_unique<ContractSite>(api_, base_url_, *std::move(account), std::move(terms),
                                         std::move(places));
 }

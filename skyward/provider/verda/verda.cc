@@ -196,22 +196,13 @@ Result<std::vector<Offer>> VerdaCloud::catalogue(Time deadline) {
 
 Result<std::unique_ptr<RentedSite>> VerdaCloud::find_site(const PoolSpec& spec, const Offer& offer,
                                                           Ledger&, Time) {
-  std::vector<Offer> same_place;
-  std::ranges::copy_if(ranked_, std::back_inserter(same_place),
-                       [&](const Offer& one) { return one.region == offer.region; });
   std::map<std::string, std::string> images;
   std::vector<LaunchTarget> places;
-  for (const Offer& one : with_alternatives(same_place, offer, spec)) {
+  for (const Offer& one : with_alternatives_there(ranked_, offer, spec)) {
     const auto type = std::ranges::find(types_, one.instance_type, &ServerType::name);
     if (type == types_.end()) continue;
     images[one.instance_type] = image_for(*type);
-    LaunchTarget place{.type = one.instance_type, .zone = one.region};
-    place.on_demand_price = one.price_on_demand;
-    place.spot_price = one.price_spot;
-    place.on_demand = one.price_on_demand.has_value();
-    place.spot = one.price_spot.has_value();
-    keep_affordable(spec, place);
-    places.push_back(std::move(place));
+    places.push_back(launch_target(spec, one));
   }
   if (places.empty()) {
     return fail(ErrorKind::exhausted,
