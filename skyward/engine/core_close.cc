@@ -52,10 +52,11 @@ std::string wait_text(const EngineState& state, Time now) {
                        seconds(state.close_deadline - now));
   }
   const std::string& provider = provider_label(state.spec.provider.name);
-  const std::string limit = fmt::format(", {:.0f} s at most", seconds(kProvisionTimeout));
   if (state.phase == Phase::closing) {
-    return fmt::format("waiting for {} to answer the last request for machines{}", provider, limit);
+    return fmt::format("waiting for {} to answer the last request for machines, {:.0f} s at most",
+                       provider, seconds(state.options.provision_timeout));
   }
+  const std::string limit = fmt::format(", {:.0f} s at most", seconds(kProvisionTimeout));
   if (state.phase == Phase::removing) {
     return fmt::format("waiting for {} to remove what the pool has used there{}", provider, limit);
   }

@@ -213,6 +213,10 @@ TEST_F(OpeningLossTest, ClosingWaitsForTheReplacement) {
   effects.drop_events();
   effects.take_message<wire::Shutdown>(kFirst);
   effects.expect_nothing_else();
+  state.options.provision_timeout = 20min;
+  advance_to(state.tell_wait_at);
+  EXPECT_THAT(effects.take_event<Notice>().message,
+              HasSubstr("to answer the last request for machines, 1200 s at most"));
   on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-2"));
   EXPECT_THAT(failure(), HasSubstr("closed while it was opening"));

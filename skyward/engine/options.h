@@ -14,6 +14,7 @@ namespace skyward::engine {
 
 struct Options {
   std::string job_id;
+  Duration provision_timeout = kProvisionTimeout;  // of each launch
 
   // Liveness.
   Duration heartbeat_timeout;

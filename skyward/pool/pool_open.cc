@@ -101,6 +101,7 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
   options.workers_per_node = static_cast<std::uint32_t>(workers_per_node(choice));
   const provider::Capabilities capabilities = (*provider)->capabilities();
   options.billing = capabilities.billing;
+  options.provision_timeout = capabilities.provision_timeout;
   options.charges_interval = capabilities.charges_interval;
   options.private_network = capabilities.private_network;
   blobs.name_by_content(!capabilities.descriptors);
