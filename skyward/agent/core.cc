@@ -152,6 +152,8 @@ void on_message(AgentState& state, AgentEffects& effects, const wire::Message& m
     on_configure(state, effects, *configure, now);
   } else if (const auto* moved = std::get_if<wire::PeerMoved>(&message)) {
     on_peer_moved(state, effects, *moved);
+  } else if (const auto* end = std::get_if<wire::EndAhead>(&message)) {
+    on_end_ahead(state, effects, *end, now);
   } else if (const auto* shutdown = std::get_if<wire::Shutdown>(&message)) {
     on_shutdown(state, effects, *shutdown, now);
   }

@@ -115,7 +115,7 @@ struct AgentState {
   Time shutdown_deadline = kNever;
   Time lease_ends = kNever;     // extended by every message of the engine
   Time lifetime_ends = kNever;  // in any case
-  Time pool_ends = kNever;      // when the engine ends the pool, a little earlier
+  Time pool_ends = kNever;      // when the engine ends the pool, before that
   Time warn_at = kNever;        // of that, until it was done
   Time gone_at = kNever;        // when the cloud preempts the machine, as announced
   std::string end_reason;       // once ended

@@ -86,7 +86,7 @@ TEST_F(LeaseTest, TheLifetimeEndsHoweverLoudTheEngineIsAndIsAnnounced) {
   const auto output = take_message<wire::Output>();
   ASSERT_EQ(output.lines.size(), 1U);
   EXPECT_EQ(output.lines[0].text,
-            "skyward: the pool's lifetime expires in 60 s; this node shuts down then");
+            "skyward: this node shuts down in 60 s: the pool's lifetime expires");
   on_heard(state, now);
   run_until(began + 300s);
   take("kill 0");
@@ -155,6 +155,49 @@ TEST_F(NoticeTest, AfterTheEndNobodyIsTold) {
   take("kill 0");
   take("exit 0");
   on_preempted(state, effects, now, "too late", now);
+}
+
+TEST_F(LeaseTest, TheEndOfTheBudgetIsAnnouncedOnceAndWorkersThatStartLaterAreTold) {
+  configure(1, 2);
+  on_accelerators(state, effects, {}, now);
+  take("start 0");
+  hello(0);
+  take_message<wire::Ready>();
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  take("start 1");
+  const wire::EndAhead ahead{.left_ms = 30'000, .reason = "the pool's budget is spent"};
+  on_message(state, effects, ahead, now);
+  take("warn 0: 30 s");
+  EXPECT_EQ(take_message<wire::Output>().lines.at(0).text,
+            "skyward: this node shuts down in 30 s: the pool's budget is spent");
+  on_message(state, effects, ahead, now);
+  expect_nothing_else();
+  now += 10s;
+  hello(1);
+  take("warn 1: 20 s");
+  take("run 1: 2 with body");
+}
+
+TEST_F(LeaseTest, AnEndBeforeTheLifetimesIsTheOneThatIsAnnounced) {
+  configure_with(600s, 300s, {});  // the engine ends it at 270 s
+  run_until(now + 100s);
+  on_message(state, effects, wire::EndAhead{.left_ms = 40'000, .reason = "spent"}, now);
+  take("warn 0: 40 s");
+  take_message<wire::Output>();
+  on_heard(state, now);
+  run_until(now + 190s);
+  expect_nothing_else();
+}
+
+TEST_F(LeaseTest, AnEndAfterTheAnnouncedOneIsNoNews) {
+  configure_with(600s, 300s, {});
+  run_until(now + 210s);
+  take("warn 0: 60 s");
+  take_message<wire::Output>();
+  on_message(state, effects, wire::EndAhead{.left_ms = 70'000, .reason = "spent"}, now);
+  expect_nothing_else();
 }
 
 }  // namespace

@@ -94,6 +94,27 @@ void tell_workers(AgentState& state, AgentEffects& effects) {
   }
 }
 
+bool is_ending(const AgentState& state) {
+  return state.phase == AgentPhase::stopping || state.phase == AgentPhase::failed ||
+         state.phase == AgentPhase::ended;
+}
+
+void warn_workers(const AgentState& state, AgentEffects& effects, Duration left) {
+  for (const Slot& slot : state.slots)
+    if (slot.phase == SlotPhase::ready) effects.warn(slot.id, left);
+}
+
+// The engine ends the pool at `pool_ends`. A worker that starts later is told when it greets.
+void announce_end(AgentState& state, AgentEffects& effects, Time now, std::string_view why) {
+  state.warn_at = kNever;
+  const Duration left = std::max(state.pool_ends - now, Duration{});
+  wire::OutputLine line;
+  line.stream = wire::OutputStream::err;
+  line.text = fmt::format("skyward: this node shuts down in {:g} s: {}", seconds(left), why);
+  effects.send(wire::Output{{std::move(line)}});
+  warn_workers(state, effects, left);
+}
+
 // Ends everything on this machine, and the machine where there is a command for that.
 void end_all(AgentState& state, AgentEffects& effects, std::string reason) {
   kill_bootstrap_if_any(state, effects);
@@ -222,15 +243,7 @@ bool check_lease(AgentState& state, AgentEffects& effects, Time now) {
     return true;
   }
   if (now >= state.warn_at) {
-    state.warn_at = kNever;
-    wire::OutputLine line;
-    line.stream = wire::OutputStream::err;
-    const Duration left = std::max(state.pool_ends - now, Duration{});
-    line.text = fmt::format(
-        "skyward: the pool's lifetime expires in {:g} s; this node shuts down then", seconds(left));
-    effects.send(wire::Output{{std::move(line)}});
-    for (const Slot& slot : state.slots)
-      if (slot.phase == SlotPhase::ready) effects.warn(slot.id, left);
+    announce_end(state, effects, now, "the pool's lifetime expires");
   }
   return false;
 }
@@ -251,14 +264,19 @@ void on_disconnected(AgentState& state, AgentEffects& effects) {
 
 void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::string reason,
                   Time now) {
-  if (state.gone_at != kNever || state.phase == AgentPhase::stopping ||
-      state.phase == AgentPhase::failed || state.phase == AgentPhase::ended)
-    return;
+  if (state.gone_at != kNever || is_ending(state)) return;
   state.gone_at = std::max(gone_at, now);
   effects.send(wire::Preempted{.left_ms = static_cast<std::uint64_t>((state.gone_at - now) / 1ms),
                                .reason = std::move(reason)});
-  for (const Slot& slot : state.slots)
-    if (slot.phase == SlotPhase::ready) effects.warn(slot.id, state.gone_at - now);
+  warn_workers(state, effects, state.gone_at - now);
+}
+
+void on_end_ahead(AgentState& state, AgentEffects& effects, const wire::EndAhead& end, Time now) {
+  if (is_ending(state)) return;
+  const Time at = now + std::chrono::milliseconds(std::min(end.left_ms, kMaxNoticeMs));
+  if (state.warn_at == kNever && state.pool_ends <= at) return;  // all are told already
+  state.pool_ends = std::min(state.pool_ends, at);
+  announce_end(state, effects, now, end.reason);
 }
 
 void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line,

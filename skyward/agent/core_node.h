@@ -20,6 +20,8 @@ void become_ready(AgentState& state, AgentEffects& effects, Time now);
 // Sends Failed, ends all processes and answers all tasks.
 void fail_node(AgentState& state, AgentEffects& effects, wire::Failed failed);
 
+// The engine will end the pool, for a reason that only it knows.
+void on_end_ahead(AgentState& state, AgentEffects& effects, const wire::EndAhead& end, Time now);
 // The dead man's switch. True when it has ended the agent.
 bool check_lease(AgentState& state, AgentEffects& effects, Time now);
 

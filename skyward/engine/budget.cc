@@ -146,9 +146,10 @@ Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
   if (end == kNever) return {};
   const Time stop_at = end - stopping_time(facts);
   const Time drain_at = stop_at - draining_time(facts);
+  const Time warn_at = drain_at - facts.costs.clock().ours(kWarnAhead);
   const CostNow cost = facts.costs.now(facts.now);
-  const bool near = to_dollars(cost.total) / *facts.spec.budget >= kWarnAtShare ||
-                    facts.now >= drain_at - facts.costs.clock().ours(kWarnAhead);
+  const bool near =
+      to_dollars(cost.total) / *facts.spec.budget >= kWarnAtShare || facts.now >= warn_at;
   if (near && !std::exchange(warned_, true)) {
     effects.emit(
         BudgetWarning{.spent = to_dollars(cost.total),
@@ -159,12 +160,14 @@ Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
   return {.verdict = facts.now >= stop_at    ? Verdict::stop
                      : facts.now >= drain_at ? Verdict::drain
                                              : Verdict::enough,
+          .warn_at = warned_ ? kNever : warn_at,
           .drain_at = drain_at,
           .stop_at = stop_at};
 }
 
 void Budget::look_again(Time now, const Look& look) {
-  look_at_ = std::min(now + kBudgetLook, now < look.drain_at ? look.drain_at : look.stop_at);
+  const Time next = now < look.drain_at ? std::min(look.warn_at, look.drain_at) : look.stop_at;
+  look_at_ = std::min(now + kBudgetLook, next);
 }
 
 Error Budget::spent(const Facts& facts) const {

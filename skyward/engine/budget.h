@@ -38,6 +38,7 @@ class Budget {
   };
   struct Look {
     Verdict verdict = Verdict::enough;
+    Time warn_at = kNever;  // at the latest; kNever: it was done
     Time drain_at = kNever;
     Time stop_at = kNever;
   };

@@ -15,7 +15,7 @@ std::string message_name(const wire::Message& message) {
       "DropBlobs",  "Shutdown",    "Welcome",   "BootstrapStep", "Ready",         "Failed",
       "TaskResult", "StreamItem",  "Output",    "Recalled",      "MetricsSample", "Farewell",
       "BlobChunk",  "Heartbeat",   "Preempted", "FetchBlob",     "BlobFetched",   "DropFunctions",
-      "RunTasks",   "TaskResults", "PeerMoved"};
+      "RunTasks",   "TaskResults", "PeerMoved", "EndAhead"};
   return std::string(kNames[message.index()]);
 }
 

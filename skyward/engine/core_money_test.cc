@@ -2,6 +2,7 @@
 // tenth of a cent a second.
 
 #include "skyward/engine/core_fixture.h"
+#include "skyward/engine/core_spend.h"
 
 namespace skyward::engine {
 namespace {
@@ -150,6 +151,19 @@ TEST_F(MoneyTest, ABudgetIsSpentAsTheCloudsClockGoes) {
   // What is set aside for opening and closing is of the cloud's time, too.
   EXPECT_NEAR(began_to_drain(10), 360 - 7, 1);
   EXPECT_NEAR(began_to_drain(60), 60 - 70.0 / 60, 1);
+}
+
+TEST_F(MoneyTest, TheWarningComesAMinuteBeforeOfTheCloudsTime) {
+  open(1, 0.36);  // six minutes there, six seconds here
+  state.costs.clock().rate = 60;
+  look_at_budget(state, effects, now);
+  while (!state.budget.is_draining()) {
+    ASSERT_EQ(state.phase, Phase::running);
+    state.costs.clock().ahead += from_seconds(seconds(next_deadline(state) - now) * 59);
+    advance_alive();
+  }
+  EXPECT_NEAR(effects.take_event<BudgetWarning>().seconds_left, 1, 0.01);
+  close();
 }
 
 TEST_F(MoneyTest, LaunchesThatCameToNothingAreInTheBill) {
@@ -407,6 +421,9 @@ TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   const auto told = effects.take_event<ErrorEvent>();
   EXPECT_THAT(told.message, testing::HasSubstr("the pool's budget of $2.00 is spent"));
   EXPECT_EQ(effects.take_message<wire::RecallTasks>(NodeId{0}).count, 1U);
+  const auto ahead = effects.take_message<wire::EndAhead>(NodeId{0});
+  EXPECT_NEAR(static_cast<double>(ahead.left_ms), 30'000, 1000);
+  EXPECT_EQ(ahead.reason, "the pool's budget is spent");
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
   effects.take_event<InstanceStopping>();
   EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-1-1"}));

@@ -9,7 +9,7 @@
 namespace skyward::engine {
 namespace {
 
-void start_draining(EngineState& state, EngineEffects& effects, Time now) {
+void start_draining(EngineState& state, EngineEffects& effects, Time now, Time stop_at) {
   state.budget.drain();
   effects.stop_buying();
   const Error why = state.budget.spent(budget_facts(state, now));
@@ -22,6 +22,10 @@ void start_draining(EngineState& state, EngineEffects& effects, Time now) {
     }
     if (node.state == NodeState::ready) state.tasks.recall(effects, node.id);
     dismiss_when_done(state, effects, now, node);
+    if (node.state == NodeState::ready) {  // it is at a task
+      const auto left_ms = static_cast<std::uint64_t>((stop_at - now) / 1ms);
+      effects.send(node.id, wire::EndAhead{left_ms, "the pool's budget is spent"});
+    }
   }
 }
 
@@ -55,7 +59,7 @@ void look_at_budget(EngineState& state, EngineEffects& effects, Time now) {
   if (look.verdict == Budget::Verdict::stop || (drain && state.phase == Phase::starting)) {
     return stop_spending(state, effects, now);
   }
-  if (drain && !state.budget.is_draining()) start_draining(state, effects, now);
+  if (drain && !state.budget.is_draining()) start_draining(state, effects, now, look.stop_at);
   if (!has_machines(state.phase)) return;
   // For the worst, a price is what it might have become since the cloud was asked.
   if (look.drain_at - now < 2 * kBudgetLook) {

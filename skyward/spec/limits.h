@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 // ---- Wire
 
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 // A RunTask header is < 1 KiB; this is room for long tables of buffers.
 inline constexpr std::size_t kMaxFrameHeaderBytes = std::size_t{16} << 20;
 // Larger goes by blob.

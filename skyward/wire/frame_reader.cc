@@ -291,6 +291,10 @@ PeerMoved read(ContentReader& reader, const schema::PeerMoved& from) {
   return {.node = NodeId{from.node()}, .address = reader.text(from.address())};
 }
 
+EndAhead read(ContentReader& reader, const schema::EndAhead& from) {
+  return {.left_ms = from.left_ms(), .reason = reader.text(from.reason())};
+}
+
 Shutdown read(ContentReader&, const schema::Shutdown& from) { return {from.grace_ms()}; }
 
 Welcome read(ContentReader& reader, const schema::Welcome& from) {
@@ -457,6 +461,8 @@ Message read_body(ContentReader& reader, const schema::Frame& frame) {
       return read(reader, *frame.body_as_DropFunctions());
     case schema::Body::PeerMoved:
       return read(reader, *frame.body_as_PeerMoved());
+    case schema::Body::EndAhead:
+      return read(reader, *frame.body_as_EndAhead());
     case schema::Body::Shutdown:
       return read(reader, *frame.body_as_Shutdown());
     case schema::Body::Welcome:

@@ -244,6 +244,11 @@ auto write(Writer& to, const PeerMoved& from) {
   return schema::CreatePeerMoved(to.builder(), from.node.value, address);
 }
 
+auto write(Writer& to, const EndAhead& from) {
+  const auto reason = to.text(from.reason);
+  return schema::CreateEndAhead(to.builder(), from.left_ms, reason);
+}
+
 auto write(Writer& to, const Shutdown& from) {
   return schema::CreateShutdown(to.builder(), from.grace_ms);
 }

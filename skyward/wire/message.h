@@ -41,6 +41,6 @@ using Message =
                  Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output, Recalled,
                  MetricsSample, Farewell,  //
                  BlobChunk, Heartbeat, Preempted, FetchBlob, BlobFetched, DropFunctions, RunTasks,
-                 TaskResults, PeerMoved>;
+                 TaskResults, PeerMoved, EndAhead>;
 
 }  // namespace skyward::wire

@@ -160,6 +160,7 @@ inline std::vector<Message> every_kind() {
       DropFunctions{{FunctionId{{1, 2}}, FunctionId{{3}}}},
       DropFunctions{},
       PeerMoved{NodeId{3}, "10.0.0.4"},
+      EndAhead{30'000, "the pool's budget is spent"},
       rich_run_tasks(),
       RunTasks{},
       rich_task_results(),

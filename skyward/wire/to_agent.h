@@ -105,6 +105,14 @@ struct StreamCredit {
   bool operator==(const StreamCredit&) const = default;
 };
 
+// The engine will shut this node down in about `left_ms`, whatever runs then. Running functions are
+// told, as before a preemption.
+struct EndAhead {
+  std::uint64_t left_ms = 0;
+  std::string reason;  // "the pool's budget is spent"
+  bool operator==(const EndAhead&) const = default;
+};
+
 // Get the bytes that are missing here from another node. Replaces an earlier request for the same
 // blob; without a port, it only ends that one, and the engine sends the rest. Each is answered by a
 // BlobFetched of the same attempt, unless the next request comes first. The task that uses the blob

@@ -1,7 +1,6 @@
 #pragma once
 
-// The notice that a cloud gives before it takes a spot machine back, for functions that want to
-// save their work.
+// The notice before a machine ends, for functions that want to save their work.
 
 #include <functional>
 
@@ -9,8 +8,8 @@
 
 namespace skyward {
 
-// Inside a task: `callback` is called, once, when the machine's preemption is announced
-// while this task runs, at once when it is known already. It gets the time that is left, two
+// Inside a task: `callback` is called, once, before the cloud preempts the machine, or the pool's
+// timeout or budget ends it; at once when that is known already. It gets the time that is left, two
 // minutes at most on EC2. It runs on a thread of its own, beside the task, whose result leaves when
 // it has returned: it must not wait for the task's end. What it throws is printed and dropped.
 // Forgotten at the end of the task. Outside a task it is never called.

@@ -1,11 +1,12 @@
-"""The notice that a cloud gives before it takes a machine back."""
+"""The notice before a machine ends."""
 
 import sys
 from collections.abc import Callable
 
 
 def on_preemption(callback: Callable[[float], object]) -> None:
-    """Inside a compute function: have `callback` called when the cloud takes the machine back.
+    """Inside a compute function: have `callback` called before the cloud preempts the machine, or
+    the pool's `timeout` or `budget` ends it.
 
         @sky.compute
         def train():
