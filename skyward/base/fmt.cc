@@ -7,15 +7,9 @@
 #define FMT_STATIC_THOUSANDS_SEPARATOR ','
 #include <fmt/format-inl.h>
 
-#include <locale>
-
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-template <>
-FMT_API auto locale_ref::get<std::locale>() const -> std::locale {  // for fmt/chrono.h
-  return locale_ != nullptr ? *static_cast<const std::locale*>(locale_) : std::locale();
-}
 template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
 template FMT_API auto decimal_point_impl(locale_ref) -> char;
 #if FMT_VERSION >= 100000

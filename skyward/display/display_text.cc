@@ -1,14 +1,13 @@
 #include "skyward/display/display_text.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 #include <vector>
 
+#include "skyward/base/utc.h"
 #include "skyward/spec/cost.h"
 
 namespace skyward {
@@ -95,11 +94,8 @@ std::string duration_text(double seconds) {
 }
 
 std::string utc_text(std::int64_t wall_us) {
-  using std::chrono::microseconds;
-  const std::chrono::sys_time<microseconds> moment{microseconds(wall_us)};
-  const auto second = std::chrono::floor<std::chrono::seconds>(moment);
-  const auto ms = std::chrono::floor<std::chrono::milliseconds>(moment - second).count();
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", second, ms);
+  return fmt::format("{}.{:03}Z", utc_moment(wall_us / 1'000'000, "%Y-%m-%dT%H:%M:%S"),
+                     wall_us / 1000 % 1000);
 }
 
 std::string money_text(double dollars) { return fmt::format("${:.4f}", dollars); }

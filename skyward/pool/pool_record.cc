@@ -1,10 +1,8 @@
 #include "skyward/pool/pool_record.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -12,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "skyward/base/utc.h"
 #include "skyward/display/display_text.h"
 
 namespace skyward {
@@ -27,10 +26,6 @@ constexpr std::string_view kMetricsFile = "metrics.csv";
 constexpr std::string_view kMetricsHead =
     "time,node,cpu_percent,memory_used_mb,memory_total_mb,gpu_utilization,gpu_memory_used_mb,"
     "gpu_memory_total_mb,gpu_temperature\n";
-
-std::chrono::sys_seconds second_of(std::int64_t wall_us) {
-  return std::chrono::sys_seconds(std::chrono::seconds(wall_us / 1'000'000));
-}
 
 std::string cell(const std::optional<double>& value) {
   return value ? fmt::format("{:g}", *value) : std::string();
@@ -70,7 +65,8 @@ bool PoolRecord::make_directory(std::int64_t wall_us) {
   fs::create_directories(root_, error);
   if (error) return false;
   fs::permissions(root_, fs::perms::owner_all, error);
-  directory_ = fmt::format("{}/{:%Y%m%d-%H%M%S}-{}", root_, second_of(wall_us), job_id_);
+  directory_ =
+      fmt::format("{}/{}-{}", root_, utc_moment(wall_us / 1'000'000, "%Y%m%d-%H%M%S"), job_id_);
   fs::create_directory(directory_, error);
   if (error) return false;
   fs::permissions(directory_, fs::perms::owner_all, error);
@@ -102,7 +98,7 @@ void PoolRecord::forget_old_pools() const {
 
 void PoolRecord::write(const std::string& name, std::string_view text) {
   File& file = files_[name];
-  const bool is_full = file.stream.is_open() && file.size + text.size() > kFileBytes / 2;
+  const bool is_full = file.stream.is_open() && file.size + text.size() > kFileBytes;
   if (is_full || !file.stream.is_open()) {
     const std::string path = fmt::format("{}/{}", directory_, name);
     if (is_full) {

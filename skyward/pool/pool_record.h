@@ -8,7 +8,7 @@
 //                                 providers    where machines were asked for, a line each
 //                                 lock         held by the program while the pool is open
 //
-// Only this user can read it. Each file is rotated at 10 MiB: the older half stays as node-0.log.1.
+// Only this user can read it. Each file is rotated at 10 MiB: one older part stays as node-0.log.1.
 // The newest 100 pools are kept.
 
 #include <cstdint>

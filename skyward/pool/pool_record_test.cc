@@ -66,8 +66,8 @@ TEST_F(PoolRecordTest, FilesAreBounded) {
   for (const auto& entry : fs::recursive_directory_iterator(root_)) {
     if (entry.is_regular_file()) size += entry.file_size();
   }
-  EXPECT_LE(size, PoolRecord::kFileBytes);
-  EXPECT_GE(size, PoolRecord::kFileBytes / 2);
+  EXPECT_LE(size, 2 * PoolRecord::kFileBytes);
+  EXPECT_GE(size, PoolRecord::kFileBytes);
 }
 
 TEST_F(PoolRecordTest, OldPoolsGoAndNothingElse) {

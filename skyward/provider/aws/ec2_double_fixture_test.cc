@@ -1,11 +1,12 @@
 #include "skyward/provider/aws/ec2_double_fixture.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+
+#include "skyward/base/utc.h"
 
 namespace skyward::provider::aws {
 
@@ -329,8 +330,8 @@ io::HttpReply Ec2Double::run(const Form& form) {
 std::string Ec2Double::reason_of(const DoubleInstance& one) const {
   if (one.ended == kNever || one.ended > fixture_.now) return "";
   const auto ago = std::chrono::duration_cast<std::chrono::seconds>(fixture_.now - one.ended);
-  const std::chrono::sys_seconds moment{std::chrono::seconds(fixture_.world.wall_s()) - ago};
-  return fmt::format("User initiated ({:%Y-%m-%d %H:%M:%S} GMT)", moment);
+  return utc_moment(fixture_.world.wall_s() - ago.count(),
+                    "User initiated (%Y-%m-%d %H:%M:%S GMT)");
 }
 
 std::string Ec2Double::text_of(DoubleInstance& one) const {
