@@ -124,6 +124,7 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
             "skyward/call/instance_info.cc",
             "skyward/mpi/*.cc",
             "skyward/mpi/frame.h",
+            "skyward/cli/print_json.h",
             "skyward/worker/mpi.cc",
             "sim/*.cc",
             "doubles/*",

@@ -325,6 +325,80 @@ def test_a_broken_ledger_has_an_exit_code_of_its_own(state):
         assert code == 74 and out == "" and "'skyward pool delete ID' terminates" in err
 
 
+def recorded(state, provider, job="174f6ce4"):
+    """A pool of which the ledger has nothing (any more)."""
+    folder = state / f"20240131-235900-{job}"
+    folder.mkdir()
+    (folder / "providers").write_text(f"{provider}\n")
+    return job
+
+
+@pytest.mark.parametrize("provider", ["container", "AWS"])
+def test_a_pool_whose_ledger_is_lost_is_looked_for_where_it_was(state, monkeypatch, provider):
+    job = recorded(state, provider)
+    monkeypatch.setenv("PATH", str(state))  # no podman
+    for words in ([job], [job, "--dry-run"], [f"{provider.lower()}-{job}"]):
+        code, out, err = skyward("pool", "delete", *words)
+        assert code != 0 and out == "", "it could not be looked for"
+        assert "nothing was launched" not in err
+
+
+def test_a_pool_of_a_ledger_that_is_broken_is_not_taken_for_a_local_one(state, monkeypatch):
+    program = state / "docker"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{state}:/usr/bin:/bin")
+    job = recorded(state, "container")
+    (state / "ledger.db").write_bytes(b"no ledger at all" * 100)
+    for words in (["pool", "delete", job], ["gc"], ["gc", "--provider", "container"]):
+        code, out, err = skyward(*words)
+        assert code == 74 and "nothing there" not in out and "nothing was" not in err, words
+
+
+def test_nothing_was_searched_if_no_provider_answers(state, monkeypatch):
+    program = state / "docker"
+    program.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{state}:/usr/bin:/bin")
+    code, out, err = skyward("gc")
+    assert code == 69 and "skipped region container" in out and "nothing was searched" in err
+
+
+def test_a_pool_does_not_answer_to_the_name_of_another_cloud(state):
+    left_behind(state)
+    with_job(state, "1a2b3c4d")
+    for words in (["cost"], ["pool", "get"], ["pool", "logs"]):
+        for name in ("verda-1a2b3c4d", "x-1a2b3c4d"):
+            code, out, err = skyward(*words, name)
+            assert code == 2 and out == "" and f'no pool "{name}"' in err, words
+
+
+def test_json_says_anything_that_a_command_line_may_hold(state):
+    for words in (["pool", "get"], ["pool", "logs"], ["cost"], ["gc", "--provider"], ["offers"]):
+        done = subprocess.run(
+            [PROGRAM, *words, b"a\xff", "--json"], capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 2, done.stderr
+        assert "a\N{REPLACEMENT CHARACTER}" in json.loads(done.stdout)["message"]
+
+
+def test_times_are_utc_wherever_the_computer_is(state, monkeypatch):
+    program = "import skyward as sky\nwith sky.ComputePool(display='quiet'): pass\n"
+    before = int(time.time())
+    monkeypatch.setenv("TZ", "Somewhere-9")
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+    (row,) = rows("pool", "list", "--all")
+    assert before <= row["opened"] <= time.time()
+    moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(row["opened"]))
+    assert row["record"].startswith(moment)
+    assert (
+        time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row["opened"]))
+        in skyward("pool", "list", "--all")[1]
+    )
+    first = (state / row["record"] / "pool.log").read_text().split()[0]
+    assert first[:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(row["opened"]))
+
+
 def test_a_variable_that_nobody_reads_is_told(state, monkeypatch):
     monkeypatch.setenv("SKYWARD_AWS_REGOIN", "eu-west-1")
     monkeypatch.setenv("SKYWARD_AWS_REGION", "eu-west-1")

@@ -9,9 +9,12 @@
 #include "skyward/cli/clouds.h"
 #include "skyward/cli/commands.h"
 #include "skyward/cli/pool_names.h"
+#include "skyward/cli/print_json.h"
+#include "skyward/display/display_text.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/table.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
 
@@ -21,7 +24,17 @@ using provider::LedgerPool;
 using provider::SweepAction;
 using provider::Swept;
 
-using Counts = std::map<SweepAction, int>;
+// What sweeps have come to.
+struct Tally {
+  std::map<SweepAction, int> actions{};
+  int unfinished = 0;
+  int off = 0;  // providers that could not be asked, and need not be
+
+  int of(SweepAction action) const {
+    const auto found = actions.find(action);
+    return found == actions.end() ? 0 : found->second;
+  }
+};
 
 std::string text_of(const Swept& swept) {
   const provider::Resource& resource = swept.resource;
@@ -57,29 +70,37 @@ std::string home_region(const Streams& streams, const provider::World& world,
 
 // Tells what is found; counts it.
 Status sweep(const Streams& streams, const provider::TableRow& row, const GcOptions& options,
-             Counts& counts, int& unfinished) {
+             Tally& tally) {
   const provider::World world = provider::world_of_this_process();
-  provider::SweepOptions wanted{.dry_run = options.dry_run, .regions = options.regions};
+  provider::SweepOptions wanted{.dry_run = options.dry_run,
+                                .regions = options.regions,
+                                .is_named = !options.provider.empty()};
   if (!options.pool.empty()) wanted.pool = options.pool;
   wanted.home_region = home_region(streams, world, row, options);
   const auto tell = [&](const Swept& swept) {
-    ++counts[swept.action];
+    ++tally.actions[swept.action];
+    tally.off += swept.action == SweepAction::skipped && swept.resource.id == row.name;
     const bool kept = swept.action == SweepAction::kept && !may_stay(swept.resource.kind);
-    unfinished +=
+    tally.unfinished +=
         kept || swept.action == SweepAction::skipped || swept.action == SweepAction::failed;
-    streams.out << (streams.json ? to_json(swept).dump() : text_of(swept)) << std::endl;
+    if (streams.json) {
+      print_json(streams, to_json(swept));
+    } else {
+      streams.out << printable_text(text_of(swept)) << '\n';
+    }
+    streams.out.flush();  // each as soon as it is known
   };
   return row.sweep(world, wanted, tell, io::EventLoop::now() + options.timeout);
 }
 
-void tell_counts(const Streams& streams, Counts& counts, bool dry_run) {
+void tell_counts(const Streams& streams, const Tally& tally, bool dry_run) {
   streams.err << fmt::format("{} {}, {} kept, {} failed{}\n",
-                             counts[SweepAction::removed] + counts[SweepAction::would_remove],
-                             dry_run ? "would be removed" : "removed", counts[SweepAction::kept],
-                             counts[SweepAction::failed],
-                             counts[SweepAction::skipped] == 0
+                             tally.of(SweepAction::removed) + tally.of(SweepAction::would_remove),
+                             dry_run ? "would be removed" : "removed", tally.of(SweepAction::kept),
+                             tally.of(SweepAction::failed),
+                             tally.of(SweepAction::skipped) == 0
                                  ? std::string()
-                                 : fmt::format(", {} not checked", counts[SweepAction::skipped]));
+                                 : fmt::format(", {} not checked", tally.of(SweepAction::skipped)));
 }
 
 int complain_of_sweep(const Streams& streams, const Error& error) {
@@ -91,14 +112,14 @@ int complain_of_sweep(const Streams& streams, const Error& error) {
 // Asks one cloud after the other. A cloud that fails keeps none from being swept; the worst exit
 // code counts.
 int sweep_all(const Streams& streams, const CloudsHere& clouds, const GcOptions& options,
-              Counts& counts, int& unfinished) {
+              Tally& tally) {
   std::vector<Error> errors;
   for (const provider::TableRow* row : clouds.rows) {
-    const Status status = sweep(streams, *row, options, counts, unfinished);
+    const Status status = sweep(streams, *row, options, tally);
     if (!status) errors.push_back(status.error());
   }
   // After a failure only what was done: no "0 removed" beside an error.
-  if (!errors.empty() && !counts.empty()) tell_counts(streams, counts, options.dry_run);
+  if (!errors.empty() && !tally.actions.empty()) tell_counts(streams, tally, options.dry_run);
   int worst = 0;
   for (const Error& error : errors) worst = std::max(worst, complain_of_sweep(streams, error));
   return worst;
@@ -137,9 +158,8 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   if (!clouds) return complain(streams, clouds.error());
   GcOptions there = options;
   there.pool = pool.id;
-  Counts counts;
-  int unfinished = 0;
-  if (const int failed = sweep_all(streams, *clouds, there, counts, unfinished); failed != 0) {
+  Tally tally;
+  if (const int failed = sweep_all(streams, *clouds, there, tally); failed != 0) {
     return failed;
   }
   const auto ledger = provider::read_ledger(world);
@@ -147,10 +167,10 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   auto open = (*ledger)->entries(pool.id, true);
   if (!open) return complain_of_ledger(streams, open.error());
   std::erase_if(*open, [](const provider::LedgerEntry& entry) { return may_stay(entry.kind); });
-  if (!counts.empty()) tell_counts(streams, counts, options.dry_run);
-  if (options.dry_run) return counts[SweepAction::failed] > 0 ? 1 : 0;
-  if (open->empty() && unfinished == 0) {
-    if (counts[SweepAction::kept] == 0) {
+  if (!tally.actions.empty()) tell_counts(streams, tally, options.dry_run);
+  if (options.dry_run) return tally.of(SweepAction::failed) > 0 ? 1 : 0;
+  if (open->empty() && tally.unfinished == 0) {
+    if (tally.of(SweepAction::kept) == 0) {
       streams.err << fmt::format("nothing is left of the pool {}\n", pool.id);
     }
     return 0;
@@ -164,6 +184,19 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   return 1;
 }
 
+int tell_of_own(const Streams& streams, const std::string& pool) {
+  const std::string why =
+      "nothing was launched for it: its nodes run on your own machines and end with its program";
+  if (streams.json) {
+    print_json(streams, to_json({.resource = {.kind = "pool", .id = pool, .pool = pool},
+                                 .action = SweepAction::kept,
+                                 .why = why}));
+  } else {
+    streams.err << fmt::format("the pool {}: {}\n", pool, why);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int collect_garbage(const Streams& streams, const GcOptions& options) {
@@ -174,13 +207,16 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
       clouds_here(provider::world_of_this_process(), named, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
   streams.err << note_of(*clouds, "not searched");
-  Counts counts;
-  int unfinished = 0;
-  if (const int failed = sweep_all(streams, *clouds, options, counts, unfinished); failed != 0) {
+  Tally tally;
+  if (const int failed = sweep_all(streams, *clouds, options, tally); failed != 0) {
     return failed;
   }
-  tell_counts(streams, counts, options.dry_run);
-  return counts[SweepAction::failed] > 0 ? 1 : 0;
+  if (tally.off == std::ssize(clouds->rows)) {
+    return complain(streams, {ErrorKind::unavailable, "nothing was searched: no provider answered",
+                              "'skyward providers list' shows which have credentials"});
+  }
+  tell_counts(streams, tally, options.dry_run);
+  return tally.of(SweepAction::failed) > 0 ? 1 : 0;
 }
 
 int delete_pool(const Streams& streams, const GcOptions& options) {
@@ -194,47 +230,47 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   if (!named.empty()) return worst;
   const std::string record = record_named(records(world), pools, options.pool);
+  const provider::TableRow* rented = nullptr;
   if (!record.empty()) {  // it is not in the ledger
     const std::optional<int> opener = opener_of_record(world, record);
     if (opener && !options.dry_run) return complain_of_open(streams, options.pool, *opener);
-    const std::string why =
-        "nothing was launched for it: its nodes run on your own machines and end with its program";
-    if (streams.json) {
-      streams.out << to_json(
-                         {.resource = {.kind = "pool", .id = options.pool, .pool = options.pool},
-                          .action = SweepAction::kept,
-                          .why = why})
-                         .dump()
-                  << '\n';
-    } else {
-      streams.err << fmt::format("the pool {}: {}\n", options.pool, why);
-    }
-    return 0;
+    rented = cloud_of_record(world, record);
+    if (rented == nullptr) return tell_of_own(streams, options.pool);
   }
-  // Of another computer: by its marks.
-  const auto clouds = clouds_here(world, cloud_of_id(options.pool, options.provider),
-                                  io::EventLoop::now() + options.timeout);
+  // Of another computer, or of a ledger that is lost: by its marks.
+  const std::string where =
+      rented != nullptr ? std::string(rented->name) : cloud_of_id(options.pool, options.provider);
+  const auto clouds = clouds_here(world, where, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
-  Counts counts;
-  int unfinished = 0;
+  Tally tally;
   for (const provider::TableRow* row : clouds->rows) {
     GcOptions marked = options;
-    if (!options.pool.contains('-')) marked.pool = fmt::format("{}-{}", row->name, options.pool);
+    if (rented != nullptr) {
+      marked.provider = std::string(row->name);
+      marked.pool = fmt::format("{}-{}", row->name, job_of_record(record));
+    } else if (!options.pool.contains('-')) {
+      marked.pool = fmt::format("{}-{}", row->name, options.pool);
+    }
     const CloudsHere one{.rows = {row}};
-    if (const int failed = sweep_all(streams, one, marked, counts, unfinished); failed != 0) {
+    if (const int failed = sweep_all(streams, one, marked, tally); failed != 0) {
       return failed;
     }
   }
-  if (counts.empty()) {
+  if (tally.actions.empty() && rented != nullptr) {
+    streams.err << fmt::format("nothing at {} carries the tag of the pool {}\n",
+                               provider_label(std::string(rented->name)), options.pool);
+    return 0;
+  }
+  if (tally.actions.empty()) {
     return complain(streams, {ErrorKind::invalid,
                               fmt::format("there is no pool \"{}\": this computer has not opened "
                                           "it, and nothing at the provider carries its tag",
                                           options.pool),
                               "'skyward pool list --all' lists all pools"});
   }
-  tell_counts(streams, counts, options.dry_run);
+  tell_counts(streams, tally, options.dry_run);
   // Somebody who names a pool wants it gone.
-  return unfinished > 0 && !options.dry_run ? 1 : 0;
+  return tally.unfinished > 0 && !options.dry_run ? 1 : 0;
 }
 
 }  // namespace skyward::cli

@@ -11,6 +11,7 @@
 
 #include "skyward/cli/clouds.h"
 #include "skyward/cli/commands.h"
+#include "skyward/cli/print_json.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/accelerator.h"
@@ -155,7 +156,7 @@ int list_offers(const Streams& streams, const OffersOptions& options) {
   const std::size_t limit = options.limit.value_or(streams.json ? 0 : kReadable);
   if (limit > 0 && all > limit) offers.resize(limit);
   if (streams.json) {
-    for (const Sold& sold : offers) streams.out << to_json(sold).dump() << '\n';
+    for (const Sold& sold : offers) print_json(streams, to_json(sold));
     return 0;
   }
   print_offers(streams, offers, options.spot);

@@ -7,6 +7,7 @@
 #include "skyward/io/file_lock.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
 
@@ -16,6 +17,18 @@ namespace {
 
 // "161f1c15" of "aws-161f1c15", of a record's name, and of itself.
 std::string_view digits_of(std::string_view name) { return name.substr(name.rfind('-') + 1); }
+
+// "aws" of "aws-161f1c15"; empty without.
+std::string_view cloud_of(std::string_view name) {
+  const std::size_t dash = name.rfind('-');
+  return dash == std::string_view::npos ? std::string_view() : name.substr(0, dash);
+}
+
+// "20240131-235900-1a2b3c4d"
+bool is_record(std::string_view name) {
+  return name.size() == 24 && name[8] == '-' && name[15] == '-' &&
+         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
+}
 
 std::string path_of(const provider::World& world, const std::string& record) {
   return provider::state_directory(world) + "/" + record;
@@ -37,8 +50,11 @@ std::vector<LedgerPool> pools_named(const std::vector<LedgerPool>& pools, std::s
   const auto exact = std::ranges::find(pools, name, &LedgerPool::id);
   if (exact != pools.end()) return {*exact};
   std::vector<LedgerPool> out;
+  const std::string_view cloud = is_record(name) ? std::string_view() : cloud_of(name);
   std::ranges::copy_if(pools, std::back_inserter(out), [&](const LedgerPool& pool) {
-    return digits_of(pool.id) == name || (!name.empty() && job_of(pool) == digits_of(name));
+    const bool is_there = cloud.empty() || cloud == cloud_of(pool.id);
+    return digits_of(pool.id) == name ||
+           (!name.empty() && is_there && job_of(pool) == digits_of(name));
   });
   return out;
 }
@@ -46,9 +62,7 @@ std::vector<LedgerPool> pools_named(const std::vector<LedgerPool>& pools, std::s
 std::vector<std::string> records(const provider::World& world) {
   std::vector<std::string> names;
   for (std::string& name : io::list_directory(provider::state_directory(world))) {
-    const bool is_pool = name.size() == 24 && name[8] == '-' && name[15] == '-' &&
-                         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
-    if (is_pool) names.push_back(std::move(name));
+    if (is_record(name)) names.push_back(std::move(name));
   }
   std::ranges::reverse(names);
   return names;
@@ -63,6 +77,15 @@ std::string provider_of_record(const provider::World& world, const std::string& 
   return std::string(lines.substr(lines.rfind('\n') + 1));
 }
 
+const provider::TableRow* cloud_of_record(const provider::World& world, const std::string& record) {
+  const std::string told = provider_of_record(world, record);
+  for (const provider::TableRow& row : provider::provider_table()) {
+    const bool is_it = row.name == told || provider_label(std::string(row.name)) == told;
+    if (is_it && row.sweep != nullptr) return &row;
+  }
+  return nullptr;
+}
+
 std::optional<int> opener_of_record(const provider::World& world, const std::string& record) {
   return io::FileLock::holder(path_of(world, record) + "/lock");
 }
@@ -70,8 +93,15 @@ std::optional<int> opener_of_record(const provider::World& world, const std::str
 std::string record_named(const std::vector<std::string>& records,
                          const std::vector<LedgerPool>& pools, std::string_view name) {
   std::string job(digits_of(name));
-  for (const LedgerPool& pool : pools_named(pools, name)) {
+  const std::vector<LedgerPool> named = pools_named(pools, name);
+  for (const LedgerPool& pool : named) {
     if (!job_of(pool).empty()) job = job_of(pool);
+  }
+  const bool has_cloud = name.contains('-') && !is_record(name);
+  if (named.empty() && has_cloud) {  // the ledger may have lost it; it has none of another cloud
+    const bool is_elsewhere =
+        std::ranges::any_of(pools, [&](const LedgerPool& pool) { return job_of(pool) == job; });
+    if (is_elsewhere || provider::find_row(cloud_of(name)) == nullptr) return "";
   }
   const auto found = std::ranges::find_if(records, [&](const std::string& record) {
     return record == name || job_of_record(record) == job;

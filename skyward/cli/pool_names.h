@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "skyward/provider/ledger.h"
+#include "skyward/provider/table.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::cli {
@@ -33,6 +34,9 @@ std::string record_named(const std::vector<std::string>& records,
 
 // The provider that its pool asked for machines last; empty: not known.
 std::string provider_of_record(const provider::World& world, const std::string& record);
+// The same, where machines are rented or kept there; null: not known, or nothing can be left
+// behind.
+const provider::TableRow* cloud_of_record(const provider::World& world, const std::string& record);
 // The process that has its pool open, 0 if it is not known which; empty: none has.
 std::optional<int> opener_of_record(const provider::World& world, const std::string& record);
 

@@ -1,4 +1,3 @@
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "skyward/base/utc.h"
 #include "skyward/cli/commands.h"
 #include "skyward/cli/pool_names.h"
+#include "skyward/cli/print_json.h"
 #include "skyward/display/display_text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
@@ -24,11 +25,6 @@ namespace {
 using nlohmann::ordered_json;
 using provider::LedgerEntry;
 using provider::LedgerPool;
-
-std::string moment(std::int64_t time_s) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
-                     std::chrono::sys_seconds(std::chrono::seconds(time_s)));
-}
 
 std::string state_of(const provider::World& world, const LedgerPool& pool,
                      const std::vector<LedgerEntry>& entries) {
@@ -175,7 +171,7 @@ int list_pools(const Streams& streams, bool all) {
     if (all || row.state == "open") found.push_back(std::move(row));
   }
   if (streams.json) {
-    for (const PoolRow& row : found) streams.out << to_json(row).dump() << '\n';
+    for (const PoolRow& row : found) print_json(streams, to_json(row));
     return 0;
   }
   std::vector<std::vector<std::string>> rows;
@@ -185,7 +181,8 @@ int list_pools(const Streams& streams, bool all) {
     const bool plain = row.job.empty() || row.pool.ends_with(row.job);
     rows.push_back({plain ? row.pool : fmt::format("{} ({})", row.pool, row.job),
                     row.provider.empty() ? "-" : row.provider, there ? row.at_cloud->region : "-",
-                    row.state, there ? std::to_string(row.machines) : "-", moment(row.opened_s)});
+                    row.state, there ? std::to_string(row.machines) : "-",
+                    utc_moment(row.opened_s)});
   }
   print_table(streams.out, {"POOL", "PROVIDER", "REGION", "STATE", "MACHINES", "OPENED"}, rows);
   if (rows.empty()) streams.err << "no pool of this computer is open\n";
@@ -217,21 +214,20 @@ void show_bought(const Streams& streams, const std::string& state, const LedgerP
                         {"asked", entry.asked_s},
                         {"gone", entry.gone_s ? ordered_json(*entry.gone_s) : ordered_json()}});
     }
-    streams.out << ordered_json{{"pool", pool.id},
-                                {"provider", pool.provider},
-                                {"region", pool.region},
-                                {"state", state},
-                                {"settings", pool.settings},
-                                {"opened", pool.opened_s},
-                                {"record", record.empty() ? ordered_json() : ordered_json(record)},
-                                {"things", things}}
-                       .dump()
-                << '\n';
+    print_json(streams,
+               ordered_json{{"pool", pool.id},
+                            {"provider", pool.provider},
+                            {"region", pool.region},
+                            {"state", state},
+                            {"settings", pool.settings},
+                            {"opened", pool.opened_s},
+                            {"record", record.empty() ? ordered_json() : ordered_json(record)},
+                            {"things", things}});
     return;
   }
   streams.out << fmt::format(
       "pool      {}\nprovider  {}\nregion    {}\nstate     {}\nopened    {}\n", pool.id,
-      pool.provider, pool.region, state, moment(pool.opened_s));
+      pool.provider, pool.region, state, utc_moment(pool.opened_s));
   if (!record.empty()) streams.out << fmt::format("logs      {}\n", record);
   std::vector<std::vector<std::string>> rows;
   for (const LedgerEntry& entry : entries) {
@@ -240,7 +236,7 @@ void show_bought(const Streams& streams, const std::string& state, const LedgerP
                     entry.kind != "instance" ? "-"
                     : entry.spot             ? "spot"
                                              : "on demand",
-                    moment(entry.asked_s), entry.gone_s ? moment(*entry.gone_s) : "-"});
+                    utc_moment(entry.asked_s), entry.gone_s ? utc_moment(*entry.gone_s) : "-"});
   }
   print_table(streams.out, {"KIND", "ID", "TYPE", "MARKET", "ASKED", "GONE"}, rows);
 }
@@ -249,11 +245,11 @@ void show_bought(const Streams& streams, const std::string& state, const LedgerP
 int show_record(const Streams& streams, const provider::World& world, const std::string& record) {
   const PoolRow row = row_of(world, record);
   if (streams.json) {
-    streams.out << to_json(row).dump() << '\n';
+    print_json(streams, to_json(row));
   } else {
     streams.out << fmt::format(
         "pool      {}\nprovider  {}\nstate     {}\nopened    {}\nlogs      {}/{}\n", row.pool,
-        row.provider.empty() ? "-" : row.provider, row.state, moment(row.opened_s),
+        row.provider.empty() ? "-" : row.provider, row.state, utc_moment(row.opened_s),
         provider::state_directory(world), record);
   }
   return 0;
@@ -281,12 +277,12 @@ int show_pool(const Streams& streams, const std::string& name) {
 
 namespace {
 
-// One object for each line; what is not UTF-8 in it is replaced.
+// One object for each line.
 void print_lines(const Streams& streams, const std::string& file, std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const ordered_json line = {{"file", file}, {"line", text.substr(0, end)}};
-    streams.out << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+    print_json(streams, line);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
@@ -313,8 +309,10 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
     }
   }
   if (any) return 0;
-  return complain(streams, {ErrorKind::invalid, fmt::format("{} has no {}", directory, file),
-                            "leave --node out, or give the rank of a node that printed something"});
+  return complain(
+      streams, {ErrorKind::invalid, fmt::format("{} has no {}", directory, file),
+                "leave --node out, or give the rank of a node whose tasks printed something; what "
+                "a command of 'skyward run' prints is not kept"});
 }
 
 int show_cost(const Streams& streams, const std::string& id) {
@@ -340,16 +338,14 @@ int show_cost(const Streams& streams, const std::string& id) {
     all.now.complete = all.now.complete && cost.now.complete;
     all.at_most = all.at_most || cost.at_most;
     if (streams.json) {
-      streams.out << ordered_json{{"pool", pool.id},
-                                  {"provider", pool.provider},
-                                  {"region", pool.region},
-                                  {"machines", cost.machines},
-                                  {"dollars", to_dollars(cost.now.total)},
-                                  {"hourly_dollars", to_dollars(cost.now.hourly)},
-                                  {"complete", cost.now.complete},
-                                  {"at_most", cost.at_most}}
-                         .dump()
-                  << '\n';
+      print_json(streams, ordered_json{{"pool", pool.id},
+                                       {"provider", pool.provider},
+                                       {"region", pool.region},
+                                       {"machines", cost.machines},
+                                       {"dollars", to_dollars(cost.now.total)},
+                                       {"hourly_dollars", to_dollars(cost.now.hourly)},
+                                       {"complete", cost.now.complete},
+                                       {"at_most", cost.at_most}});
     }
     rows.push_back({pool.id, pool.region, std::to_string(cost.machines),
                     fmt::format("{}${:.4f}", bound_of(cost), to_dollars(cost.now.total)),

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "skyward/cli/commands.h"
+#include "skyward/cli/print_json.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/provider_settings.h"
@@ -38,7 +39,7 @@ int list_providers(const Streams& streams) {
     if (row.credentials != nullptr) {
       line["credentials"] = row.credentials(world, deadline).has_value();
     }
-    if (streams.json) streams.out << line.dump() << '\n';
+    if (streams.json) print_json(streams, line);
     const char* found = line["credentials"] == true ? "found" : "none";
     rows.push_back({std::string(row.name), line["credentials"].is_null() ? "not needed" : found});
   }
@@ -65,12 +66,10 @@ int check_provider(const Streams& streams, const std::string& name, const std::s
       [&](const provider::Finding& finding) {
         good = good && finding.good;
         if (streams.json) {
-          streams.out << ordered_json{{"what", finding.what},
-                                      {"good", finding.good},
-                                      {"detail", finding.detail},
-                                      {"hint", finding.hint}}
-                             .dump()
-                      << '\n';
+          print_json(streams, ordered_json{{"what", finding.what},
+                                           {"good", finding.good},
+                                           {"detail", finding.detail},
+                                           {"hint", finding.hint}});
           return;
         }
         streams.out << fmt::format("{}  {}: {}\n", finding.good ? "ok     " : "MISSING",

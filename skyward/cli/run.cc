@@ -296,7 +296,7 @@ int run_program(const Streams& streams, const RunOptions& options) {
     auto request = make_run_request(options);
     if (!request) return failed(request.error());
     for (const std::string& note : request->notes) {
-      streams.err << "skyward: " << note << '\n';
+      streams.err << "skyward: " << printable_text(note) << '\n';
     }
     return Run(*std::move(request), options.quiet).run();
   } catch (const SkywardError& error) {

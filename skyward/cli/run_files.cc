@@ -76,7 +76,7 @@ Result<std::vector<std::string>> paths_of_git(const std::string& root) {
 
 bool may_be_secret(std::string_view path) {
   constexpr std::array kBeginnings = {".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"};
-  constexpr std::array kEnds = {".pem", ".key", ".p12", ".pfx"};
+  constexpr std::array kEnds = {".env", ".pem", ".key", ".p12", ".pfx"};
   constexpr std::array kNames = {".netrc", ".pgpass", ".npmrc", ".pypirc", "credentials.json"};
   const std::string_view name = path.substr(path.rfind('/') + 1);
   if (name.ends_with(".pub")) return false;
@@ -123,8 +123,11 @@ std::string secrets_note(const std::vector<io::TreeEntry>& entries) {
   }
   if (found == 0) return "";
   if (found > kNamedFiles) named += fmt::format(" and {} more", found - kNamedFiles);
-  return fmt::format("warning: sending files that may hold secrets: {}; .gitignore keeps them here",
-                     named);
+  return fmt::format(
+      "warning: sending files that may hold secrets: {}; to keep them here, move them elsewhere, "
+      "or "
+      "list them in the .gitignore of a repository",
+      named);
 }
 
 Result<ChosenFiles> choose_files(const std::string& root, const std::string& output,

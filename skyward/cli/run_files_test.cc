@@ -147,8 +147,9 @@ TEST_F(RunFiles, AreNotReadThroughALinkThatReplacedADirectory) {
 
 TEST(Secrets, AreToldByTheirNames) {
   EXPECT_EQ(secrets_note({{.path = "a.py"}, {.path = "id_rsa.pub"}, {.path = "environment"}}), "");
+  EXPECT_THAT(secrets_note({{.path = "a/prod.env"}}), HasSubstr("secrets: a/prod.env"));
   EXPECT_THAT(secrets_note({{.path = ".env.local"}, {.path = "a.py"}}),
-              HasSubstr("secrets: .env.local; .gitignore"));
+              HasSubstr("secrets: .env.local; to keep them here"));
   EXPECT_THAT(
       secrets_note(
           {{.path = "a/x.pem"}, {.path = "b/id_rsa"}, {.path = "id_ed25519"}, {.path = "k.key"}}),

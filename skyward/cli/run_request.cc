@@ -325,7 +325,8 @@ Result<RunRequest> make_run_request(const RunOptions& options) {
       auto below = script_below(*root, options.words.front());
       if (!below) return fail(below);
       script = *std::move(below);
-      request.order.command.front() = script;
+      // Python would take "-x.py" for an option.
+      request.order.command.front() = script.starts_with('-') ? "./" + script : script;
       request.order.command.insert(request.order.command.begin(), run::kPython);
       request.order.environment["PYTHONUNBUFFERED"] = "1";  // lines come as they are printed
     }

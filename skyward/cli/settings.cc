@@ -7,6 +7,7 @@
 #include "skyward/base/nearest.h"
 #include "skyward/base/text.h"
 #include "skyward/cli/commands.h"
+#include "skyward/cli/print_json.h"
 #include "skyward/io/machine.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/provider_settings.h"
@@ -136,7 +137,7 @@ int show_settings(const Streams& streams, bool origin) {
     if (streams.json) {
       nlohmann::ordered_json line = {{"name", one.name}, {"value", one.value}};
       if (origin) line["origin"] = one.origin;
-      streams.out << line.dump() << '\n';
+      print_json(streams, line);
     }
     // Lists of lines stand on one.
     std::string value = one.value;

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "skyward/cli/commands.h"
+#include "skyward/cli/print_json.h"
 #include "skyward/display/display_text.h"
 
 namespace skyward::cli {
@@ -38,7 +39,7 @@ int complain(const Streams& streams, const Error& error) {
   if (streams.json) {
     const nlohmann::ordered_json line = {
         {"error", to_string(error.kind)}, {"message", error.message}, {"hint", error.hint}};
-    streams.out << line.dump() << '\n';
+    print_json(streams, line);
   }
   streams.err << "skyward: " << printable_text(error.message) << '\n';
   if (!error.hint.empty()) streams.err << "  hint: " << printable_text(error.hint) << '\n';

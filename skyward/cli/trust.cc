@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "skyward/cli/commands.h"
+#include "skyward/cli/print_json.h"
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/settings_file.h"
@@ -56,7 +57,7 @@ int trust_settings(const Streams& streams, const std::string& said) {
   }
   const std::vector<std::string> names = settings_that_need_it(*file);
   if (streams.json) {
-    streams.out << nlohmann::ordered_json{{"path", *path}, {"settings", names}}.dump() << '\n';
+    print_json(streams, nlohmann::ordered_json{{"path", *path}, {"settings", names}});
     return 0;
   }
   streams.out << fmt::format("{} is trusted until it changes; {}\n", *path,
@@ -75,7 +76,7 @@ int distrust_settings(const Streams& streams, const std::string& said) {
                               "'skyward config trusted' lists the files that are"});
   }
   if (Status gone = io::remove_tree(record); !gone) return complain(streams, gone.error());
-  if (streams.json) streams.out << nlohmann::ordered_json{{"path", *path}}.dump() << '\n';
+  if (streams.json) print_json(streams, nlohmann::ordered_json{{"path", *path}});
   return 0;
 }
 
@@ -94,7 +95,7 @@ int list_trusted(const Streams& streams) {
         file && provider::trust_in(world, path, *text, provider::files_named_in(*file)) ==
                     provider::Trust::given;
     if (streams.json) {
-      streams.out << nlohmann::ordered_json{{"path", path}, {"current", current}}.dump() << '\n';
+      print_json(streams, nlohmann::ordered_json{{"path", path}, {"current", current}});
     } else {
       streams.out << path << (current ? "" : " (changed since, or gone)") << '\n';
     }

@@ -54,6 +54,7 @@ struct SweepOptions {
   bool dry_run = false;
   std::vector<std::string> regions{};  // empty: all that the account has
   std::string home_region{};           // searched first; empty: from the cloud's own settings
+  bool is_named = false;               // the user named the provider: it must answer
   std::optional<std::string> pool{};   // only this pool, expired or not
 };
 

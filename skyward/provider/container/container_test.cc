@@ -255,7 +255,7 @@ TEST_F(ContainerPool, WhatTheEngineRefusesIsSaidInItsWords) {
       {"crun: fork: Cannot allocate memory", "no memory left"},
       {"exec container process `/bin/sh`: Exec format error", "another architecture"},
       {"the requested cgroup controller `cpu` is not available", "delegate"},
-      {"something else", "run it by hand with 'podman run'"}};
+      {"something else", "try the same with 'podman' by hand"}};
   for (const auto& [words, hint] : refusals) {
     engine_->refusal = words;
     const Error why = refusal_of_opening();
@@ -309,6 +309,7 @@ TEST_F(ContainerPool, AnEngineThatIsOffFailsNoSweep) {
   EXPECT_EQ(swept[0].action, SweepAction::skipped);
   EXPECT_EQ(swept[0].resource.id, "container");
   EXPECT_THAT(swept[0].why, HasSubstr("this computer has nothing there"));
+  EXPECT_FALSE(container::sweep(fixture_.world, {.is_named = true}, [](const Swept&) {}, soon()));
   engine_->off = false;
   engine_->forbidden = true;
   const std::vector<Swept> forbidden = gc();

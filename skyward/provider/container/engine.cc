@@ -231,7 +231,7 @@ ApiError meaning_of(std::string_view line, const Access& access) {
     out.hint = fmt::format("'{} info' must work in a shell", runtime);
     return out;
   }
-  out.hint = fmt::format("run it by hand with '{} run' to see more", runtime);
+  out.hint = fmt::format("try the same with '{}' by hand to see more", runtime);
   if (const Sign* const sign = find_sign(line)) {
     out.refusal = sign->refusal;
     out.hint = hint_of(*sign, access);

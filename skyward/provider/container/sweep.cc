@@ -12,15 +12,18 @@ namespace skyward::provider::container {
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
   const auto pools = open_pools_of(world, kProvider);
+  if (!pools) return fail(pools);
   std::vector<SweepWay> ways;
   const auto add = [&](const Access& access, bool is_set) {
     ways.push_back(
         {.account = std::make_unique<ContainerAccount>(world, access), .is_set = is_set});
   };
-  for (const auto& [id, pool] : pools) add(access_of(pool), false);
+  for (const auto& [id, pool] : *pools) add(access_of(pool), false);
   const auto here = find_access(with_readable_settings(world, kProvider));
-  if (here && is_reachable(world, *here)) add(*here, true);
-  return sweep_ways(world, pools, ways, options, tell, deadline);
+  const Status reachable = here ? is_reachable(world, *here) : Status(fail(here));
+  if (reachable) add(*here, true);
+  if (ways.empty() && options.is_named) return reachable;  // nothing could be searched
+  return sweep_ways(world, *pools, ways, options, tell, deadline);
 }
 
 }  // namespace skyward::provider::container

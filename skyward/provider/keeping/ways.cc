@@ -20,12 +20,13 @@ bool has_pool_in(const std::map<std::string, LedgerPool>& pools,
 
 }  // namespace
 
-std::map<std::string, LedgerPool> open_pools_of(const World& world, std::string_view provider) {
+Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
+                                                        std::string_view provider) {
   std::map<std::string, LedgerPool> out;
   const auto ledger = read_ledger(world);
-  if (!ledger) return out;
+  if (!ledger) return fail(ledger);
   const auto pools = (*ledger)->pools(true);
-  if (!pools) return out;
+  if (!pools) return fail(pools);
   for (const LedgerPool& pool : *pools) {
     if (pool.provider == provider) out.emplace(pool.id, pool);
   }
@@ -50,7 +51,7 @@ Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& p
       status = sweep_named(world, *way.account, options, tell_ours, deadline);
     }
     const bool is_off = !signed_in || (!status && status.error().kind == ErrorKind::unavailable);
-    if (is_off && way.is_set && !has_pool_in(pools, signed_in)) {
+    if (is_off && way.is_set && !options.is_named && !has_pool_in(pools, signed_in)) {
       const std::string place =
           signed_in ? signed_in->home_region : std::string(way.account->provider());
       Resource region{.kind = "region", .id = place, .region = place};

@@ -15,8 +15,9 @@
 
 namespace skyward::provider {
 
-// The pools of a provider that the ledger has open, by id.
-std::map<std::string, LedgerPool> open_pools_of(const World& world, std::string_view provider);
+// The pools of a provider that the ledger has open, by id. Fails if it cannot be read.
+Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
+                                                        std::string_view provider);
 
 struct SweepWay {
   std::unique_ptr<NamedAccount> account{};
@@ -24,7 +25,7 @@ struct SweepWay {
 };
 // Sweeps each account once. A pool of another one is reported by the sweep of that one alone. The
 // settings may lead to a place that is off or refuses this user, and that no pool of this computer
-// is in.
+// is in: unless the user named the provider, such a place is skipped.
 Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& pools,
                   const std::vector<SweepWay>& ways, const SweepOptions& options,
                   const std::function<void(const Swept&)>& tell, Time deadline);

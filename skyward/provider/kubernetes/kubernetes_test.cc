@@ -270,6 +270,7 @@ TEST_F(KubernetesPool, AClusterThatIsOffFailsNoSweepUnlessAPoolIsThere) {
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].action, SweepAction::skipped);
   EXPECT_THAT(told[0].why, HasSubstr("this computer has nothing there"));
+  EXPECT_FALSE(sweep(fixture_.world, {.is_named = true}, [](const Swept&) {}, soon()));
   cloud_->dials.lose_reply = 0;
   const auto cloud = provider();
   const Life life = open(*cloud);

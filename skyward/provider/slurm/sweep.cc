@@ -13,9 +13,11 @@ namespace skyward::provider::slurm {
 namespace {
 
 // The login nodes of open pools, by pool; "" is this computer.
-std::map<std::string, std::string> logins_of_pools(const World& world) {
+Result<std::map<std::string, std::string>> logins_of_pools(const World& world) {
+  const auto pools = open_pools_of(world, kProvider);
+  if (!pools) return fail(pools);
   std::map<std::string, std::string> out;
-  for (const auto& [id, pool] : open_pools_of(world, kProvider)) out[id] = pool.setting("login");
+  for (const auto& [id, pool] : *pools) out[id] = pool.setting("login");
   return out;
 }
 
@@ -25,10 +27,14 @@ std::map<std::string, std::string> logins_of_pools(const World& world) {
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
   const ProviderSpec spec = with_readable_settings(world, kProvider);
-  const auto pools = logins_of_pools(world);
+  const auto logged_in = logins_of_pools(world);
+  if (!logged_in) return fail(logged_in);
+  const std::map<std::string, std::string>& pools = *logged_in;
   std::set<std::string> logins;
   for (const auto& [pool, login] : pools) logins.insert(login);
-  if (is_reachable(world, spec)) logins.insert(spec.setting("login"));
+  const Status reachable = is_reachable(world, spec);
+  if (reachable) logins.insert(spec.setting("login"));
+  if (logins.empty() && options.is_named) return reachable;  // nothing could be searched
   Status first;
   for (const std::string& login : logins) {
     const auto access = find_access(login);
