@@ -233,3 +233,28 @@ def test_counts_move_while_a_gather_waits():
 def test_ctrl_c_is_told_at_the_end():
     heard = run_on_a_terminal("interrupt")
     assert "✗ ended by KeyboardInterrupt: 4 tasks" in heard, heard
+
+
+def test_a_terminal_that_nobody_reads_does_not_keep_a_pool_open(monkeypatch):
+    """A write to it holds the screen until somebody reads."""
+    terminal = on(monkeypatch, Terminal())
+    monkeypatch.setattr(display, "BUSY_SECONDS", 0.01)
+    shown = display.Display("spinner")
+    writes, reads = threading.Event(), threading.Event()
+
+    def write():
+        with display._screen.lock:
+            writes.set()
+            reads.wait(60)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    writes.wait(60)
+    shown.close()
+    assert sys.stderr is not terminal
+    reads.set()
+    writer.join(60)
+    for thread in threading.enumerate():
+        if thread.name == "skyward-screen":
+            thread.join(60)
+    assert sys.stderr is terminal

@@ -1,6 +1,8 @@
 """Calls and streams inside asyncio."""
 
 import asyncio
+import concurrent.futures
+import contextlib
 import os
 import threading
 import time
@@ -104,6 +106,153 @@ def test_a_reader_that_is_cancelled_ends_the_stream(pool, tmp_path):
     asyncio.run(main())
     wait_until((tmp_path / "ended").exists)
     assert os.getpid() and threading.active_count()
+
+
+def test_nobody_takes_a_cancelled_read_for_the_end_of_the_stream(pool):
+    def endless():
+        while True:
+            time.sleep(0.01)  # on a worker
+            yield 1
+
+    async def read(stream, begun):
+        async for _ in stream:
+            begun.set()
+        return "ended"
+
+    async def main():
+        stream, begun = sky.compute(endless)() >> pool, asyncio.Event()
+        readers = [asyncio.create_task(read(stream, begun)) for _ in range(3)]
+        await begun.wait()
+        readers[0].cancel()
+        first, *others = await asyncio.gather(*readers, return_exceptions=True)
+        assert type(first) is asyncio.CancelledError
+        for error in others:
+            assert type(error) is sky.CancelledError and "a read of it" in str(error)
+        with pytest.raises(sky.CancelledError):
+            next(stream)
+        stream = sky.compute(endless)() >> pool
+        async with contextlib.aclosing(stream):
+            assert await anext(stream) == 1
+        assert list(stream) == []
+
+    asyncio.run(main())
+
+
+def test_events_of_calls_hold_up_neither_answers_nor_the_loop(tmp_path):
+    """A receiver that waits for an answer, in the loop, gets it."""
+
+    @sky.compute(retries=1)
+    def flaky():
+        if not (tmp_path / "tried").exists():
+            (tmp_path / "tried").touch()
+            raise ValueError("again")
+        return "done"
+
+    told, loops = [], []
+
+    def on_event(event):
+        if isinstance(event, sky.Error):
+            asked = asyncio.run_coroutine_threadsafe(ask(), loops[0])
+            told.append((event.message, asked.result(30), threading.current_thread().name))
+
+    async def ask():
+        return await square(3).on(pool)
+
+    async def main():
+        loops.append(asyncio.get_running_loop())
+        assert await flaky().on(pool) == "done"
+        pool._live.tell("from the loop")  # as of a module that was edited
+        while len(told) < 2:
+            await asyncio.sleep(0.01)
+
+    with sky.ComputePool(display="quiet", on_event=on_event) as pool:
+        asyncio.run(asyncio.wait_for(main(), 60))
+    (retried, nine, name), (from_loop, *_) = told
+    assert "attempt 2 of 2" in retried and nine == 9 and name == "skyward-events"
+    assert from_loop == "from the loop"
+
+
+def test_a_pool_is_a_block_of_asyncio_too():
+    told = []
+
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.001)  # lets the others run
+
+        ticking = asyncio.create_task(tick())
+        async with sky.ComputePool(display="quiet", on_event=told.append) as pool:
+            begun = ticks
+            assert await square(3).on(pool) == 9
+            sky.emit(sky.Notice(message="mine", pool="p"))
+            assert (square(4) >> sky) == 16
+        ticking.cancel()
+        assert begun > 3 and not pool.is_active
+
+    asyncio.run(main())
+    assert "mine" in [event.message for event in told if isinstance(event, sky.Notice)]
+
+
+def test_an_error_in_the_block_ends_it_and_stays():
+    async def main():
+        async with sky.ComputePool(display="quiet") as pool:
+            raise ZeroDivisionError(str(await square(3).on(pool)))
+
+    with pytest.raises(ZeroDivisionError, match="9"):
+        asyncio.run(main())
+
+
+def slow_cloud():
+    return sky.testing.FakeCloud(speed=10, launch_delay=6000)
+
+
+def test_a_task_that_is_cancelled_while_its_pool_opens_releases_everything():
+    cloud = slow_cloud()
+
+    async def main():
+        async with sky.ComputePool(provider=cloud, display="quiet"):
+            raise AssertionError("it opened")
+
+    async def cancelled():
+        opening = asyncio.create_task(main())
+        while cloud.launched == 0:
+            await asyncio.sleep(0.01)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert not cloud.left and not cloud.violations and cloud.running == 0
+
+    asyncio.run(asyncio.wait_for(cancelled(), 60))
+
+
+def test_closing_a_pool_that_another_thread_opens_ends_the_opening():
+    cloud = slow_cloud()
+    pool = sky.ComputePool(provider=cloud, display="quiet")
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        opening = threads.submit(pool.open)
+        wait_until(lambda: cloud.launched > 0)
+        pool.close()
+        assert not pool.is_active and cloud.running == 0
+        with pytest.raises(sky.CancelledError, match="closed while it was opening"):
+            opening.result(60)
+
+
+def test_a_receiver_of_events_may_close_a_pool_that_opens():
+    cloud = slow_cloud()
+
+    def on_event(event):
+        if isinstance(event, sky.InstanceLaunching):
+            pool.close()
+
+    pool = sky.ComputePool(provider=cloud, display="quiet", on_event=on_event)
+    begin = time.monotonic()
+    with pytest.raises(sky.CancelledError, match="closed while it was opening"):
+        pool.open()
+    assert cloud.running == 0 and time.monotonic() - begin < 9
 
 
 def test_an_error_that_a_call_returns_is_a_result(pool):

@@ -293,6 +293,7 @@ def test_a_retry_is_told_of(pool):
             seen.clear()
             with pytest.raises(ValueError, match="bad 1"):
                 send(sky.compute(retries=1)(boom.local)(1))
+            wait_until(lambda: seen)  # of futures, it is told on the thread of events
             assert seen[0].message == "boom(1) failed: ValueError: bad 1; attempt 2 of 2"
             assert seen[0].instance_id
     finally:

@@ -13,6 +13,7 @@ from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, NotProvisionedError
 from skyward.pool.answer import settle
 from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
+from skyward.pool.machines import bring_answers
 from skyward.pool.outcome import answer_of, may_retry, note_attempts
 from skyward.pool.stream import Stream, cancel
 from skyward.transport.forks import renewed
@@ -208,6 +209,7 @@ class Answers(GroupedCalls):
                     raise
 
     def _work(self) -> None:
+        bring_answers()
         while tokens := self._completions.next():
             self._hand_over(tokens)
         self._has_ended = True

@@ -122,6 +122,7 @@ class ComputePool(PoolRequest, StaysHere):
     new machines."""
 
     _live: "OpenPool | None" = None
+    _opening: "Machines | None" = None
     _closing: "OpenPool | None" = None  # what was `_live`, until it is closed
     _delivery: Delivery | None = None
     _around: "ComputePool | None" = None
@@ -213,11 +214,15 @@ class ComputePool(PoolRequest, StaysHere):
         return self
 
     def close(self) -> None:
-        """Releases the machines, as leaving the block does. Does nothing on a closed pool."""
+        """Releases the machines, as leaving the block does. Does nothing on a closed pool. A pool
+        that another thread is opening is not opened: ``open()`` raises CancelledError there."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> "ComputePool":
         self._open()
+        return self._entered()
+
+    def _entered(self) -> "ComputePool":
         self._around = _innermost.get()
         self._is_entered = True
         _ambient.set(self._delivery)
@@ -234,13 +239,36 @@ class ComputePool(PoolRequest, StaysHere):
         try:
             end_block(lambda: self._close(error), error)
         finally:
-            self._is_entered = False
-            # If it was entered in another thread or asyncio task, the variables of that one stay;
-            # readers skip closed pools.
-            if _innermost.get() is self:
-                _innermost.set(self._around)
-            if delivery is not None and _ambient.get() is delivery:
-                _ambient.set(delivery.around)
+            self._left(delivery)
+
+    def _left(self, delivery: Delivery | None) -> None:
+        self._is_entered = False
+        # If it was entered in another thread or asyncio task, the variables of that one stay;
+        # readers skip closed pools.
+        if _innermost.get() is self:
+            _innermost.set(self._around)
+        if delivery is not None and _ambient.get() is delivery:
+            _ambient.set(delivery.around)
+
+    async def __aenter__(self) -> "ComputePool":
+        from skyward.pool.async_block import opened
+
+        await opened(self._open, self._abandon)
+        return self._entered()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        from skyward.pool.async_block import closed
+
+        delivery = self._delivery
+        try:
+            await closed(lambda: end_block(lambda: self._close(error), error))
+        finally:
+            self._left(delivery)
 
     def run(self, pending: PendingCompute[R]) -> R:
         """Runs the call on the first free slot: ``pending >> pool``."""
@@ -406,7 +434,11 @@ class ComputePool(PoolRequest, StaysHere):
             )
             self._delivery = delivery
             try:
-                live = Machines(spec, delivery).open(check, self._open_pool)
+                self._opening = machines = Machines(spec, delivery)
+                try:
+                    live = machines.open(check, self._open_pool)
+                finally:
+                    self._opening = None
             except BaseException:
                 self._end_delivery()
                 if show is not None:
@@ -421,7 +453,16 @@ class ComputePool(PoolRequest, StaysHere):
 
         return OpenPool(machines, self.default_compute_timeout)
 
+    def _abandon(self) -> "Machines | None":
+        """Ends an opening that is under way in another thread."""
+        if (opening := self._opening) is not None:
+            opening.abandon()
+        return opening
+
     def _close(self, error: BaseException | None = None) -> None:
+        opening = self._abandon()
+        if opening is not None and opening.is_event_thread():
+            return  # the opening waits for this thread
         with self._lifecycle:
             self._closing = live = self._live
             self._live = None

@@ -77,7 +77,15 @@ class Display:
         """Leaves the terminal as it was."""
         self._closed.set()
         self._count = _nothing  # what it counts with holds the pool, and what that has stored
-        _screen.remove(self)
+        if _screen.lock.acquire(timeout=BUSY_SECONDS):
+            try:
+                _screen.remove(self)
+            finally:
+                _screen.lock.release()
+        else:  # nobody reads what somebody writes: it is removed when somebody does
+            threading.Thread(
+                target=_screen.remove, args=(self,), name="skyward-screen", daemon=True
+            ).start()
 
     def _draw(self) -> None:
         while not self._closed.wait(self._core.frame_seconds):

@@ -2,13 +2,19 @@
 
 import atexit
 import contextlib
+import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from skyward import _core
 from skyward.callback import Delivery
+from skyward.exceptions import CancelledError
+
+if TYPE_CHECKING:
+    from skyward.events import Error
 
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
@@ -21,16 +27,42 @@ class Closable(Protocol):
 
 
 class Teller:
-    """Reports to the receivers of events what deserves attention."""
+    """Reports to the receivers of events what deserves attention: in the thread that calls, unless
+    others wait for it. Receivers may take their time, or wait for an answer or for the loop."""
 
-    def __init__(self, core: Any, deliver: Delivery) -> None:
+    def __init__(self, core: Any, deliver: Delivery, events: threading.Thread) -> None:
         self._core = core
         self._deliver = deliver
+        self._events = events
+        self._handed_over: deque[Error] = deque()
 
     def __call__(self, message: str, instance_id: str | None = None) -> None:
         from skyward.events import Error
 
-        self._deliver(Error(message, instance_id, pool=self._core.job_id))
+        event = Error(message, instance_id, pool=self._core.job_id)
+        if self._events.is_alive() and _is_waited_for():
+            self._handed_over.append(event)
+        else:
+            self._deliver(event)
+
+    def deliver_rest(self) -> None:
+        """Delivers what other threads have handed over, from the thread of events."""
+        while self._handed_over:
+            self._deliver(self._handed_over.popleft())
+
+
+_brings_answers = threading.local()
+
+
+def bring_answers() -> None:
+    """Says of this thread that others wait for the answers that it brings."""
+    _brings_answers.is_so = True
+
+
+def _is_waited_for() -> bool:
+    asyncio = sys.modules.get("asyncio")  # it is imported by whoever has a loop
+    runs_a_loop = asyncio is not None and asyncio._get_running_loop() is not None
+    return runs_a_loop or getattr(_brings_answers, "is_so", False)
 
 
 class Machines:
@@ -40,13 +72,14 @@ class Machines:
         self.core = _core.Pool(spec)
         self.collect_tasks = bool(spec.collect_tasks)
         self.workers = self.core.total_slots // max(1, spec.concurrency)
-        self.tell = Teller(self.core, deliver)
         self._deliver = deliver
         self._kept: Closable | None = None
+        self._is_abandoned = False
         self._has_events = threading.Event()  # they are being provisioned
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
         )
+        self.tell = Teller(self.core, deliver, self._events)
 
     def open(self, check: Callable[[], None] | None, meanwhile: Callable[["Machines"], C]) -> C:
         """Blocks until the nodes are ready. Returns what `meanwhile` makes while they start.
@@ -55,6 +88,8 @@ class Machines:
 
         def poll() -> None:
             self._has_events.set()
+            if self._is_abandoned:
+                raise CancelledError("the pool was closed while it was opening")
             if check is not None:
                 check()
             if not made:
@@ -72,6 +107,10 @@ class Machines:
             _opening.discard(self)
         self._kept = made[0]  # by the thread of events, until it is closed
         return made[0]
+
+    def abandon(self) -> None:
+        """They are not wanted any more: open() releases them, and raises CancelledError soon."""
+        self._is_abandoned = True
 
     def close(self) -> None:
         """Releases them. Returns when all events have been delivered. Raises MachinesLeftError
@@ -105,6 +144,8 @@ class Machines:
         while (batch := self.core.next_events(0.5)) is not None:
             if self._deliver.has_receivers:
                 self._deliver_all(batch)
+            self.tell.deliver_rest()
+        self.tell.deliver_rest()
 
     def _deliver_all(self, batch: list[tuple[str, tuple[Any, ...]]]) -> None:
         from skyward.events import event_from_fields

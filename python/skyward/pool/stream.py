@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skyward.call.by_value import StaysHere
-from skyward.exceptions import NotProvisionedError, SkywardError
+from skyward.exceptions import CancelledError, NotProvisionedError, SkywardError
 from skyward.pool.outcome import answer_of
 from skyward.transport import serialize
 from skyward.transport.forks import renewed
@@ -24,6 +24,7 @@ class Stream(Iterator[Any], StaysHere):
         self._handle = handle
         self._name = name
         self._lock = renewed(threading.Lock())  # one reader at a time
+        self._is_cut = False  # by the end of a reader that was interrupted or cancelled
 
     def __repr__(self) -> str:
         return f"Stream({self._name}(…), {'ended' if self._handle is None else 'open'})"
@@ -39,15 +40,15 @@ class Stream(Iterator[Any], StaysHere):
         with self._lock:
             handle = self._handle
             if handle is None:
-                raise StopIteration
+                raise self._end()
             try:
                 item = handle.next()
             except BaseException:
-                self.close()
+                self._cut()
                 raise
             if item is None:
                 if self._handle is None:  # closed by another thread
-                    raise StopIteration
+                    raise self._end()
                 self._handle = None
         if item is not None:
             return serialize.loads(item, f"{self._name}()")
@@ -69,7 +70,7 @@ class Stream(Iterator[Any], StaysHere):
         try:
             item = await in_thread(lambda: next(self, _ENDED))
         except BaseException:  # also when the task that reads is cancelled
-            self.close()
+            self._cut()
             raise
         if item is _ENDED:
             raise StopAsyncIteration
@@ -80,6 +81,24 @@ class Stream(Iterator[Any], StaysHere):
         handle, self._handle = self._handle, None
         if handle is not None:
             cancel(handle)
+
+    async def aclose(self) -> None:
+        """The same, for ``contextlib.aclosing``. Does not wait."""
+        self.close()
+
+    def _cut(self) -> None:
+        """Closes it for a reader that was interrupted or cancelled. It has an end that is none:
+        whoever reads on must not take it for that of the generator."""
+        self._is_cut = self._is_cut or self._handle is not None
+        self.close()
+
+    def _end(self) -> BaseException:
+        if not self._is_cut:
+            return StopIteration()
+        return CancelledError(
+            f"{self._name}(): the stream was closed when a read of it was interrupted or cancelled;"
+            " the items after that were not received"
+        )
 
     def __enter__(self) -> "Stream":
         return self
