@@ -1,9 +1,11 @@
 """Skyward beside its peers, in one run on one machine: `./dev bench [--quick] [--only NAME …]`.
 
 Rounds are interleaved (A, B, C, A, B, C …), figures are medians over the rounds; compare ratios,
-not figures. Each file of workloads/ is one workload with its targets; floors.py measures what the
-machine itself takes, in the same run. Writes bench/out/results.json, bench/out/performance.md and
-bench/out/chart.png; `python bench/page.py` makes the results docs/performance.md.
+not figures. Each system runs in a process of its own in each round: what another has imported would
+slow it down, and what another has left would count as its. Each file of workloads/ is one workload
+with its targets; floors.py measures what the machine itself takes, in the same run. Writes
+bench/out/results.json, bench/out/performance.md and bench/out/chart.png; `python bench/page.py`
+makes the results docs/performance.md.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +55,29 @@ class Size:
     ssh_mib: int
 
 
-def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
-    contender = contender_class(workers)
+def start(contender) -> float:
+    """Seconds until the first answer."""
     begin = time.perf_counter()
     contender.start()
     assert contender.call(echo, 1) == 1
-    figures = {"start": time.perf_counter() - begin}
+    return time.perf_counter() - begin
+
+
+def measure_apart(name: str, options: argparse.Namespace) -> dict[str, float]:
+    """measure(), in another process."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [sys.executable, __file__, "--one", name, "--into", file.name]
+        command += ["--workers", str(options.workers)] + ["--quick"] * options.quick
+        subprocess.run(command, check=True)
+        return json.loads(Path(file.name).read_text())
+
+
+def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
+    contender = contender_class(workers)
+    figures = {"first_start": start(contender)}
+    contender.close()
+    contender = contender_class(workers)
+    figures["start"] = start(contender)
     try:
         for workload in ALL_WORKLOADS:
             figures |= workload.measure(contender, size)
@@ -154,8 +175,11 @@ def draw_chart(summary: dict[str, dict[str, float]], path: Path) -> None:
     from matplotlib import pyplot, ticker
 
     names = list(summary)
-    figure, axes = pyplot.subplots(3, 4, figsize=(18, 10), layout="constrained")
-    for axis, (workload, (unit, more_is_better)) in zip(axes.flat, FIGURES.items(), strict=True):
+    columns = -(-len(FIGURES) // 3)
+    figure, axes = pyplot.subplots(3, columns, figsize=(4.5 * columns, 10), layout="constrained")
+    for axis in axes.flat[len(FIGURES) :]:
+        axis.set_axis_off()
+    for axis, (workload, (unit, more_is_better)) in zip(axes.flat, FIGURES.items(), strict=False):
         values = [summary[name][workload] for name in names]
         colors = ["tab:blue" if name == "skyward" else "lightgray" for name in names]
         bars = axis.barh(names, values, color=colors)
@@ -182,7 +206,7 @@ def round_size(quick: bool) -> Size:
     return Size(calls, tasks, np.random.default_rng(0).random(mib * MIB // 8), *own)
 
 
-def main() -> int:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="one small round, to see that everything runs"
@@ -190,12 +214,22 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="names of contenders")
-    options = parser.parse_args()
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # see measure_apart()
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse_options()
     # Workers start from byte code, as in an installed package.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
     rounds = 1 if options.quick else options.rounds
     size = round_size(options.quick)
+    if options.one:
+        (contender,) = [c for c in ALL if c.name == options.one]
+        options.into.write_text(json.dumps(measure(contender, options.workers, size)))
+        return 0
     chosen = [c for c in ALL if not options.only or c.name in options.only]
     skipped = {c.name: c.missing() for c in chosen if c.missing()}
     chosen = [c for c in chosen if c.name not in skipped]
@@ -205,7 +239,7 @@ def main() -> int:
         bare.append(measure_floors(size))
         for contender in chosen:
             print(f"round {done + 1}/{rounds}: {contender.name}", file=sys.stderr, flush=True)
-            results[contender.name].append(measure(contender, options.workers, size))
+            results[contender.name].append(measure_apart(contender.name, options))
 
     floor = medians(bare)
     summary = {name: medians(rounds) for name, rounds in results.items()}

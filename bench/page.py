@@ -7,6 +7,7 @@ from pathlib import Path
 COLUMNS = 125
 
 NAMES = {
+    "first_start": "pool ready, first time in a program",
     "start": "pool ready",
     "memory": "memory of all processes",
     "round_trip_p50": "warm call, median",
@@ -63,6 +64,7 @@ WHY = {
     " waiting for it takes most of the time of a quick call.",
     "argument_first": "The bytes are copied once, into memory that the workers map. The first time,"
     " the kernel must find that memory.",
+    "first_start": "Skyward starts an agent, which starts the workers.",
     "start": "Skyward starts an agent, which starts the workers.",
 }
 """Why a peer may be ahead."""
@@ -149,8 +151,8 @@ def method(report: dict) -> list[str]:
         "",
         text(
             "- Each figure is the median of the rounds. Rounds are interleaved: every system"
-            " runs once before any runs again. Compare ratios; the figures are those of one"
-            " machine."
+            " runs once before any runs again, each time in a process of its own. Compare ratios;"
+            " the figures are those of one machine."
         ),
         text(
             "- All functions return at once. A batch has"
