@@ -200,5 +200,36 @@ TEST_F(LeaseTest, AnEndAfterTheAnnouncedOneIsNoNews) {
   expect_nothing_else();
 }
 
+TEST_F(LeaseTest, TheLifetimesOwnAnnouncementWillComeIfItEndsFirst) {
+  configure_with(600s, 900s, {});  // the engine ends it at 870 s
+  on_message(state, effects, wire::EndAhead{.left_ms = 1'800'000, .reason = "spent"}, now);
+  expect_nothing_else();
+  run_until(now + 10s);
+  EXPECT_NE(next_deadline(state), kNever);
+  on_disconnected(state, effects);
+  take("kill 0");
+  take("exit 0");
+}
+
+TEST_F(NoticeTest, OfTwoEndsTheEarlierIsTheOneThatWorkersKnow) {
+  make_ready(1, 1);
+  on_preempted(state, effects, now + 5s, "soon", now);
+  take_message<wire::Preempted>();
+  take("warn 0: 5 s");
+  on_message(state, effects, wire::EndAhead{.left_ms = 30'000, .reason = "spent"}, now);
+  take_message<wire::Output>();
+  expect_nothing_else();
+}
+
+TEST_F(NoticeTest, APreemptionAfterThePoolsEndIsNoNewsToWorkers) {
+  make_ready(1, 1);
+  on_message(state, effects, wire::EndAhead{.left_ms = 30'000, .reason = "spent"}, now);
+  take("warn 0: 30 s");
+  take_message<wire::Output>();
+  on_preempted(state, effects, now + 120s, "later", now);
+  take_message<wire::Preempted>();
+  expect_nothing_else();
+}
+
 }  // namespace
 }  // namespace skyward::agent

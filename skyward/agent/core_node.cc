@@ -112,7 +112,7 @@ void announce_end(AgentState& state, AgentEffects& effects, Time now, std::strin
   line.stream = wire::OutputStream::err;
   line.text = fmt::format("skyward: this node shuts down in {:g} s: {}", seconds(left), why);
   effects.send(wire::Output{{std::move(line)}});
-  warn_workers(state, effects, left);
+  if (state.pool_ends < state.gone_at) warn_workers(state, effects, left);
 }
 
 // Ends everything on this machine, and the machine where there is a command for that.
@@ -268,14 +268,15 @@ void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::s
   state.gone_at = std::max(gone_at, now);
   effects.send(wire::Preempted{.left_ms = static_cast<std::uint64_t>((state.gone_at - now) / 1ms),
                                .reason = std::move(reason)});
-  warn_workers(state, effects, state.gone_at - now);
+  const bool ends_before = state.warn_at == kNever && state.pool_ends <= state.gone_at;
+  if (!ends_before) warn_workers(state, effects, state.gone_at - now);
 }
 
 void on_end_ahead(AgentState& state, AgentEffects& effects, const wire::EndAhead& end, Time now) {
   if (is_ending(state)) return;
-  const Time at = now + std::chrono::milliseconds(std::min(end.left_ms, kMaxNoticeMs));
-  if (state.warn_at == kNever && state.pool_ends <= at) return;  // all are told already
-  state.pool_ends = std::min(state.pool_ends, at);
+  const Time at = now + std::chrono::milliseconds(std::min(end.left_ms, kMaxLeaseMs));
+  if (state.pool_ends <= at) return;  // all are told, or will be
+  state.pool_ends = at;
   announce_end(state, effects, now, end.reason);
 }
 

@@ -21,6 +21,10 @@ using Facts = Budget::Facts;
 // comes first.
 constexpr double kWarnAtShare = 0.8;
 constexpr Duration kWarnAhead = 60s;
+// Running tasks are told this long before they end. While machines are terminated, which leaves
+// more money for the others, the end is not known: they are told this long before it at the latest.
+constexpr Duration kNotice = 60s;
+constexpr Duration kLateNotice = 15s;
 
 // When the book says that so much is spent.
 Time money_lasts_until(const Facts& facts, const CostBook& book) {
@@ -162,11 +166,14 @@ Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
                                              : Verdict::enough,
           .warn_at = warned_ ? kNever : warn_at,
           .drain_at = drain_at,
+          .notice_at =
+              stop_at - facts.costs.clock().ours(facts.terminating > 0 ? kLateNotice : kNotice),
           .stop_at = stop_at};
 }
 
 void Budget::look_again(Time now, const Look& look) {
-  const Time next = now < look.drain_at ? std::min(look.warn_at, look.drain_at) : look.stop_at;
+  Time next = now < look.drain_at ? std::min(look.warn_at, look.drain_at) : look.stop_at;
+  if (draining_ && !noticed_) next = std::min(next, look.notice_at);
   look_at_ = std::min(now + kBudgetLook, next);
 }
 

@@ -27,8 +27,8 @@ class Budget {
     const Costs& costs;
     const Offer& offer;    // that the pool chose
     int provisioning = 0;  // pending requests
-    int terminating = 0;
-    Duration mean_run{};  // of recent tasks
+    int terminating = 0;   // pending requests
+    Duration mean_run{};   // of recent tasks
     Time now{};
   };
   enum class Verdict : std::uint8_t {
@@ -40,6 +40,7 @@ class Budget {
     Verdict verdict = Verdict::enough;
     Time warn_at = kNever;  // at the latest; kNever: it was done
     Time drain_at = kNever;
+    Time notice_at = kNever;  // to tell running tasks that they end at stop_at
     Time stop_at = kNever;
   };
 
@@ -62,6 +63,9 @@ class Budget {
 
   void drain() { draining_ = true; }
   bool is_draining() const { return draining_; }
+  // Running tasks were told when they end.
+  void note_notice() { noticed_ = true; }
+  bool has_given_notice() const { return noticed_; }
   // Why no more tasks start.
   Error spent(const Facts& facts) const;
 
@@ -69,6 +73,7 @@ class Budget {
   Time look_at_ = kNever;
   bool warned_ = false;
   bool draining_ = false;
+  bool noticed_ = false;
 };
 
 }  // namespace skyward::engine

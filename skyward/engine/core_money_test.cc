@@ -421,9 +421,6 @@ TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   const auto told = effects.take_event<ErrorEvent>();
   EXPECT_THAT(told.message, testing::HasSubstr("the pool's budget of $2.00 is spent"));
   EXPECT_EQ(effects.take_message<wire::RecallTasks>(NodeId{0}).count, 1U);
-  const auto ahead = effects.take_message<wire::EndAhead>(NodeId{0});
-  EXPECT_NEAR(static_cast<double>(ahead.left_ms), 30'000, 1000);
-  EXPECT_EQ(ahead.reason, "the pool's budget is spent");
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
   effects.take_event<InstanceStopping>();
   EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-1-1"}));
@@ -432,8 +429,15 @@ TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   EXPECT_EQ(refused.error.kind, ErrorKind::over_budget);
   EXPECT_THAT(refused.error.hint, testing::HasSubstr("larger budget="));
 
-  live_until(945s);
+  on_terminated(state, effects, now, {});  // what is left pays for the other for 100 s
   receive(0, wire::Recalled{});
+  live_until(965s);
+  effects.expect_nothing_else();
+  live_until(975s);
+  const auto ahead = effects.take_message<wire::EndAhead>(NodeId{0});
+  EXPECT_NEAR(static_cast<double>(ahead.left_ms), 60'000, 1000);
+  EXPECT_EQ(ahead.reason, "the pool's budget is spent");
+  live_until(985s);
   effects.expect_nothing_else();
   answer(0, runs);
   EXPECT_EQ(take_outcome(runs).status, wire::OutcomeStatus::ok);
@@ -441,6 +445,20 @@ TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   const CostFinal bill = finish();
   EXPECT_LE(bill.total_cost, 2.0);
   EXPECT_GE(bill.total_cost, 1.85);
+}
+
+TEST_F(MoneyTest, NoticeDoesNotWaitForMachinesThatDoNotEnd) {
+  open(2, 2.0);
+  submit_to(0);
+  live_until(931s);
+  effects.drop_all();
+  receive(0, wire::Recalled{});
+  live_until(934s);
+  effects.expect_nothing_else();
+  live_until(936s);
+  EXPECT_NEAR(static_cast<double>(effects.take_message<wire::EndAhead>(NodeId{0}).left_ms), 15'000,
+              1000);
+  close();
 }
 
 TEST_F(MoneyTest, WhatStillRunsAtTheEndOfTheBudgetEndsWithIt) {

@@ -9,7 +9,7 @@
 namespace skyward::engine {
 namespace {
 
-void start_draining(EngineState& state, EngineEffects& effects, Time now, Time stop_at) {
+void start_draining(EngineState& state, EngineEffects& effects, Time now) {
   state.budget.drain();
   effects.stop_buying();
   const Error why = state.budget.spent(budget_facts(state, now));
@@ -22,10 +22,16 @@ void start_draining(EngineState& state, EngineEffects& effects, Time now, Time s
     }
     if (node.state == NodeState::ready) state.tasks.recall(effects, node.id);
     dismiss_when_done(state, effects, now, node);
-    if (node.state == NodeState::ready) {  // it is at a task
-      const auto left_ms = static_cast<std::uint64_t>((stop_at - now) / 1ms);
-      effects.send(node.id, wire::EndAhead{left_ms, "the pool's budget is spent"});
-    }
+  }
+}
+
+// To what still runs.
+void give_notice(EngineState& state, EngineEffects& effects, Time now, Time stop_at) {
+  state.budget.note_notice();
+  const auto left_ms = static_cast<std::uint64_t>((stop_at - now) / 1ms);
+  for (const Node& node : state.nodes) {
+    if (node.state != NodeState::ready) continue;
+    effects.send(node.id, wire::EndAhead{left_ms, "the pool's budget is spent"});
   }
 }
 
@@ -53,14 +59,19 @@ void begin_to_pay(EngineState& state, EngineEffects& effects, Time now) {
 
 void look_at_budget(EngineState& state, EngineEffects& effects, Time now) {
   if (!has_machines(state.phase)) return state.budget.stop_looking();
-  const Budget::Look look = state.budget.look(effects, budget_facts(state, now));
+  Budget::Look look = state.budget.look(effects, budget_facts(state, now));
   if (look.stop_at == kNever) return;
   const bool drain = look.verdict == Budget::Verdict::drain;
   if (look.verdict == Budget::Verdict::stop || (drain && state.phase == Phase::starting)) {
     return stop_spending(state, effects, now);
   }
-  if (drain && !state.budget.is_draining()) start_draining(state, effects, now, look.stop_at);
-  if (!has_machines(state.phase)) return;
+  if (drain && !state.budget.is_draining()) {
+    start_draining(state, effects, now);
+    if (!has_machines(state.phase)) return;
+    look = state.budget.look(effects, budget_facts(state, now));  // machines are terminated now
+  }
+  const bool is_time = state.budget.is_draining() && now >= look.notice_at;
+  if (is_time && !state.budget.has_given_notice()) give_notice(state, effects, now, look.stop_at);
   // For the worst, a price is what it might have become since the cloud was asked.
   if (look.drain_at - now < 2 * kBudgetLook) {
     state.bills.ask_often(effects, now, state.costs.book());
