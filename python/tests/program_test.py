@@ -350,9 +350,37 @@ def test_a_pool_of_a_ledger_that_is_broken_is_not_taken_for_a_local_one(state, m
     monkeypatch.setenv("PATH", f"{state}:/usr/bin:/bin")
     job = recorded(state, "container")
     (state / "ledger.db").write_bytes(b"no ledger at all" * 100)
-    for words in (["pool", "delete", job], ["gc"], ["gc", "--provider", "container"]):
+    for words in (["pool", "delete", job], ["gc", "--provider", "container"]):
         code, out, err = skyward(*words)
-        assert code == 74 and "nothing there" not in out and "nothing was" not in err, words
+        assert code == 69 and "nothing" not in out + err, words  # docker fails first
+    code, _, err = skyward("gc")
+    assert code == 74 and "not a database" in err
+
+
+def test_a_record_that_does_not_say_where_its_pool_was_proves_nothing(state, monkeypatch):
+    monkeypatch.setenv("PATH", str(state))  # no podman
+    for job, providers in (("00000001", "aws"), ("00000002", ""), ("00000003", "AWS\nlocal\n")):
+        folder = state / f"20240131-235900-{job}"
+        folder.mkdir()
+        (folder / "providers").write_text(providers)
+        code, out, err = skyward("pool", "delete", job)
+        assert code != 0 and out == "" and "nothing was launched" not in err
+    recorded(state, "local", "00000004")
+    code, _, err = skyward("pool", "delete", "aws-00000004")
+    assert code != 0 and "nothing was launched" not in err
+    assert skyward("pool", "delete", "local-00000004")[0] == 0
+
+
+def test_a_lost_ledger_leaves_a_doubt(state, monkeypatch):
+    """Docker answers, and has nothing with that tag. The pool may have got another one."""
+    program = state / "docker"
+    told = "box|2|4000000000|x86_64|/var/lib/docker|AAAA"
+    program.write_text(f"#!/bin/sh\ncase $1 in info) echo '{told}' ;; esac\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{state}:/usr/bin:/bin")
+    code, _, err = skyward("pool", "delete", recorded(state, "container"))
+    assert code == 1 and "nothing carries the tag 174f6ce4 at Containers" in err
+    assert "'skyward gc --dry-run --provider container'" in err
 
 
 def test_nothing_was_searched_if_no_provider_answers(state, monkeypatch):

@@ -131,6 +131,11 @@ std::string cloud_of_id(std::string_view pool, const std::string& otherwise) {
   return pool.contains('-') && provider::find_row(name) != nullptr ? name : otherwise;
 }
 
+bool is_cloud(std::string_view pool) {
+  const provider::TableRow* row = provider::find_row(cloud_in_name(pool));
+  return row != nullptr && row->sweep != nullptr;
+}
+
 int complain_of_open(const Streams& streams, const std::string& pool, int process) {
   const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
   const std::string how =
@@ -157,6 +162,7 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   const auto clouds = clouds_here(world, pool.provider, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
   GcOptions there = options;
+  there.provider = pool.provider;
   there.pool = pool.id;
   Tally tally;
   if (const int failed = sweep_all(streams, *clouds, there, tally); failed != 0) {
@@ -230,36 +236,49 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   if (!named.empty()) return worst;
   const std::string record = record_named(records(world), pools, options.pool);
-  const provider::TableRow* rented = nullptr;
+  CloudsHere recorded;
   if (!record.empty()) {  // it is not in the ledger
     const std::optional<int> opener = opener_of_record(world, record);
     if (opener && !options.dry_run) return complain_of_open(streams, options.pool, *opener);
-    rented = cloud_of_record(world, record);
-    if (rented == nullptr) return tell_of_own(streams, options.pool);
+    const RecordedClouds told = clouds_of_record(world, record);
+    if (told.is_all && told.rows.empty() && !is_cloud(options.pool)) {
+      return tell_of_own(streams, options.pool);
+    }
+    recorded.rows = told.rows;
+    const std::string_view cloud = cloud_in_name(options.pool);
+    std::erase_if(recorded.rows, [&](const provider::TableRow* row) {
+      return !cloud.empty() && row->name != cloud;
+    });
   }
   // Of another computer, or of a ledger that is lost: by its marks.
-  const std::string where =
-      rented != nullptr ? std::string(rented->name) : cloud_of_id(options.pool, options.provider);
-  const auto clouds = clouds_here(world, where, io::EventLoop::now() + options.timeout);
+  const bool was_here = !recorded.rows.empty();
+  const std::string where = cloud_of_id(options.pool, options.provider);
+  const auto clouds =
+      was_here ? recorded : clouds_here(world, where, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
+  const std::string digits = record.empty() ? options.pool : job_of_record(record);
   Tally tally;
   for (const provider::TableRow* row : clouds->rows) {
     GcOptions marked = options;
-    if (rented != nullptr) {
-      marked.provider = std::string(row->name);
-      marked.pool = fmt::format("{}-{}", row->name, job_of_record(record));
-    } else if (!options.pool.contains('-')) {
-      marked.pool = fmt::format("{}-{}", row->name, options.pool);
+    if (was_here || !where.empty()) marked.provider = std::string(row->name);
+    if (was_here || !options.pool.contains('-') || cloud_in_name(options.pool).empty()) {
+      marked.pool = fmt::format("{}-{}", row->name, digits);
     }
     const CloudsHere one{.rows = {row}};
     if (const int failed = sweep_all(streams, one, marked, tally); failed != 0) {
       return failed;
     }
   }
-  if (tally.actions.empty() && rented != nullptr) {
-    streams.err << fmt::format("nothing at {} carries the tag of the pool {}\n",
-                               provider_label(std::string(rented->name)), options.pool);
-    return 0;
+  if (tally.actions.empty() && was_here) {
+    (void)complain(
+        streams,
+        {ErrorKind::lost,
+         fmt::format("nothing carries the tag {} at {}, and the ledger has nothing of this pool",
+                     digits, provider_label(std::string(clouds->rows.front()->name))),
+         fmt::format("a pool that went on to another region has another tag: 'skyward gc --dry-run "
+                     "--provider {}' lists what is there",
+                     clouds->rows.front()->name)});
+    return 1;
   }
   if (tally.actions.empty()) {
     return complain(streams, {ErrorKind::invalid,

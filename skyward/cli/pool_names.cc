@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 
 #include "skyward/io/file.h"
 #include "skyward/io/file_lock.h"
@@ -24,14 +25,25 @@ std::string_view cloud_of(std::string_view name) {
   return dash == std::string_view::npos ? std::string_view() : name.substr(0, dash);
 }
 
+std::string path_of(const provider::World& world, const std::string& record) {
+  return provider::state_directory(world) + "/" + record;
+}
+
+// The lines of a record's list of providers; none if it is not whole.
+std::vector<std::string> lines_of(const provider::World& world, const std::string& record) {
+  const auto text = io::read_file(path_of(world, record) + "/providers");
+  if (!text || !text->ends_with('\n')) return {};
+  std::vector<std::string> out;
+  for (const auto& line : std::views::split(*text, '\n'))
+    out.emplace_back(line.begin(), line.end());
+  out.pop_back();  // after the last line
+  return out;
+}
+
 // "20240131-235900-1a2b3c4d"
 bool is_record(std::string_view name) {
   return name.size() == 24 && name[8] == '-' && name[15] == '-' &&
          name.find_first_not_of("0123456789abcdef-") == std::string::npos;
-}
-
-std::string path_of(const provider::World& world, const std::string& record) {
-  return provider::state_directory(world) + "/" + record;
 }
 
 }  // namespace
@@ -46,11 +58,15 @@ std::vector<LedgerPool> pools_if_readable(const provider::World& world) {
                 : std::vector<LedgerPool>{};
 }
 
+std::string_view cloud_in_name(std::string_view name) {
+  return is_record(name) ? std::string_view() : cloud_of(name);
+}
+
 std::vector<LedgerPool> pools_named(const std::vector<LedgerPool>& pools, std::string_view name) {
   const auto exact = std::ranges::find(pools, name, &LedgerPool::id);
   if (exact != pools.end()) return {*exact};
   std::vector<LedgerPool> out;
-  const std::string_view cloud = is_record(name) ? std::string_view() : cloud_of(name);
+  const std::string_view cloud = cloud_in_name(name);
   std::ranges::copy_if(pools, std::back_inserter(out), [&](const LedgerPool& pool) {
     const bool is_there = cloud.empty() || cloud == cloud_of(pool.id);
     return digits_of(pool.id) == name ||
@@ -71,19 +87,25 @@ std::vector<std::string> records(const provider::World& world) {
 std::string job_of_record(std::string_view record) { return std::string(digits_of(record)); }
 
 std::string provider_of_record(const provider::World& world, const std::string& record) {
-  const auto text = io::read_file(path_of(world, record) + "/providers");
-  if (!text || !text->ends_with('\n')) return "";
-  const std::string_view lines(text->data(), text->size() - 1);
-  return std::string(lines.substr(lines.rfind('\n') + 1));
+  const std::vector<std::string> told = lines_of(world, record);
+  return told.empty() ? std::string() : told.back();
 }
 
-const provider::TableRow* cloud_of_record(const provider::World& world, const std::string& record) {
-  const std::string told = provider_of_record(world, record);
-  for (const provider::TableRow& row : provider::provider_table()) {
-    const bool is_it = row.name == told || provider_label(std::string(row.name)) == told;
-    if (is_it && row.sweep != nullptr) return &row;
+RecordedClouds clouds_of_record(const provider::World& world, const std::string& record) {
+  const std::vector<std::string> told = lines_of(world, record);
+  RecordedClouds out{.is_all = !told.empty()};
+  for (const std::string& name : told) {
+    const auto& table = provider::provider_table();
+    const auto row = std::ranges::find_if(table, [&](const provider::TableRow& one) {
+      return one.name == name || provider_label(std::string(one.name)) == name;
+    });
+    if (row == table.end()) {
+      out.is_all = false;
+    } else if (row->sweep != nullptr && std::ranges::find(out.rows, &*row) == out.rows.end()) {
+      out.rows.push_back(&*row);
+    }
   }
-  return nullptr;
+  return out;
 }
 
 std::optional<int> opener_of_record(const provider::World& world, const std::string& record) {
@@ -97,11 +119,12 @@ std::string record_named(const std::vector<std::string>& records,
   for (const LedgerPool& pool : named) {
     if (!job_of(pool).empty()) job = job_of(pool);
   }
-  const bool has_cloud = name.contains('-') && !is_record(name);
-  if (named.empty() && has_cloud) {  // the ledger may have lost it; it has none of another cloud
+  const std::string_view cloud = cloud_in_name(name);
+  if (named.empty() &&
+      !cloud.empty()) {  // the ledger may have lost it; it has none of another cloud
     const bool is_elsewhere =
         std::ranges::any_of(pools, [&](const LedgerPool& pool) { return job_of(pool) == job; });
-    if (is_elsewhere || provider::find_row(cloud_of(name)) == nullptr) return "";
+    if (is_elsewhere || provider::find_row(cloud) == nullptr) return "";
   }
   const auto found = std::ranges::find_if(records, [&](const std::string& record) {
     return record == name || job_of_record(record) == job;

@@ -25,6 +25,9 @@ std::vector<provider::LedgerPool> pools_if_readable(const provider::World& world
 std::vector<provider::LedgerPool> pools_named(const std::vector<provider::LedgerPool>& pools,
                                               std::string_view name);
 
+// "aws" of "aws-161f1c15"; empty for other names.
+std::string_view cloud_in_name(std::string_view name);
+
 // The names of the directories that hold the pools' log files, newest first.
 std::vector<std::string> records(const provider::World& world);
 std::string job_of_record(std::string_view record);
@@ -34,9 +37,12 @@ std::string record_named(const std::vector<std::string>& records,
 
 // The provider that its pool asked for machines last; empty: not known.
 std::string provider_of_record(const provider::World& world, const std::string& record);
-// The same, where machines are rented or kept there; null: not known, or nothing can be left
-// behind.
-const provider::TableRow* cloud_of_record(const provider::World& world, const std::string& record);
+// The providers that its pool asked for machines and where some can be left behind.
+struct RecordedClouds {
+  std::vector<const provider::TableRow*> rows{};
+  bool is_all = false;  // it asked no others; false: the record does not say
+};
+RecordedClouds clouds_of_record(const provider::World& world, const std::string& record);
 // The process that has its pool open, 0 if it is not known which; empty: none has.
 std::optional<int> opener_of_record(const provider::World& world, const std::string& record);
 

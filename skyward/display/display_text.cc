@@ -94,8 +94,10 @@ std::string duration_text(double seconds) {
 }
 
 std::string utc_text(std::int64_t wall_us) {
-  return fmt::format("{}.{:03}Z", utc_moment(wall_us / 1'000'000, "%Y-%m-%dT%H:%M:%S"),
-                     wall_us / 1000 % 1000);
+  const std::chrono::microseconds moment(wall_us);
+  const auto second = std::chrono::floor<std::chrono::seconds>(moment);
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(moment - second).count();
+  return fmt::format("{}.{:03}Z", utc_moment(second.count(), "%Y-%m-%dT%H:%M:%S"), ms);
 }
 
 std::string money_text(double dollars) { return fmt::format("${:.4f}", dollars); }

@@ -15,7 +15,8 @@
 
 namespace skyward::provider {
 
-// The pools of a provider that the ledger has open, by id. Fails if it cannot be read.
+// The pools of a provider that the ledger has open, by id. Fails if it cannot be read: a sweep then
+// goes by the marks alone, and fails in the end.
 Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
                                                         std::string_view provider);
 

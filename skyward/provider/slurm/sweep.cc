@@ -27,9 +27,8 @@ Result<std::map<std::string, std::string>> logins_of_pools(const World& world) {
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
   const ProviderSpec spec = with_readable_settings(world, kProvider);
-  const auto logged_in = logins_of_pools(world);
-  if (!logged_in) return fail(logged_in);
-  const std::map<std::string, std::string>& pools = *logged_in;
+  const auto known = logins_of_pools(world);
+  const auto pools = known.value_or(std::map<std::string, std::string>{});
   std::set<std::string> logins;
   for (const auto& [pool, login] : pools) logins.insert(login);
   const Status reachable = is_reachable(world, spec);
@@ -50,7 +49,7 @@ Status sweep(const World& world, const SweepOptions& options,
     }
     if (!swept && first) first = swept;
   }
-  return first;
+  return first && !known ? fail(known) : first;
 }
 
 }  // namespace skyward::provider::slurm
