@@ -451,6 +451,15 @@ void bind_pool(nb::module_& module) {
           },
           nb::arg("call"), "Once on every worker; handles in rank order.")
       .def("await_delivery", &await_delivery, nb::arg("limit"))
+      .def(
+          "tell",
+          [](const OwnedPool& owned, std::string message, std::optional<std::string> instance) {
+            Pool& pool = owned.get();
+            const GilReleased released;
+            return pool.tell(std::move(message), std::move(instance));
+          },
+          nb::arg("message"), nb::arg("instance_id").none(),
+          "Puts an Error among the events. False: the pool takes no more.")
       .def("next_events", &next_events, nb::arg("timeout"),
            nb::sig("def next_events(self, timeout: float) -> list[tuple[str, tuple[object, ...]]] "
                    "| None"),

@@ -210,23 +210,109 @@ def slow_cloud():
     return sky.testing.FakeCloud(speed=10, launch_delay=6000)
 
 
-def test_a_task_that_is_cancelled_while_its_pool_opens_releases_everything():
+async def block(pool):
+    async with pool:
+        raise AssertionError("it opened")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_task_that_is_cancelled_while_its_pool_opens_releases_everything(times):
     cloud = slow_cloud()
 
     async def main():
-        async with sky.ComputePool(provider=cloud, display="quiet"):
-            raise AssertionError("it opened")
-
-    async def cancelled():
-        opening = asyncio.create_task(main())
+        opening = asyncio.create_task(block(sky.ComputePool(provider=cloud, display="quiet")))
         while cloud.launched == 0:
             await asyncio.sleep(0.01)
+        for _ in range(times):
+            opening.cancel()
+            await asyncio.sleep(0.01)
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert nothing_runs(cloud)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def nothing_runs(cloud):
+    return not cloud.left and not cloud.violations and cloud.running == 0
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_task_that_is_cancelled_before_its_pool_opens_has_none(steps):
+    cloud = sky.testing.FakeCloud(speed=0)
+    pool = sky.ComputePool(provider=cloud, display="quiet")
+
+    async def main():
+        opening = asyncio.create_task(block(pool))
+        for _ in range(steps):
+            await asyncio.sleep(0)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        assert not cloud.left and not cloud.violations and cloud.running == 0
+        assert not pool.is_active and nothing_runs(cloud)
 
-    asyncio.run(asyncio.wait_for(cancelled(), 60))
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_task_that_is_cancelled_when_its_pool_has_opened_closes_it():
+    cloud = sky.testing.FakeCloud(speed=0)
+    pool = sky.ComputePool(provider=cloud, display="quiet")
+
+    async def main():
+        opening = asyncio.create_task(block(pool))
+        await asyncio.sleep(0)
+        wait_until(lambda: pool.is_active)  # the loop does not run: the task does not know it yet
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert not pool.is_active and nothing_runs(cloud)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_loop_that_ends_while_a_pool_opens_ends_the_opening():
+    cloud = slow_cloud()
+    tasks = set()
+
+    async def main():
+        tasks.add(asyncio.create_task(block(sky.ComputePool(provider=cloud, display="quiet"))))
+        while cloud.launched == 0:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert nothing_runs(cloud)
+
+
+def test_callbacks_of_the_context_are_those_of_the_block():
+    def received():
+        return [name for name in told if name in ("PoolStarted", "PoolStopped")]
+
+    async def inner():
+        async with sky.ComputePool(display="quiet"):
+            pass
+
+    async def main():
+        with sky.use_callback(lambda event: told.append(type(event).__name__)):
+            await inner()
+            assert received() == ["PoolStarted", "PoolStopped"]
+            sky.emit(sky.Notice(message="mine", pool="p"))
+            assert told[-1] == "Notice"
+
+    told = []
+    asyncio.run(main())
+
+
+def test_a_pool_with_a_block_of_its_own_has_none_for_asyncio():
+    class Own(sky.ComputePool):
+        def __enter__(self):
+            raise AssertionError
+
+    async def main():
+        async with Own(display="quiet"):
+            pass
+
+    with pytest.raises(TypeError, match="Own has no form for asyncio"):
+        asyncio.run(main())
 
 
 def test_closing_a_pool_that_another_thread_opens_ends_the_opening():
@@ -241,18 +327,35 @@ def test_closing_a_pool_that_another_thread_opens_ends_the_opening():
             opening.result(60)
 
 
-def test_a_receiver_of_events_may_close_a_pool_that_opens():
-    cloud = slow_cloud()
-
-    def on_event(event):
-        if isinstance(event, sky.InstanceLaunching):
-            pool.close()
-
-    pool = sky.ComputePool(provider=cloud, display="quiet", on_event=on_event)
+def closed_at(event, provider):
+    """Opens a pool whose receiver of events closes it at that event."""
+    pool = sky.ComputePool(
+        provider=provider,
+        display="quiet",
+        on_event=lambda one: pool.close() if isinstance(one, event) else None,
+    )
     begin = time.monotonic()
-    with pytest.raises(sky.CancelledError, match="closed while it was opening"):
+    try:
         pool.open()
-    assert cloud.running == 0 and time.monotonic() - begin < 9
+    except sky.CancelledError as error:
+        assert "closed while it was opening" in str(error)
+    wait_until(lambda: not pool.is_active)  # a pool that had opened is closed
+    assert time.monotonic() - begin < 9
+
+
+@pytest.mark.parametrize("event", [sky.InfraCreating, sky.InstanceLaunching, sky.PoolStarted])
+def test_a_receiver_of_events_may_close_a_pool_that_opens(event):
+    cloud = sky.testing.FakeCloud(speed=0)
+    closed_at(event, cloud)
+    wait_until(lambda: nothing_runs(cloud))
+    closed_at(event, sky.Local())
+
+
+@pytest.mark.parametrize("event", [sky.InfraCreating, sky.InstanceLaunching])
+def test_a_receiver_of_events_may_close_a_pool_that_opens_slowly(event):
+    cloud = slow_cloud()
+    closed_at(event, cloud)
+    assert nothing_runs(cloud)
 
 
 def test_an_error_that_a_call_returns_is_a_result(pool):

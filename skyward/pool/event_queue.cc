@@ -76,6 +76,19 @@ void EventQueue::record_until_the_end() {
 // Of many lines, each would cost a lock and a look at the recorder.
 void EventQueue::put(std::vector<Event> events) {
   std::unique_lock lock(mutex_);
+  put(lock, std::move(events));
+}
+
+bool EventQueue::put_if_open(Event event) {
+  std::unique_lock lock(mutex_);
+  if (ended_) return false;
+  std::vector<Event> events;
+  events.push_back(std::move(event));
+  put(lock, std::move(events));
+  return true;
+}
+
+void EventQueue::put(std::unique_lock<std::mutex>& lock, std::vector<Event> events) {
   await_recorder(lock);
   const bool was_empty = is_all_taken();
   put_ += events.size();

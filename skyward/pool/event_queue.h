@@ -32,6 +32,8 @@ class EventQueue {
   void put(Event event);
   // The same for several: no more than a few MiB.
   void put(std::vector<Event> events);
+  // Of others than the engine, who may come late. False: no more events are taken.
+  bool put_if_open(Event event);
   // No more events will come.
   void end();
 
@@ -42,6 +44,7 @@ class EventQueue {
   void await_delivery(Duration limit);
 
  private:
+  void put(std::unique_lock<std::mutex>& lock, std::vector<Event> events);
   void wait(Duration timeout);
   void await_recorder(std::unique_lock<std::mutex>& lock);
   void keep_new();

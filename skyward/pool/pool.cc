@@ -281,6 +281,11 @@ bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
   return is_ours() && impl_->events.take(events, timeout);
 }
 
+bool Pool::tell(std::string message, std::optional<InstanceId> instance) {
+  return is_ours() &&
+         impl_->events.put_if_open(ErrorEvent{std::move(message), std::move(instance)});
+}
+
 bool Pool::is_delivered() const { return !is_ours() || impl_->events.is_delivered(); }
 
 void Pool::await_delivery(Duration limit) {

@@ -84,6 +84,9 @@ class Pool {
   // (kForever: no limit). Returns false when the pool has closed and all events have been taken.
   bool next_events(std::vector<Event>& events, Duration timeout);
 
+  // Puts an Error among them. False: the pool takes no more.
+  bool tell(std::string message, std::optional<InstanceId> instance);
+
   // Whether all events so far are delivered: the consumer has called next_events() again after
   // taking them. A consumer that lags behind for longer than a limit is no longer waited for; then
   // this is true, too.

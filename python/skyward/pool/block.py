@@ -44,7 +44,7 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
         @wraps(function)
         async def call_later(*args: Any, **kwargs: Any) -> Any:
-            with ComputePool(**options):
+            async with ComputePool(**options):
                 return await function(*args, **kwargs)
 
         @wraps(function)

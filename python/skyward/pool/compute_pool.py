@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from skyward.events import SkywardEvent
     from skyward.pool.display import Display
-    from skyward.pool.machines import Machines
+    from skyward.pool.machines import Machines, Opening
     from skyward.pool.mapped_calls import MappedCalls
     from skyward.pool.open_pool import OpenPool
 else:
@@ -122,7 +122,7 @@ class ComputePool(PoolRequest, StaysHere):
     new machines."""
 
     _live: "OpenPool | None" = None
-    _opening: "Machines | None" = None
+    _opening: "Opening | None" = None
     _closing: "OpenPool | None" = None  # what was `_live`, until it is closed
     _delivery: Delivery | None = None
     _around: "ComputePool | None" = None
@@ -251,9 +251,14 @@ class ComputePool(PoolRequest, StaysHere):
             _ambient.set(delivery.around)
 
     async def __aenter__(self) -> "ComputePool":
-        from skyward.pool.async_block import opened
+        from skyward.pool.async_block import enter
 
-        await opened(self._open, self._abandon)
+        if (type(self).__enter__, type(self).__exit__) != (
+            ComputePool.__enter__,
+            ComputePool.__exit__,
+        ):
+            raise TypeError(f"{type(self).__name__} has no form for asyncio; use a plain `with`")
+        await enter(self)
         return self._entered()
 
     async def __aexit__(
@@ -262,11 +267,11 @@ class ComputePool(PoolRequest, StaysHere):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        from skyward.pool.async_block import closed
+        from skyward.pool.async_block import leave
 
         delivery = self._delivery
         try:
-            await closed(lambda: end_block(lambda: self._close(error), error))
+            await leave(self, error)
         finally:
             self._left(delivery)
 
@@ -418,51 +423,68 @@ class ComputePool(PoolRequest, StaysHere):
             f" accelerator={self.accelerator}, {state})"
         )
 
-    def _open(self, check: Callable[[], None] | None = None) -> None:
-        from skyward.pool.machines import Machines
+    def _open(
+        self, check: Callable[[], None] | None = None, opening: "Opening | None" = None
+    ) -> None:
+        from skyward.pool.machines import Opening
 
+        opening = Opening() if opening is None else opening
         with self._lifecycle:
             if self._live is not None:
                 raise ConfigurationError(
                     "the pool is open already; use another ComputePool for more machines"
                 )
-            spec = self.to_core()
-            show = _display(self.display)
-            chain = [show, self.on_event, *self._handlers, users_callback()]
-            delivery = Delivery(
-                (callback for callback in chain if callback is not None), current_callback()
-            )
-            self._delivery = delivery
+            self._opening = opening
             try:
-                self._opening = machines = Machines(spec, delivery)
-                try:
-                    live = machines.open(check, self._open_pool)
-                finally:
-                    self._opening = None
-            except BaseException:
-                self._end_delivery()
-                if show is not None:
-                    show.close()
+                self._provision(check, opening)
+            finally:
+                self._opening = None
+                opening.end()
+            try:
+                opening.check()
+            except BaseException:  # abandoned when all was ready
+                self._close()
                 raise
+
+    def _provision(self, check: Callable[[], None] | None, opening: "Opening") -> None:
+        from skyward.pool.machines import Machines
+
+        def poll() -> None:
+            opening.check()
+            if check is not None:
+                check()
+
+        opening.check()
+        spec = self.to_core()
+        show = _display(self.display)
+        chain = [show, self.on_event, *self._handlers, users_callback()]
+        delivery = Delivery(
+            (callback for callback in chain if callback is not None), current_callback()
+        )
+        self._delivery = delivery
+        try:
+            opening.machines = machines = Machines(spec, delivery)
+            live = machines.open(poll, self._open_pool)
+        except BaseException:
+            self._end_delivery()
             if show is not None:
-                show.count_tasks(live.counts)
-            self._live, self._display = live, show
+                show.close()
+            raise
+        finally:
+            opening.machines = None
+        if show is not None:
+            show.count_tasks(live.counts)
+        self._live, self._display = live, show
 
     def _open_pool(self, machines: "Machines") -> "OpenPool":
         from skyward.pool.open_pool import OpenPool
 
         return OpenPool(machines, self.default_compute_timeout)
 
-    def _abandon(self) -> "Machines | None":
-        """Ends an opening that is under way in another thread."""
-        if (opening := self._opening) is not None:
-            opening.abandon()
-        return opening
-
     def _close(self, error: BaseException | None = None) -> None:
-        opening = self._abandon()
-        if opening is not None and opening.is_event_thread():
-            return  # the opening waits for this thread
+        opening = self._opening
+        if opening is not None and opening.abandon() and opening.is_event_thread():
+            return  # its end waits for this thread
         with self._lifecycle:
             self._closing = live = self._live
             self._live = None

@@ -3,6 +3,7 @@
 The text is made by the engine's own renderers; here is what they must be told: the terminal, the
 time, and when to draw again. Everything goes to stderr: stdout belongs to the program's data."""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -83,9 +84,10 @@ class Display:
             finally:
                 _screen.lock.release()
         else:  # nobody reads what somebody writes: it is removed when somebody does
-            threading.Thread(
-                target=_screen.remove, args=(self,), name="skyward-screen", daemon=True
-            ).start()
+            with contextlib.suppress(RuntimeError):  # the program ends
+                threading.Thread(
+                    target=_screen.remove, args=(self,), name="skyward-screen", daemon=True
+                ).start()
 
     def _draw(self) -> None:
         while not self._closed.wait(self._core.frame_seconds):

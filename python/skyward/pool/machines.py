@@ -5,16 +5,12 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from skyward import _core
 from skyward.callback import Delivery
 from skyward.exceptions import CancelledError
-
-if TYPE_CHECKING:
-    from skyward.events import Error
 
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
@@ -30,25 +26,16 @@ class Teller:
     """Reports to the receivers of events what deserves attention: in the thread that calls, unless
     others wait for it. Receivers may take their time, or wait for an answer or for the loop."""
 
-    def __init__(self, core: Any, deliver: Delivery, events: threading.Thread) -> None:
+    def __init__(self, core: Any, deliver: Delivery) -> None:
         self._core = core
         self._deliver = deliver
-        self._events = events
-        self._handed_over: deque[Error] = deque()
 
     def __call__(self, message: str, instance_id: str | None = None) -> None:
         from skyward.events import Error
 
-        event = Error(message, instance_id, pool=self._core.job_id)
-        if self._events.is_alive() and _is_waited_for():
-            self._handed_over.append(event)
-        else:
-            self._deliver(event)
-
-    def deliver_rest(self) -> None:
-        """Delivers what other threads have handed over, from the thread of events."""
-        while self._handed_over:
-            self._deliver(self._handed_over.popleft())
+        if _is_waited_for() and self._core.tell(message, instance_id):
+            return  # the thread of events delivers it
+        self._deliver(Error(message, instance_id, pool=self._core.job_id))
 
 
 _brings_answers = threading.local()
@@ -61,8 +48,39 @@ def bring_answers() -> None:
 
 def _is_waited_for() -> bool:
     asyncio = sys.modules.get("asyncio")  # it is imported by whoever has a loop
-    runs_a_loop = asyncio is not None and asyncio._get_running_loop() is not None
-    return runs_a_loop or getattr(_brings_answers, "is_so", False)
+    running = getattr(asyncio, "_get_running_loop", None)  # none yet while it is being imported
+    return (running is not None and running() is not None) or getattr(
+        _brings_answers, "is_so", False
+    )
+
+
+class Opening:
+    """One opening of a pool, which others may end before its time."""
+
+    def __init__(self) -> None:
+        self.machines: Machines | None = None
+        self._lock = threading.Lock()
+        self._is_abandoned = self._is_over = False
+
+    def abandon(self) -> bool:
+        """The pool is not wanted any more: what opens it releases everything, and raises
+        CancelledError. False: too late, it has opened or failed."""
+        with self._lock:
+            self._is_abandoned = self._is_abandoned or not self._is_over
+            return self._is_abandoned
+
+    def check(self) -> None:
+        if self._is_abandoned:
+            raise CancelledError("the pool was closed while it was opening")
+
+    def end(self) -> None:
+        """From here on, it cannot be abandoned."""
+        with self._lock:
+            self._is_over = True
+
+    def is_event_thread(self) -> bool:
+        """Whether this is the thread of its events, for which its end waits."""
+        return self.machines is not None and self.machines.is_event_thread()
 
 
 class Machines:
@@ -74,24 +92,20 @@ class Machines:
         self.workers = self.core.total_slots // max(1, spec.concurrency)
         self._deliver = deliver
         self._kept: Closable | None = None
-        self._is_abandoned = False
         self._has_events = threading.Event()  # they are being provisioned
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
         )
-        self.tell = Teller(self.core, deliver, self._events)
+        self.tell = Teller(self.core, deliver)
 
-    def open(self, check: Callable[[], None] | None, meanwhile: Callable[["Machines"], C]) -> C:
+    def open(self, check: Callable[[], None], meanwhile: Callable[["Machines"], C]) -> C:
         """Blocks until the nodes are ready. Returns what `meanwhile` makes while they start.
         Releases everything before it raises."""
         made: list[C] = []
 
         def poll() -> None:
             self._has_events.set()
-            if self._is_abandoned:
-                raise CancelledError("the pool was closed while it was opening")
-            if check is not None:
-                check()
+            check()
             if not made:
                 made.append(self._interruptibly(meanwhile))
 
@@ -107,10 +121,6 @@ class Machines:
             _opening.discard(self)
         self._kept = made[0]  # by the thread of events, until it is closed
         return made[0]
-
-    def abandon(self) -> None:
-        """They are not wanted any more: open() releases them, and raises CancelledError soon."""
-        self._is_abandoned = True
 
     def close(self) -> None:
         """Releases them. Returns when all events have been delivered. Raises MachinesLeftError
@@ -144,8 +154,6 @@ class Machines:
         while (batch := self.core.next_events(0.5)) is not None:
             if self._deliver.has_receivers:
                 self._deliver_all(batch)
-            self.tell.deliver_rest()
-        self.tell.deliver_rest()
 
     def _deliver_all(self, batch: list[tuple[str, tuple[Any, ...]]]) -> None:
         from skyward.events import event_from_fields

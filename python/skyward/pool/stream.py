@@ -44,7 +44,7 @@ class Stream(Iterator[Any], StaysHere):
             try:
                 item = handle.next()
             except BaseException:
-                self._cut()
+                self._cut()  # Ctrl-C
                 raise
             if item is None:
                 if self._handle is None:  # closed by another thread
@@ -65,12 +65,14 @@ class Stream(Iterator[Any], StaysHere):
 
     async def __anext__(self) -> Any:
         """The next item; other tasks of the asyncio loop run meanwhile."""
+        from asyncio import CancelledError
+
         from skyward.call.awaited import in_thread
 
         try:
             item = await in_thread(lambda: next(self, _ENDED))
-        except BaseException:  # also when the task that reads is cancelled
-            self._cut()
+        except (CancelledError, GeneratorExit, KeyboardInterrupt):
+            self._cut()  # its thread may have an item, or get one
             raise
         if item is _ENDED:
             raise StopAsyncIteration
@@ -89,7 +91,7 @@ class Stream(Iterator[Any], StaysHere):
     def _cut(self) -> None:
         """Closes it for a reader that was interrupted or cancelled. It has an end that is none:
         whoever reads on must not take it for that of the generator."""
-        self._is_cut = self._is_cut or self._handle is not None
+        self._is_cut = True
         self.close()
 
     def _end(self) -> BaseException:
@@ -97,7 +99,7 @@ class Stream(Iterator[Any], StaysHere):
             return StopIteration()
         return CancelledError(
             f"{self._name}(): the stream was closed when a read of it was interrupted or cancelled;"
-            " the items after that were not received"
+            " items after that may be missing"
         )
 
     def __enter__(self) -> "Stream":
