@@ -236,6 +236,7 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   if (!named.empty()) return worst;
   const std::string record = record_named(records(world), pools, options.pool);
+  const std::string where = cloud_of_id(options.pool, options.provider);
   CloudsHere recorded;
   if (!record.empty()) {  // it is not in the ledger
     const std::optional<int> opener = opener_of_record(world, record);
@@ -245,14 +246,12 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
       return tell_of_own(streams, options.pool);
     }
     recorded.rows = told.rows;
-    const std::string_view cloud = cloud_in_name(options.pool);
     std::erase_if(recorded.rows, [&](const provider::TableRow* row) {
-      return !cloud.empty() && row->name != cloud;
+      return !where.empty() && row->name != where;
     });
   }
   // Of another computer, or of a ledger that is lost: by its marks.
   const bool was_here = !recorded.rows.empty();
-  const std::string where = cloud_of_id(options.pool, options.provider);
   const auto clouds =
       was_here ? recorded : clouds_here(world, where, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
@@ -261,7 +260,7 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   for (const provider::TableRow* row : clouds->rows) {
     GcOptions marked = options;
     if (was_here || !where.empty()) marked.provider = std::string(row->name);
-    if (was_here || !options.pool.contains('-') || cloud_in_name(options.pool).empty()) {
+    if (was_here || cloud_in_name(options.pool).empty()) {
       marked.pool = fmt::format("{}-{}", row->name, digits);
     }
     const CloudsHere one{.rows = {row}};

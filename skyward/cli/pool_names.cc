@@ -120,8 +120,8 @@ std::string record_named(const std::vector<std::string>& records,
     if (!job_of(pool).empty()) job = job_of(pool);
   }
   const std::string_view cloud = cloud_in_name(name);
-  if (named.empty() &&
-      !cloud.empty()) {  // the ledger may have lost it; it has none of another cloud
+  if (named.empty() && !cloud.empty()) {
+    // The ledger may have lost it. Of another cloud, it has none of that name.
     const bool is_elsewhere =
         std::ranges::any_of(pools, [&](const LedgerPool& pool) { return job_of(pool) == job; });
     if (is_elsewhere || provider::find_row(cloud) == nullptr) return "";

@@ -161,13 +161,15 @@ Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
                       .hourly_rate = to_dollars(cost.hourly),
                       .seconds_left = seconds(std::max(drain_at - facts.now, Duration{}))});
   }
+  const Time late_notice_at = stop_at - facts.costs.clock().ours(kLateNotice);
   return {.verdict = facts.now >= stop_at    ? Verdict::stop
                      : facts.now >= drain_at ? Verdict::drain
                                              : Verdict::enough,
           .warn_at = warned_ ? kNever : warn_at,
           .drain_at = drain_at,
           .notice_at =
-              stop_at - facts.costs.clock().ours(facts.terminating > 0 ? kLateNotice : kNotice),
+              facts.terminating > 0 ? late_notice_at : stop_at - facts.costs.clock().ours(kNotice),
+          .late_notice_at = late_notice_at,
           .stop_at = stop_at};
 }
 

@@ -41,6 +41,7 @@ class Budget {
     Time warn_at = kNever;  // at the latest; kNever: it was done
     Time drain_at = kNever;
     Time notice_at = kNever;  // to tell running tasks that they end at stop_at
+    Time late_notice_at = kNever;
     Time stop_at = kNever;
   };
 

@@ -91,7 +91,7 @@ void on_keep_blob(EngineState& state, EngineEffects& effects, BlobId blob, bool 
 
 void on_terminated(EngineState& state, EngineEffects& effects, Time now, Status status) {
   state.costs.on_gone(now, state.releases.on_answer(effects, now, status));
-  if (state.budget.is_draining()) look_at_budget(state, effects, now);  // the rest lasts longer
+  if (state.budget.is_draining() && state.releases.is_done()) look_at_budget(state, effects, now);
   replace_what_waited(state, effects, now);
   remove_shared(state, effects);
 }

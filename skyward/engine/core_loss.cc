@@ -249,17 +249,23 @@ void replace_what_waited(EngineState& state, EngineEffects& effects, Time now) {
   }
 }
 
+std::vector<InstanceId> dismiss_if_idle(EngineState& state, EngineEffects& effects, Time now,
+                                        const Node& node) {
+  if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return {};
+  if (node.state == NodeState::gone) return {};
+  const Error& why = *state.tasks.abandoned();
+  state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
+  state.nodes.dismiss(effects, node.id, now);
+  std::vector<InstanceId> machines = take_machines(state, node.id);
+  for (const InstanceId& machine : machines) effects.emit(InstanceStopping{machine});
+  return machines;
+}
+
 void dismiss_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!state.budget.is_draining() || state.phase != Phase::running) return;
   if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return;
-  if (node.state != NodeState::gone) {
-    const Error& why = *state.tasks.abandoned();
-    state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
-    state.nodes.dismiss(effects, node.id, now);
-    std::vector<InstanceId> machines = take_machines(state, node.id);
-    for (const InstanceId& machine : machines) effects.emit(InstanceStopping{machine});
-    if (!machines.empty()) state.releases.release(effects, std::move(machines));
-  }
+  std::vector<InstanceId> machines = dismiss_if_idle(state, effects, now, node);
+  if (!machines.empty()) state.releases.release(effects, std::move(machines));
   if (!state.nodes.any_alive()) start_closing(state, effects, now);
 }
 

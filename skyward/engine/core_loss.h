@@ -20,8 +20,11 @@ void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId nod
                 bool is_successor, const Error& why);
 // Some machines no longer cost anything: the budget may allow others now.
 void replace_what_waited(EngineState& state, EngineEffects& effects, Time now);
-// A task has ended on the node while the budget runs out: if the node is idle now, releases its
-// machine without a replacement.
+// While the budget runs out: if the node is idle, it gets no more tasks and no other machine.
+// Returns its machines, to be released.
+std::vector<InstanceId> dismiss_if_idle(EngineState& state, EngineEffects& effects, Time now,
+                                        const Node& node);
+// A task has ended on the node: the same, and releases them.
 void dismiss_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 
 }  // namespace skyward::engine

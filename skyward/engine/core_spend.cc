@@ -1,6 +1,9 @@
 #include "skyward/engine/core_spend.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "skyward/engine/core_close.h"
 #include "skyward/engine/core_loss.h"
@@ -15,20 +18,23 @@ void start_draining(EngineState& state, EngineEffects& effects, Time now) {
   const Error why = state.budget.spent(budget_facts(state, now));
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.tasks.abandon(effects, why);
+  std::vector<InstanceId> idle;  // with one request: each that is pending delays the last one
   for (const Node& node : state.nodes) {
     if (const auto successor = state.orders.take_successor(node.id)) {
       effects.emit(InstanceStopping{successor->id});
-      state.releases.release(effects, {successor->id});
+      idle.push_back(successor->id);
     }
     if (node.state == NodeState::ready) state.tasks.recall(effects, node.id);
-    dismiss_when_done(state, effects, now, node);
+    std::ranges::move(dismiss_if_idle(state, effects, now, node), std::back_inserter(idle));
   }
+  if (!idle.empty()) state.releases.release(effects, std::move(idle));
+  if (!state.nodes.any_alive()) start_closing(state, effects, now);
 }
 
 // To what still runs.
 void give_notice(EngineState& state, EngineEffects& effects, Time now, Time stop_at) {
   state.budget.note_notice();
-  const auto left_ms = static_cast<std::uint64_t>((stop_at - now) / 1ms);
+  const auto left_ms = static_cast<std::uint64_t>(std::max(stop_at - now, Duration{}) / 1ms);
   for (const Node& node : state.nodes) {
     if (node.state != NodeState::ready) continue;
     effects.send(node.id, wire::EndAhead{left_ms, "the pool's budget is spent"});
@@ -68,7 +74,8 @@ void look_at_budget(EngineState& state, EngineEffects& effects, Time now) {
   if (drain && !state.budget.is_draining()) {
     start_draining(state, effects, now);
     if (!has_machines(state.phase)) return;
-    look = state.budget.look(effects, budget_facts(state, now));  // machines are terminated now
+    // What is released now leaves more for the rest: its end is known when that is answered.
+    if (!state.releases.is_done()) look.notice_at = look.late_notice_at;
   }
   const bool is_time = state.budget.is_draining() && now >= look.notice_at;
   if (is_time && !state.budget.has_given_notice()) give_notice(state, effects, now, look.stop_at);
