@@ -81,6 +81,31 @@ def test_streams_are_read_by_async_for(pool):
     asyncio.run(main())
 
 
+def reading_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "skyward-awaited"]
+
+
+def test_a_stream_is_read_by_one_thread_which_ends_with_it(pool):
+    async def main():
+        most = 0
+        async for _ in count(300) >> pool:
+            most = max(most, len(reading_threads()))
+        assert most == 1
+        wait_until(lambda: not reading_threads())
+        stream = count(300) >> pool
+        assert [await anext(stream), await anext(stream)] == [0, 1]
+        assert len(reading_threads()) == 1
+        del stream
+        wait_until(lambda: not reading_threads())
+        stream = count(300) >> pool
+        assert await anext(stream) == 0
+        await stream.aclose()
+        assert [x async for x in stream] == []
+        wait_until(lambda: not reading_threads())
+
+    asyncio.run(main())
+
+
 def test_a_reader_that_is_cancelled_ends_the_stream(pool, tmp_path):
     def slowly():
         try:

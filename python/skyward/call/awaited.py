@@ -1,11 +1,10 @@
-"""Answers inside asyncio: futures that are coroutines, and streams that ``async for`` reads."""
+"""Answers inside asyncio: futures that are coroutines."""
 
 import asyncio
 import inspect
-import threading
 from asyncio import futures
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from skyward.call.text import Recorded, note_position
@@ -99,28 +98,3 @@ async def _all_of(
         if not return_exceptions:
             raise answers[position]
     return tuple(answers)
-
-
-async def in_thread(work: Callable[[], R]) -> R:
-    """Runs `work` in a daemon thread, which the end of the program does not wait for."""
-    loop = asyncio.get_running_loop()
-    answer: Future[R] = Future()
-    waiting = asyncio.wrap_future(answer, loop=loop)
-
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:
-            _settle(answer.set_exception, error)
-        else:
-            _settle(answer.set_result, result)
-
-    threading.Thread(target=run, name="skyward-awaited", daemon=True).start()
-    return await waiting
-
-
-def _settle(settle: Callable[[Any], None], value: Any) -> None:
-    try:
-        settle(value)
-    except (InvalidStateError, RuntimeError):
-        pass  # cancelled just now, or the loop has ended

@@ -2,13 +2,16 @@
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skyward.call.by_value import StaysHere
 from skyward.exceptions import CancelledError, NotProvisionedError, SkywardError
 from skyward.pool.outcome import answer_of
 from skyward.transport import serialize
 from skyward.transport.forks import renewed
+
+if TYPE_CHECKING:
+    from skyward.pool.reading_thread import ReadingThread
 
 _ENDED = object()
 
@@ -24,6 +27,7 @@ class Stream(Iterator[Any], StaysHere):
         self._handle = handle
         self._name = name
         self._lock = renewed(threading.Lock())  # one reader at a time
+        self._reading: ReadingThread | None = None  # the thread that reads for loops
         self._is_cut = False  # by the end of a reader that was interrupted or cancelled
 
     def __repr__(self) -> str:
@@ -67,14 +71,17 @@ class Stream(Iterator[Any], StaysHere):
         """The next item; other tasks of the asyncio loop run meanwhile."""
         from asyncio import CancelledError
 
-        from skyward.call.awaited import in_thread
+        if self._reading is None:
+            from skyward.pool.reading_thread import ReadingThread
 
+            self._reading = ReadingThread()
         try:
-            item = await in_thread(lambda: next(self, _ENDED))
+            item = await self._reading.run(lambda: next(self, _ENDED))
         except (CancelledError, GeneratorExit, KeyboardInterrupt):
             self._cut()  # its thread may have an item, or get one
             raise
         if item is _ENDED:
+            self._reading.close()
             raise StopAsyncIteration
         return item
 
@@ -83,6 +90,8 @@ class Stream(Iterator[Any], StaysHere):
         handle, self._handle = self._handle, None
         if handle is not None:
             cancel(handle)
+        if self._reading is not None:
+            self._reading.close()
 
     async def aclose(self) -> None:
         """The same, for ``contextlib.aclosing``. Does not wait."""
