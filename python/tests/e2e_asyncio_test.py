@@ -3,9 +3,11 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import gc
 import os
 import threading
 import time
+import weakref
 
 import pytest
 from waiting import wait_until
@@ -293,6 +295,24 @@ def test_a_task_that_is_cancelled_when_its_pool_has_opened_closes_it():
         assert not pool.is_active and nothing_runs(cloud)
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_pool_that_did_not_open_is_freed_without_a_collection():
+    async def main():
+        cloud = sky.testing.FakeCloud(speed=0, capacity={"cpu": 0})
+        pool = sky.ComputePool(provider=cloud, display="quiet")
+        try:
+            await block(pool)
+        except sky.SkywardError:
+            return weakref.ref(pool)
+
+    gc.collect()
+    gc.disable()
+    try:
+        pool = asyncio.run(main())
+        wait_until(lambda: pool() is None)
+    finally:
+        gc.enable()
 
 
 def test_a_loop_that_ends_while_a_pool_opens_ends_the_opening():

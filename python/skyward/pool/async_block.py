@@ -4,11 +4,11 @@ and end."""
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Protocol
 
-from skyward.pool.leave import end_block
+from skyward.exceptions import MachinesLeftError
+from skyward.pool.leave import end_block, report
 from skyward.pool.machines import Opening
 
 
@@ -22,43 +22,41 @@ class Openable(Protocol):
 async def enter(pool: Openable) -> None:
     """Opens it. A task that is cancelled meanwhile goes on when everything has been released."""
     opening = Opening()
-    answer, cancelled = await _to_its_end(lambda: pool._open(opening=opening), opening.abandon)
-    if cancelled is not None and answer.exception() is None:  # it had opened already
-        answer, _ = await _to_its_end(pool._close, lambda: None)
+    error, cancelled = await _to_its_end(lambda: pool._open(opening=opening), opening.abandon)
+    if cancelled is not None and error is None:  # it had opened already
+        error, _ = await _to_its_end(pool._close, lambda: None)
     try:
-        _end(answer, cancelled)
+        _raise(error, cancelled)
     finally:
-        del answer, cancelled  # their tracebacks have this frame
+        del error, cancelled  # their tracebacks have this frame
 
 
 async def leave(pool: Openable, error: BaseException | None) -> None:
     """Closes it, to the end even if the task is cancelled meanwhile."""
-    answer, cancelled = await _to_its_end(
+    why, cancelled = await _to_its_end(
         lambda: end_block(lambda: pool._close(error), error), lambda: None
     )
     try:
-        _end(answer, cancelled)
+        _raise(why, cancelled)
     finally:
-        del answer, cancelled  # their tracebacks have this frame
+        del why, cancelled  # their tracebacks have this frame
 
 
 async def _to_its_end(
     work: Callable[[], None], on_cancel: Callable[[], object]
-) -> tuple["Future[None]", asyncio.CancelledError | None]:
+) -> tuple[BaseException | None, asyncio.CancelledError | None]:
     """Runs `work` in a thread, in this context, and waits until it has ended, however often the
-    task is cancelled. Returns how it ended, and the first cancellation."""
+    task is cancelled. Returns what it has raised, and the first cancellation."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    answer: Future[None] = Future()
+    raised: list[BaseException] = []
     context = copy_context()
 
     def run() -> None:
         try:
             context.run(work)
         except BaseException as error:
-            answer.set_exception(error)
-        else:
-            answer.set_result(None)
+            raised.append(error)
         try:
             loop.call_soon_threadsafe(ended.set)
         except RuntimeError:
@@ -75,15 +73,18 @@ async def _to_its_end(
         except BaseException:  # the coroutine is closed: it cannot wait
             on_cancel()
             raise
-    return answer, cancelled
+    return raised.pop() if raised else None, cancelled
 
 
-def _end(answer: "Future[None]", cancelled: asyncio.CancelledError | None) -> None:
-    """Raises what ended it. A cancellation reports machines that may be left."""
-    if cancelled is None:
-        return answer.result()
+def _raise(error: BaseException | None, cancelled: asyncio.CancelledError | None) -> None:
+    """Raises what has ended it. A cancellation reports machines that may be left."""
     try:
-        end_block(answer.result, cancelled)
-    except Exception:
-        pass  # of an opening that was abandoned, or of a pool that is closed already
-    raise cancelled
+        if cancelled is None:
+            if error is not None:
+                raise error
+            return
+        if isinstance(error, MachinesLeftError):
+            report(error, cancelled)
+        raise cancelled
+    finally:
+        del error, cancelled

@@ -14,5 +14,11 @@ def end_block(close: Callable[[], None], error: BaseException | None) -> None:
     except MachinesLeftError as left:
         if error is None:
             raise
-        error.add_note(f"skyward: {left}")
-        print(f"skyward: {left}", file=sys.stderr)  # the error may be caught and forgotten
+        report(left, error)
+
+
+def report(left: MachinesLeftError, error: BaseException) -> None:
+    """Of machines that may still run, with the error that is raised instead. It may be caught and
+    forgotten."""
+    error.add_note(f"skyward: {left}")
+    print(f"skyward: {left}", file=sys.stderr)
