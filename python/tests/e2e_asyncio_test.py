@@ -36,6 +36,28 @@ def test_calls_in_task_groups_and_tasks(pool):
     asyncio.run(main())
 
 
+def test_futures_of_calls_can_be_awaited_and_sky_is_a_pool_too(pool):
+    async def main():
+        future = square(3) > pool
+        assert await future == 9 and future.result() == 9
+        assert await asyncio.gather(square(4) > pool, square(5).on(sky)) == [16, 25]
+        assert await (square(2) & square(3)).on(sky) == (4, 9)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "pool"])
+def test_what_is_no_pool_is_said(wrong):
+    async def main():
+        for call in (square(3), square(2) & square(3)):
+            with pytest.raises(TypeError, match=rf"\.on\({wrong!r}\): a pool is expected"):
+                await call.on(wrong)
+        with pytest.raises(TypeError, match=r"has not been called; write await .*\.on\(pool\)"):
+            await square.on(wrong)
+
+    asyncio.run(main())
+
+
 def test_an_error_of_one_cancels_the_group(pool, tmp_path):
     def fail():
         raise ZeroDivisionError

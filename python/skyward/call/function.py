@@ -107,6 +107,9 @@ class ComputeFunction(Generic[P, R]):
         def __and__(self, other: Any) -> Any:
             raise self._not_called(f"({self.__name__}(…) & …) >> pool")
 
+        def on(self, other: Any) -> Any:
+            raise self._not_called(f"await {self.__name__}(…).on(pool)")
+
     def _not_called(self, right: str) -> TypeError:
         return TypeError(f"{self.__name__} has not been called; write {right}")
 

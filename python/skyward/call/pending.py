@@ -118,14 +118,14 @@ class PendingCompute(Generic[R]):
                 f"{call_text(self)} has not been sent; write await {self.name}(…).on(pool)"
             )
 
-    def on(self, pool: PoolLike) -> "Coroutine[Any, Any, R]":
+    def on(self, pool: Target) -> "Coroutine[Any, Any, R]":
         """Sends the call, and returns a future of the running asyncio loop. The future is also a
         coroutine, so ``create_task()`` accepts it. Cancelling it stops the call on its worker."""
         from skyward.call.awaited import awaited, running_loop
 
-        loop = running_loop(lambda: call_text(self))
-        send = getattr(pool, "_send_awaited", None)
-        return awaited(pool.submit(self), loop) if send is None else send(self, loop)
+        loop, target = running_loop(lambda: call_text(self)), _awaited_by(self, pool)
+        send = getattr(target, "_send_awaited", None)
+        return awaited(target.submit(self), loop) if send is None else send(self, loop)
 
     def __bool__(self) -> bool:
         raise TypeError(f"{self._unsent()}, so that it is neither true nor false")
@@ -226,15 +226,15 @@ class PendingBatch(Generic[*Ts]):
                 " async functions await gather(…).on(pool) for all answers",
             )
 
-    def on(self, pool: PoolLike) -> "Coroutine[Any, Any, tuple[*Ts]]":
+    def on(self, pool: Target) -> "Coroutine[Any, Any, tuple[*Ts]]":
         """Sends the batch at once, and returns an awaitable of the running asyncio loop. All calls
         finish before the error of the first failing one (in the order written) is raised."""
         import asyncio
 
         from skyward.call.awaited import AwaitedBatch, running_loop
 
-        loop = running_loop(lambda: repr(self))
-        futures = [asyncio.wrap_future(future, loop=loop) for future in pool.submit_batch(self)]
+        loop, target = running_loop(lambda: repr(self)), _awaited_by(self, pool)
+        futures = [asyncio.wrap_future(future, loop=loop) for future in target.submit_batch(self)]
         return cast(
             "Coroutine[Any, Any, tuple[*Ts]]",
             AwaitedBatch(futures, self.items, self.return_exceptions),
@@ -287,6 +287,14 @@ class PendingStream(Generic[S]):
 
     def __repr__(self) -> str:
         return f"PendingStream{repr(PendingBatch(self.items)).removeprefix('PendingBatch')}"
+
+
+def _awaited_by(call: Any, pool: Target) -> Any:
+    """The pool of ``call.on(pool)``."""
+    found = resolve(pool)
+    if getattr(found, "submit", None) is None:
+        raise TypeError(f"{short(call)}.on({short(pool)}): a pool is expected, or sky")
+    return found
 
 
 def _refuse_future(pool: Any, instead: str) -> Any:

@@ -4,7 +4,7 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from skyward.call.pending import PendingCompute
@@ -28,6 +28,12 @@ class TaskFuture(AnswerFuture):
     def __init__(self, handle: Any) -> None:
         super().__init__()
         self.handle = handle
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """In an asyncio loop."""
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
 
     def send_again(self, send: Callable[[], Any]) -> bool:
         """Replaces a failed attempt by another one. False: it was cancelled meanwhile."""
