@@ -4,6 +4,7 @@ A callback returns nothing, or an event (or a sequence of events) that follows f
 received. Derived events are delivered to the same chain after the current event; the event itself
 always reaches every callback."""
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +31,7 @@ Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None
 
 BUSY_SECONDS = 1.0
 """How long an event waits for a handler that is busy in another thread. That thread goes on with
-it: nobody who reports something waits for a handler that hangs."""
+it: nobody who reports something waits for a handler that hangs, and a loop of asyncio for none."""
 MAX_DERIVED_DEPTH = 100
 """An event derived from an event derived from … this often is dropped: some callback always
 answers."""
@@ -120,19 +121,28 @@ class Delivery:
         self._callbacks.append(callback)
 
     def __call__(self, event: SkywardEvent) -> None:
-        if not self._lock.acquire(timeout=BUSY_SECONDS):
+        if self._lock.acquire(timeout=0 if runs_a_loop() else BUSY_SECONDS):
+            try:
+                self._deliver(event)
+            finally:
+                self._lock.release()
+        else:
             self._queue.append((event, 0))
-            return
-        try:
-            self._deliver(event)
-        finally:
-            self._lock.release()
+        # Whoever was busy may have seen an empty queue just before.
+        while self._queue and self._depth is None and self._lock.acquire(blocking=False):
+            try:
+                self._deliver_queue()
+            finally:
+                self._lock.release()
 
     def _deliver(self, event: SkywardEvent) -> None:
         if self._depth is not None:  # emitted by a callback of this chain: after the current event
             self._queue.append((event, self._depth + 1))
             return
         self._queue.append((event, 0))
+        self._deliver_queue()
+
+    def _deliver_queue(self) -> None:
         try:
             _drain(self._queue, self._callbacks, self._report, self._set_depth)
         finally:
@@ -177,6 +187,13 @@ def _drain(
                 if isinstance(error, KeyboardInterrupt) and _is_main_thread():
                     raise
                 report(callback, error)
+
+
+def runs_a_loop() -> bool:
+    """Whether this thread runs an asyncio loop, whose other tasks would wait, too."""
+    asyncio = sys.modules.get("asyncio")  # it is imported by whoever has a loop
+    running = getattr(asyncio, "_get_running_loop", None)  # none yet while it is being imported
+    return running is not None and running() is not None
 
 
 def _is_main_thread() -> bool:

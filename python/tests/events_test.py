@@ -1,5 +1,6 @@
 """Events and callbacks, without an engine."""
 
+import asyncio
 import dataclasses
 import logging
 import subprocess
@@ -193,6 +194,46 @@ def test_one_event_at_a_time():
     for thread in threads:
         thread.join()
     assert worst == [1]
+
+
+def test_a_loop_waits_for_no_handler(monkeypatch):
+    monkeypatch.setattr(callback, "BUSY_SECONDS", 60)
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+
+    def wait(event):
+        seen.append(event)
+        begun.set()
+        assert go_on.wait(60)
+
+    async def emit():
+        chain(METRICS)
+
+    chain = Delivery([wait])
+    thread = threading.Thread(target=chain, args=(LINE,))
+    thread.start()
+    assert begun.wait(60)
+    asyncio.run(asyncio.wait_for(emit(), 30))
+    assert seen == [LINE]
+    go_on.set()
+    thread.join(60)
+    assert seen == [LINE, METRICS]
+
+
+def test_no_event_is_left_by_threads_that_pass_each_other(monkeypatch):
+    """One comes when the other has found the queue empty, and still has the lock."""
+    monkeypatch.setattr(callback, "BUSY_SECONDS", 0)
+    seen, late = [], [METRICS]
+
+    class Slow(Delivery):
+        def _deliver_queue(self):
+            super()._deliver_queue()
+            if late:
+                other = threading.Thread(target=self, args=(late.pop(),))
+                other.start()
+                other.join(60)
+
+    Slow([seen.append])(LINE)
+    assert seen == [LINE, METRICS]
 
 
 def test_nobody_waits_for_a_handler_that_hangs(monkeypatch):

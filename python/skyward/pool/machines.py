@@ -2,14 +2,13 @@
 
 import atexit
 import contextlib
-import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from skyward import _core
-from skyward.callback import Delivery
+from skyward.callback import Delivery, runs_a_loop
 from skyward.exceptions import CancelledError
 
 HANDLER_GRACE_SECONDS = 10.0
@@ -47,11 +46,7 @@ def bring_answers() -> None:
 
 
 def _is_waited_for() -> bool:
-    asyncio = sys.modules.get("asyncio")  # it is imported by whoever has a loop
-    running = getattr(asyncio, "_get_running_loop", None)  # none yet while it is being imported
-    return (running is not None and running() is not None) or getattr(
-        _brings_answers, "is_so", False
-    )
+    return runs_a_loop() or getattr(_brings_answers, "is_so", False)
 
 
 class Opening:
