@@ -347,7 +347,7 @@ def test_a_pool_of_a_ledger_that_is_broken_is_not_taken_for_a_local_one(state, m
     program = state / "docker"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{state}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(state))  # no other runtime
     job = recorded(state, "container")
     (state / "ledger.db").write_bytes(b"no ledger at all" * 100)
     for words in (["pool", "delete", job], ["gc", "--provider", "container"]):
@@ -377,7 +377,7 @@ def test_a_lost_ledger_leaves_a_doubt(state, monkeypatch):
     told = "box|2|4000000000|x86_64|/var/lib/docker|AAAA"
     program.write_text(f"#!/bin/sh\ncase $1 in info) echo '{told}' ;; esac\n")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{state}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(state))  # no other runtime
     code, _, err = skyward("pool", "delete", recorded(state, "container"))
     assert code == 1 and "nothing carries the tag 174f6ce4 at Containers" in err
     assert "'skyward gc --dry-run --provider container'" in err
@@ -387,7 +387,7 @@ def test_nothing_was_searched_if_no_provider_answers(state, monkeypatch):
     program = state / "docker"
     program.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{state}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(state))  # no other runtime
     code, out, err = skyward("gc")
     assert code == 69 and "skipped region container" in out and "nothing was searched" in err
 
