@@ -343,18 +343,26 @@ def test_a_pool_whose_ledger_is_lost_is_looked_for_where_it_was(state, monkeypat
         assert "nothing was launched" not in err
 
 
-def test_a_pool_of_a_ledger_that_is_broken_is_not_taken_for_a_local_one(state, monkeypatch):
+def docker_that_is_empty(state, monkeypatch):
+    """Answers, has nothing, and notes what it is asked."""
     program = state / "docker"
-    program.write_text("#!/bin/sh\nexit 1\n")
+    told = "box|2|4000000000|x86_64|/var/lib/docker|AAAA"
+    program.write_text(
+        f"#!/bin/sh\necho \"$@\" >>{state}/asked\ncase $1 in info) echo '{told}' ;; esac\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(state))  # no other runtime
+
+
+def test_where_a_ledger_is_broken_is_searched_all_the_same(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
     job = recorded(state, "container")
     (state / "ledger.db").write_bytes(b"no ledger at all" * 100)
-    for words in (["pool", "delete", job], ["gc", "--provider", "container"]):
+    for words in (["pool", "delete", job], ["gc"], ["gc", "--provider", "container"]):
+        (state / "asked").write_text("")
         code, out, err = skyward(*words)
-        assert code == 69 and "nothing" not in out + err, words  # docker fails first
-    code, _, err = skyward("gc")
-    assert code == 74 and "not a database" in err
+        assert code == 74 and "not a database" in err, words
+        assert "nothing" not in out + err and "ps " in (state / "asked").read_text(), words
 
 
 def test_a_record_that_does_not_say_where_its_pool_was_proves_nothing(state, monkeypatch):
@@ -373,11 +381,7 @@ def test_a_record_that_does_not_say_where_its_pool_was_proves_nothing(state, mon
 
 def test_a_lost_ledger_leaves_a_doubt(state, monkeypatch):
     """Docker answers, and has nothing with that tag. The pool may have got another one."""
-    program = state / "docker"
-    told = "box|2|4000000000|x86_64|/var/lib/docker|AAAA"
-    program.write_text(f"#!/bin/sh\ncase $1 in info) echo '{told}' ;; esac\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(state))  # no other runtime
+    docker_that_is_empty(state, monkeypatch)
     code, _, err = skyward("pool", "delete", recorded(state, "container"))
     assert code == 1 and "nothing carries the tag 174f6ce4 at Containers" in err
     assert "'skyward gc --dry-run --provider container'" in err

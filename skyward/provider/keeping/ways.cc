@@ -18,6 +18,12 @@ bool has_pool_in(const std::map<std::string, LedgerPool>& pools,
   });
 }
 
+// The place was searched all the same.
+bool is_of_the_ledger(const World& world, const Status& status) {
+  const auto ledger = read_ledger(world);
+  return !ledger && !status && status.error().message == ledger.error().message;
+}
+
 }  // namespace
 
 Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
@@ -50,7 +56,8 @@ Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& p
       };
       status = sweep_named(world, *way.account, options, tell_ours, deadline);
     }
-    const bool is_off = !signed_in || (!status && status.error().kind == ErrorKind::unavailable);
+    const bool is_off = !signed_in || (!status && status.error().kind == ErrorKind::unavailable &&
+                                       !is_of_the_ledger(world, status));
     if (is_off && way.is_set && !options.is_named && !has_pool_in(pools, signed_in)) {
       const std::string place =
           signed_in ? signed_in->home_region : std::string(way.account->provider());
