@@ -69,8 +69,8 @@ WHY = {
 }
 """Why a peer may be ahead."""
 MISSED = {
-    "round_trip_p50": "A call and its answer pass the agent, which the kernel wakes for each. A bare"
-    " echo passes nobody.",
+    "round_trip_p50": "A call and its answer pass the agent, which the kernel wakes for each. A"
+    " bare echo passes nobody.",
     "round_trip_p99": "In some pools, the kernel puts the worker on the core on which the program"
     " spins. Dozens of calls then take a millisecond or two, until it moves one of the two.",
     "result_first": "The worker copies the bytes once, with one thread, into memory that the kernel"
