@@ -1,4 +1,4 @@
-// How a node ends by itself, and who is told before.
+// How a node ends without its engine, and the notice that workers get.
 
 #include <gtest/gtest.h>
 

@@ -125,8 +125,7 @@ std::string secrets_note(const std::vector<io::TreeEntry>& entries) {
   if (found > kNamedFiles) named += fmt::format(" and {} more", found - kNamedFiles);
   return fmt::format(
       "warning: sending files that may hold secrets: {}; to keep them here, move them elsewhere, "
-      "or "
-      "list them in the .gitignore of a repository",
+      "or list them in the .gitignore of a repository",
       named);
 }
 

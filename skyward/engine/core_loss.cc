@@ -263,7 +263,6 @@ std::vector<InstanceId> dismiss_if_idle(EngineState& state, EngineEffects& effec
 
 void dismiss_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!state.budget.is_draining() || state.phase != Phase::running) return;
-  if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return;
   std::vector<InstanceId> machines = dismiss_if_idle(state, effects, now, node);
   if (!machines.empty()) state.releases.release(effects, std::move(machines));
   if (!state.nodes.any_alive()) start_closing(state, effects, now);

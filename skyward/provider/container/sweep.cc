@@ -11,20 +11,20 @@ namespace skyward::provider::container {
 
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
-  const auto known = open_pools_of(world, kProvider);
-  const auto pools = known.value_or(std::map<std::string, LedgerPool>{});
+  const auto pools = open_pools_of(world, kProvider);
   std::vector<SweepWay> ways;
   const auto add = [&](const Access& access, bool is_set) {
     ways.push_back(
         {.account = std::make_unique<ContainerAccount>(world, access), .is_set = is_set});
   };
-  for (const auto& [id, pool] : pools) add(access_of(pool), false);
+  if (pools) {
+    for (const auto& [id, pool] : *pools) add(access_of(pool), false);
+  }
   const auto here = find_access(with_readable_settings(world, kProvider));
   const Status reachable = here ? is_reachable(world, *here) : Status(fail(here));
   if (reachable) add(*here, true);
   if (ways.empty() && options.is_named) return reachable;  // nothing could be searched
-  Status swept = sweep_ways(world, pools, ways, options, tell, deadline);
-  return swept && !known ? fail(known) : swept;
+  return sweep_ways(world, pools, ways, options, tell, deadline);
 }
 
 }  // namespace skyward::provider::container

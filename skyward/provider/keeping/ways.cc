@@ -18,12 +18,6 @@ bool has_pool_in(const std::map<std::string, LedgerPool>& pools,
   });
 }
 
-// The place was searched all the same.
-bool is_of_the_ledger(const World& world, const Status& status) {
-  const auto ledger = read_ledger(world);
-  return !ledger && !status && status.error().message == ledger.error().message;
-}
-
 }  // namespace
 
 Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
@@ -39,9 +33,10 @@ Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
   return out;
 }
 
-Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& pools,
+Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerPool>>& known,
                   const std::vector<SweepWay>& ways, const SweepOptions& options,
                   const std::function<void(const Swept&)>& tell, Time deadline) {
+  const auto pools = known.value_or(std::map<std::string, LedgerPool>{});
   std::set<std::string> swept;  // accounts: several ways may lead to one
   Status first;
   for (const SweepWay& way : ways) {
@@ -56,8 +51,10 @@ Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& p
       };
       status = sweep_named(world, *way.account, options, tell_ours, deadline);
     }
-    const bool is_off = !signed_in || (!status && status.error().kind == ErrorKind::unavailable &&
-                                       !is_of_the_ledger(world, status));
+    // Where the ledger cannot be read, the place was searched all the same.
+    const bool is_searched = !known && !status && status.error().message == known.error().message;
+    const bool is_off =
+        !signed_in || (!status && status.error().kind == ErrorKind::unavailable && !is_searched);
     if (is_off && way.is_set && !options.is_named && !has_pool_in(pools, signed_in)) {
       const std::string place =
           signed_in ? signed_in->home_region : std::string(way.account->provider());
@@ -68,7 +65,7 @@ Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& p
       first = status;
     }
   }
-  return first;
+  return first && !known ? fail(known) : first;
 }
 
 }  // namespace skyward::provider

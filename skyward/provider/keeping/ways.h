@@ -15,8 +15,7 @@
 
 namespace skyward::provider {
 
-// The pools of a provider that the ledger has open, by id. Fails if it cannot be read: a sweep then
-// goes by the marks alone, and fails in the end.
+// The pools of a provider that the ledger has open, by id. Fails if it cannot be read.
 Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
                                                         std::string_view provider);
 
@@ -27,7 +26,9 @@ struct SweepWay {
 // Sweeps each account once. A pool of another one is reported by the sweep of that one alone. The
 // settings may lead to a place that is off or refuses this user, and that no pool of this computer
 // is in: unless the user named the provider, such a place is skipped.
-Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& pools,
+// `known`: from open_pools_of(). Where the ledger cannot be read, the sweep goes by the marks
+// alone, and fails in the end.
+Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerPool>>& known,
                   const std::vector<SweepWay>& ways, const SweepOptions& options,
                   const std::function<void(const Swept&)>& tell, Time deadline);
 
