@@ -82,22 +82,30 @@ def test_an_error_of_one_cancels_the_group(pool, tmp_path):
     wait_until((tmp_path / "ended").exists)
 
 
+@contextlib.asynccontextmanager
+async def ticking(seconds):
+    """A task that runs beside the block: how often the loop had time for it, in a list."""
+    ticks = [0]
+
+    async def tick():
+        while True:
+            ticks[0] += 1
+            await asyncio.sleep(seconds)  # lets the others run
+
+    task = asyncio.create_task(tick())
+    try:
+        yield ticks
+    finally:
+        task.cancel()
+
+
 def test_streams_are_read_by_async_for(pool):
     async def main():
-        ticks = 0
-
-        async def tick():
-            nonlocal ticks
-            while True:
-                ticks += 1
-                await asyncio.sleep(0)  # lets the others run
-
-        ticking = asyncio.create_task(tick())
-        found = [x async for x in await count(50).on(pool)]
-        both = await asyncio.gather(read(count(5) >> pool), read(count(6) >> pool))
-        ticking.cancel()
+        async with ticking(0) as ticks:
+            found = [x async for x in await count(50).on(pool)]
+            both = await asyncio.gather(read(count(5) >> pool), read(count(6) >> pool))
         assert found == list(range(50)) and both == [list(range(5)), list(range(6))]
-        assert ticks > 50
+        assert ticks[0] > 50
 
     async def read(stream):
         return [x async for x in stream]
@@ -225,21 +233,14 @@ def test_a_pool_is_a_block_of_asyncio_too():
     told = []
 
     async def main():
-        ticks = 0
-
-        async def tick():
-            nonlocal ticks
-            while True:
-                ticks += 1
-                await asyncio.sleep(0.001)  # lets the others run
-
-        ticking = asyncio.create_task(tick())
-        async with sky.ComputePool(display="quiet", on_event=told.append) as pool:
-            begun = ticks
+        async with (
+            ticking(0.001) as ticks,
+            sky.ComputePool(display="quiet", on_event=told.append) as pool,
+        ):
+            begun = ticks[0]
             assert await square(3).on(pool) == 9
             sky.emit(sky.Notice(message="mine", pool="p"))
             assert (square(4) >> sky) == 16
-        ticking.cancel()
         assert begun > 3 and not pool.is_active
 
     asyncio.run(main())

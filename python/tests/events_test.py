@@ -196,27 +196,38 @@ def test_one_event_at_a_time():
     assert worst == [1]
 
 
+class Hanging:
+    """A chain whose handler is busy, in another thread, with a first event."""
+
+    def __init__(self):
+        self.seen = []
+        self.chain = Delivery([self._hang])
+        self._begun, self._go_on = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self.chain, args=(LINE,))
+        self._thread.start()
+        assert self._begun.wait(60)
+
+    def _hang(self, event):
+        self.seen.append(event)
+        self._begun.set()
+        assert self._go_on.wait(60)
+
+    def end(self):
+        self._go_on.set()
+        self._thread.join(60)
+
+
 def test_a_loop_waits_for_no_handler(monkeypatch):
     monkeypatch.setattr(callback, "BUSY_SECONDS", 60)
-    begun, go_on, seen = threading.Event(), threading.Event(), []
-
-    def wait(event):
-        seen.append(event)
-        begun.set()
-        assert go_on.wait(60)
+    hanging = Hanging()
 
     async def emit():
-        chain(METRICS)
+        hanging.chain(METRICS)
 
-    chain = Delivery([wait])
-    thread = threading.Thread(target=chain, args=(LINE,))
-    thread.start()
-    assert begun.wait(60)
     asyncio.run(asyncio.wait_for(emit(), 30))
-    assert seen == [LINE]
-    go_on.set()
-    thread.join(60)
-    assert seen == [LINE, METRICS]
+    assert hanging.seen == [LINE]
+    hanging.end()
+    assert hanging.seen == [LINE, METRICS]
 
 
 def test_no_event_is_left_by_threads_that_pass_each_other(monkeypatch):
@@ -238,19 +249,8 @@ def test_no_event_is_left_by_threads_that_pass_each_other(monkeypatch):
 
 def test_nobody_waits_for_a_handler_that_hangs(monkeypatch):
     monkeypatch.setattr(callback, "BUSY_SECONDS", 0.05)
-    begun, go_on, seen = threading.Event(), threading.Event(), []
-
-    def hang(event):
-        seen.append(event)
-        begun.set()
-        assert go_on.wait(60)
-
-    chain = Delivery([hang])
-    thread = threading.Thread(target=chain, args=(LINE,))
-    thread.start()
-    assert begun.wait(60)
-    chain(METRICS)
-    assert seen == [LINE], "it is left to the thread that is busy"
-    go_on.set()
-    thread.join(60)
-    assert seen == [LINE, METRICS]
+    hanging = Hanging()
+    hanging.chain(METRICS)
+    assert hanging.seen == [LINE], "it is left to the thread that is busy"
+    hanging.end()
+    assert hanging.seen == [LINE, METRICS]
