@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "skyward/base/guarded.h"
-#include "skyward/engine/wait_polling.h"
+#include "skyward/base/wait_polling.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/http.h"
 #include "skyward/io/start_thread.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "skyward/base/stderr_line.h"
-#include "skyward/engine/wait_polling.h"
+#include "skyward/base/wait_polling.h"
 #include "skyward/io/forks.h"
 
 namespace skyward {
@@ -41,8 +41,7 @@ class Callbacks {
 
   bool wait(CallbackOwner owner, Duration limit) {
     std::unique_lock lock(mutex_);
-    return engine::wait_within(lock, returned_, limit,
-                               [this, owner] { return !left_.contains(owner); });
+    return wait_within(lock, returned_, limit, [this, owner] { return !left_.contains(owner); });
   }
 
  private:

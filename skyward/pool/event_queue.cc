@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "skyward/base/wait_polling.h"
 #include "skyward/engine/loop.h"
-#include "skyward/engine/wait_polling.h"
 #include "skyward/io/start_thread.h"
 #include "skyward/spec/limits.h"
 
@@ -105,8 +105,7 @@ void EventQueue::put(Event event) {
 
 void EventQueue::await_recorder(std::unique_lock<std::mutex>& lock) {
   if (!recording_ || disk_hangs_ || new_.bytes() <= 4 * kMaxUnrecordedBytes) return;
-  disk_hangs_ =
-      !engine::wait_within(lock, recorded_, kDiskPatience, [this] { return new_.empty(); });
+  disk_hangs_ = !wait_within(lock, recorded_, kDiskPatience, [this] { return new_.empty(); });
 }
 
 void EventQueue::end() {
@@ -126,7 +125,7 @@ void EventQueue::await_delivery(Duration limit) {
   std::unique_lock lock(mutex_);
   if (lagging_) return;
   const auto delivered = [this, upto = put_] { return delivered_ >= upto || ended_; };
-  lagging_ = !engine::wait_within(lock, delivery_, limit, delivered);
+  lagging_ = !wait_within(lock, delivery_, limit, delivered);
 }
 
 bool EventQueue::take(std::vector<Event>& taken, Duration timeout) {
@@ -151,7 +150,7 @@ void EventQueue::wait(Duration timeout) {
     lagging_ = lagging_ && delivered_ != put_;
     delivery_.notify_all();
   }
-  engine::wait_within(lock, changed_, timeout, [this] { return !is_all_taken() || ended_; });
+  wait_within(lock, changed_, timeout, [this] { return !is_all_taken() || ended_; });
 }
 
 // One thread at a time, so that what comes later is behind what came before.

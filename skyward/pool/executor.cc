@@ -9,9 +9,9 @@
 #include <mutex>
 #include <utility>
 
+#include "skyward/base/wait_polling.h"
 #include "skyward/call/error.h"
 #include "skyward/engine/loop.h"
-#include "skyward/engine/wait_polling.h"
 #include "skyward/io/forks.h"
 #include "skyward/pool/callbacks.h"
 
@@ -78,7 +78,7 @@ bool Executor::wait(TimeLimit limit) {
   {
     std::unique_lock lock(places_->mutex);
     const auto is_empty = [this] { return places_->taken == 0; };
-    if (!engine::wait_within(lock, places_->empty, limit, is_empty)) return false;
+    if (!wait_within(lock, places_->empty, limit, is_empty)) return false;
   }
   const Duration spent = engine::EngineLoop::now() - begin;
   return wait_for_callbacks(pool_.untyped().identity(),

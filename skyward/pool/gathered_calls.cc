@@ -9,10 +9,10 @@
 
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
+#include "skyward/base/wait_polling.h"
 #include "skyward/call/error.h"
 #include "skyward/call/group.h"
 #include "skyward/engine/loop.h"
-#include "skyward/engine/wait_polling.h"
 #include "skyward/pool/gather_pace.h"
 
 namespace skyward {
@@ -29,7 +29,7 @@ class News {
   // None when the limit is over.
   std::vector<std::size_t> wait(Duration limit) {
     std::unique_lock lock(mutex_);
-    engine::wait_within(lock, changed_, limit, [this] { return !fresh_.empty(); });
+    wait_within(lock, changed_, limit, [this] { return !fresh_.empty(); });
     return std::exchange(fresh_, {});
   }
 

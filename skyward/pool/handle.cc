@@ -5,9 +5,9 @@
 #include <mutex>
 #include <utility>
 
+#include "skyward/base/wait_polling.h"
 #include "skyward/call/error.h"
 #include "skyward/engine/loop.h"
-#include "skyward/engine/wait_polling.h"
 #include "skyward/io/forks.h"
 #include "skyward/pool/task_table.h"
 
@@ -49,7 +49,7 @@ bool Handle::wait(Duration timeout) const {
   TaskState& task = state();
   const Duration left = timeout > Duration{} ? timeout - task.wait_awake(timeout) : timeout;
   std::unique_lock lock(task.mutex);
-  return engine::wait_within(lock, task.changed, left, [&] { return task.done.load(); });
+  return wait_within(lock, task.changed, left, [&] { return task.done.load(); });
 }
 
 Outcome Handle::take() {
@@ -129,7 +129,7 @@ NextItem Handle::next(wire::Payload& item, Duration timeout) {
   TaskState& task = state();
   std::unique_lock lock(task.mutex);
   const auto ready = [&] { return task.done || !task.items.empty(); };
-  if (!engine::wait_within(lock, task.changed, timeout, ready)) return NextItem::time_over;
+  if (!wait_within(lock, task.changed, timeout, ready)) return NextItem::time_over;
   if (task.items.empty()) return NextItem::ended;
   item = std::move(task.items.front());
   task.items.pop_front();

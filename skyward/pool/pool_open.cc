@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "skyward/base/stderr_line.h"
+#include "skyward/base/wait_polling.h"
 #include "skyward/call/error.h"
 #include "skyward/engine/loop_choice.h"
-#include "skyward/engine/wait_polling.h"
 #include "skyward/pool/pool_state.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
@@ -58,7 +58,7 @@ Status PoolState::end_loop(const std::function<void()>& poll) {
   Status result;
   {
     std::unique_lock lock(mutex);
-    engine::wait_polling(lock, changed, poll, [this] { return loop_closed; });
+    wait_polling(lock, changed, poll, [this] { return loop_closed; });
     result = std::exchange(left, {});
   }
   access->end();
@@ -127,7 +127,7 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
   Status status;
   try {
     std::unique_lock lock(mutex);
-    engine::wait_polling(lock, changed, poll, [this] { return opened_status.has_value(); });
+    wait_polling(lock, changed, poll, [this] { return opened_status.has_value(); });
     status = *opened_status;
     if (status) {
       last_choice = true;
@@ -203,8 +203,8 @@ void Pool::close(const std::function<void()>& poll) {
   {
     std::unique_lock lock(impl_->mutex);
     if (impl_->phase == PoolState::Phase::closing) {  // another thread is at it
-      engine::wait_polling(lock, impl_->changed, hurrying,
-                           [this] { return impl_->phase == PoolState::Phase::closed; });
+      wait_polling(lock, impl_->changed, hurrying,
+                   [this] { return impl_->phase == PoolState::Phase::closed; });
     }
     if (impl_->phase == PoolState::Phase::active) {
       impl_->phase = PoolState::Phase::closing;

@@ -10,7 +10,7 @@
 
 #include "skyward/base/time.h"
 
-namespace skyward::engine {
+namespace skyward {
 
 inline constexpr Duration kPollInterval = std::chrono::milliseconds(100);
 
@@ -36,4 +36,4 @@ bool wait_within(std::unique_lock<std::mutex>& lock, std::condition_variable& ch
   return true;
 }
 
-}  // namespace skyward::engine
+}  // namespace skyward
