@@ -30,13 +30,16 @@ void bind_testing(nb::module_& module);
 // How long the interpreter may be deaf to Ctrl-C.
 inline constexpr Duration kSignalInterval = std::chrono::milliseconds(100);
 
+// Whether signals may arrive in this thread. Python runs their handlers in its main thread alone.
+bool receives_signals();
+
 // Calls `wait(step)` without the GIL until it returns true or `limit` is over; returns its last
-// answer. Python's signal handlers run in between; what they raise leaves from
-// here.
+// answer. Python's signal handlers run in between; what they raise leaves from here.
 template <typename Wait>
 bool wait_interruptibly(Duration limit, Wait wait) {
+  Duration most = kSignalInterval;
   for (Duration waited{};;) {
-    const Duration step = std::min(kSignalInterval, limit - waited);
+    const Duration step = std::min(most, limit - waited);
     bool over = false;
     {
       const GilReleased released;
@@ -46,6 +49,7 @@ bool wait_interruptibly(Duration limit, Wait wait) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     waited += step;
     if (waited >= limit) return false;
+    if (!receives_signals()) most = limit;
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "skyward/base/wait_polling.h"
+
 namespace skyward::python {
 
 void Completions::watch(Handle& handle, std::uint64_t token) {
@@ -44,7 +46,7 @@ std::vector<std::uint64_t> Completions::wait() {
   std::vector<std::uint64_t> tokens;
   wait_interruptibly(kForever, [&](Duration step) {
     std::unique_lock lock(state_->mutex);
-    state_->changed.wait_for(lock, step, [&] { return !state_->tokens.empty(); });
+    wait_within(lock, state_->changed, step, [&] { return !state_->tokens.empty(); });
     tokens = std::exchange(state_->tokens, {});
     return !tokens.empty();
   });

@@ -2,6 +2,15 @@
 
 #include "bindings.h"
 
+namespace skyward::python {
+
+bool receives_signals() {
+  const nb::module_ threading = nb::module_::import_("threading");
+  return threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
+}
+
+}  // namespace skyward::python
+
 NB_MODULE(_core, module) {
   using namespace skyward::python;
   // What a user's globals or an unfinished thread still hold at the interpreter's end is no news.

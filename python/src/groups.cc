@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "skyward/base/wait_polling.h"
+
 namespace skyward::python {
 namespace {
 
@@ -169,8 +171,8 @@ bool GroupNews::wait(const Group& group, std::uint64_t token, Duration limit) {
   if (group.has_news()) return true;
   return wait_interruptibly(limit, [&](Duration step) {
     std::unique_lock lock(state_->mutex);
-    return state_->changed.wait_for(
-        lock, step, [&] { return state_->awaited_changed || !state_->withdrawn.empty(); });
+    return wait_within(lock, state_->changed, step,
+                       [&] { return state_->awaited_changed || !state_->withdrawn.empty(); });
   });
 }
 

@@ -5,9 +5,11 @@ import concurrent.futures
 import contextlib
 import gc
 import os
+import re
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 from waiting import wait_until
@@ -195,6 +197,33 @@ def test_nobody_takes_a_cancelled_read_for_the_end_of_the_stream(pool):
     asyncio.run(main())
 
 
+def test_a_thread_that_waits_for_an_item_does_not_wake_up_until_it_comes(tmp_path):
+    """Signals are looked for in the main thread."""
+
+    @sky.compute
+    def quiet(path):
+        while not path.exists():
+            time.sleep(0.01)  # on a worker
+        yield 1
+
+    def wakings(thread):
+        status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)[1])
+
+    async def main(pool):
+        waiting = asyncio.ensure_future(anext(quiet(tmp_path / "go") >> pool))
+        await sky.compute(time.sleep)(0.3).on(pool)  # on a worker
+        (thread,) = reading_threads()
+        before = wakings(thread)
+        await sky.compute(time.sleep)(0.7).on(pool)  # on a worker
+        assert wakings(thread) - before <= 1
+        (tmp_path / "go").touch()
+        assert await waiting == 1
+
+    with sky.ComputePool(nodes=2, display="quiet") as pool:
+        asyncio.run(main(pool))
+
+
 def test_events_of_calls_hold_up_neither_answers_nor_the_loop(tmp_path):
     """A receiver that waits for an answer, in the loop, gets it."""
 
@@ -247,6 +276,33 @@ def test_a_pool_is_a_block_of_asyncio_too():
     assert "mine" in [event.message for event in told if isinstance(event, sky.Notice)]
 
 
+def test_several_pools_are_a_block_of_asyncio():
+    async def main():
+        one, other = pools = [sky.ComputePool(display="quiet") for _ in range(2)]
+        async with ticking(0.001) as ticks, sky.MultiPool(*pools) as opened:
+            assert ticks[0] > 3 and opened == (one, other)
+            assert await asyncio.gather(square(3).on(one), square(4).on(other)) == [9, 16]
+        assert not one.is_active and not other.is_active
+
+    asyncio.run(main())
+
+
+def test_pool_with_options_is_a_block_of_asyncio():
+    block = sky.pool(nodes=1, display="quiet")
+
+    async def answer(x):
+        async with block as pool:  # several tasks at once
+            assert sky.compute(id)(1) @ sky == sky.compute(id)(1) @ pool
+            return pool, await square(x).on(sky)
+
+    async def main():
+        (one, nine), (other, sixteen) = await asyncio.gather(answer(3), answer(4))
+        assert (nine, sixteen) == (9, 16) and one is not other
+        assert not one.is_active and not other.is_active
+
+    asyncio.run(main())
+
+
 def test_an_error_in_the_block_ends_it_and_stays():
     async def main():
         async with sky.ComputePool(display="quiet") as pool:
@@ -265,13 +321,22 @@ async def block(pool):
         raise AssertionError("it opened")
 
 
+def one_pool(cloud):
+    return sky.ComputePool(provider=cloud, display="quiet")
+
+
+def two_pools(cloud):
+    return sky.MultiPool(one_pool(cloud), one_pool(cloud))
+
+
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_task_that_is_cancelled_while_its_pool_opens_releases_everything(times):
+@pytest.mark.parametrize("pools, machines", [(one_pool, 1), (two_pools, 2)])
+def test_a_task_that_is_cancelled_while_its_pool_opens_releases_everything(pools, machines, times):
     cloud = slow_cloud()
 
     async def main():
-        opening = asyncio.create_task(block(sky.ComputePool(provider=cloud, display="quiet")))
-        while cloud.launched == 0:
+        opening = asyncio.create_task(block(pools(cloud)))
+        while cloud.launched < machines:
             await asyncio.sleep(0.01)
         for _ in range(times):
             opening.cancel()
@@ -304,14 +369,17 @@ def test_a_task_that_is_cancelled_before_its_pool_opens_has_none(steps):
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def test_a_task_that_is_cancelled_when_its_pool_has_opened_closes_it():
+@pytest.mark.parametrize("machines", [1, 2])
+def test_a_task_that_is_cancelled_when_its_pools_have_opened_closes_them(machines):
     cloud = sky.testing.FakeCloud(speed=0)
-    pool = sky.ComputePool(provider=cloud, display="quiet")
+    pool = one_pool(cloud)
+    around = pool if machines == 1 else sky.MultiPool(pool, one_pool(cloud))
 
     async def main():
-        opening = asyncio.create_task(block(pool))
+        opening = asyncio.create_task(block(around))
         await asyncio.sleep(0)
-        wait_until(lambda: pool.is_active)  # the loop does not run: the task does not know it yet
+        # The loop does not run: the task does not know it yet.
+        wait_until(lambda: pool.is_active and cloud.running == machines)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening

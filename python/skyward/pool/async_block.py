@@ -1,5 +1,5 @@
-"""A pool's block inside asyncio: ``async with``. Other tasks of the loop run while machines start
-and end."""
+"""The block of one or several pools inside asyncio: ``async with``. Other tasks of the loop run
+while machines start and end."""
 
 import asyncio
 import threading
@@ -13,14 +13,14 @@ from skyward.pool.machines import Opening
 
 
 class Openable(Protocol):
-    """A ComputePool."""
+    """A ComputePool or a MultiPool."""
 
     def _open(self, *, opening: Opening) -> None: ...
     def _close(self, error: BaseException | None = None) -> None: ...
 
 
 async def enter(pool: Openable) -> None:
-    """Opens it. A task that is cancelled meanwhile goes on when everything has been released."""
+    """Opens. A task that is cancelled meanwhile goes on when everything has been released."""
     opening = Opening()
     error, cancelled = await _to_its_end(lambda: pool._open(opening=opening), opening.abandon)
     if cancelled is not None and error is None:  # it had opened already
@@ -32,7 +32,7 @@ async def enter(pool: Openable) -> None:
 
 
 async def leave(pool: Openable, error: BaseException | None) -> None:
-    """Closes it, to the end even if the task is cancelled meanwhile."""
+    """Closes, to the end even if the task is cancelled meanwhile."""
     why, cancelled = await _to_its_end(
         lambda: end_block(lambda: pool._close(error), error), lambda: None
     )

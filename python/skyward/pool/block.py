@@ -27,7 +27,8 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Opens a pool for each call of the function and closes it when the call ends; for a generator,
     from its first item to its end.
 
-    `options` are those of ComputePool; ``with pool(nodes=4) as opened:`` also opens one. Inside,
+    `options` are those of ComputePool; ``with pool(nodes=4) as opened:`` also opens one, as does
+    ``async with``. Inside,
     ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool; ``sky`` is this package, as imported."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,8 +55,8 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
         if isasyncgenfunction(function):
             raise TypeError(
-                f"@pool: {function.__name__} is an async generator; write `with ComputePool(…):`"
-                " inside it"
+                f"@pool: {function.__name__} is an async generator; write"
+                " `async with ComputePool(…):` inside it"
             )
         if isgeneratorfunction(function):
             return items
@@ -87,13 +88,30 @@ class Block:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        opened = _innermost.get()  # several threads may have entered
+        self._take().__exit__(kind, error, traceback)
+
+    async def __aenter__(self) -> ComputePool:
+        opened = await ComputePool(**self._options).__aenter__()
+        self._pools.append(opened)
+        return opened
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._take().__aexit__(kind, error, traceback)
+
+    def _take(self) -> ComputePool:
+        """The one that this block leaves: several threads or tasks may have entered."""
+        opened = _innermost.get()
         while opened is not None and opened not in self._pools:  # opened inside, and not closed
             opened = opened._around
         if opened is None:
             opened = self._pools[-1]
         self._pools.remove(opened)
-        opened.__exit__(kind, error, traceback)
+        return opened
 
 
 class CallableModule(ModuleType):

@@ -5,11 +5,14 @@ import threading
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError, MachinesLeftError
 from skyward.pool.compute_pool import ComputePool
 from skyward.pool.leave import end_block
+
+if TYPE_CHECKING:
+    from skyward.pool.machines import Opening
 
 
 class MultiPool:
@@ -18,7 +21,7 @@ class MultiPool:
         with MultiPool(ComputePool(nodes=1), ComputePool(nodes=2)) as (small, large): ...
 
     When one cannot be opened, none stays open, and its error is raised. Leaving closes all at the
-    same time."""
+    same time. Inside asyncio, write ``async with``."""
 
     def __init__(self, *pools: ComputePool) -> None:
         for position, pool in enumerate(pools):
@@ -41,12 +44,44 @@ class MultiPool:
         return f"MultiPool({', '.join(map(repr, self.pools))})"
 
     def __enter__(self) -> tuple[ComputePool, ...]:
+        self._open()
+        return self.pools
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end_block(lambda: self._close(error), error)
+
+    async def __aenter__(self) -> tuple[ComputePool, ...]:
+        from skyward.pool.async_block import enter
+
+        await enter(self)
+        return self.pools
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        from skyward.pool.async_block import leave
+
+        await leave(self, error)
+
+    def _open(self, *, opening: "Opening | None" = None) -> None:
+        from skyward.pool.machines import Opening
+
+        opening = Opening() if opening is None else opening
         failed = threading.Event()
         errors: list[BaseException | None] = [None] * len(self.pools)
 
         def check() -> None:
             if failed.is_set():
                 raise _AbandonError
+            opening.check()
 
         def open_one(position: int) -> None:
             try:
@@ -61,24 +96,21 @@ class MultiPool:
             failed.set()
             raise
         finally:
+            opening.end()
             if failed.is_set():
-                self._close_all()
+                self._close()
         failures = [
             error for error in errors if error is not None and not isinstance(error, _AbandonError)
         ]
         if failures:
             raise failures[0]
-        return self.pools
+        try:
+            opening.check()
+        except BaseException:  # abandoned when all were ready
+            self._close()
+            raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        end_block(lambda: self._close_all(error), error)
-
-    def _close_all(self, why: BaseException | None = None) -> None:
+    def _close(self, why: BaseException | None = None) -> None:
         left: list[MachinesLeftError] = []
 
         def close_one(position: int) -> None:
