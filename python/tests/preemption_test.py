@@ -4,23 +4,16 @@ import sys
 import threading
 from pathlib import Path
 
-import cloudpickle
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_worker import Agent
+from worker_agent import Agent, by_value
 
 import skyward as sky
 
+__all__ = ["by_value"]
+
 NOTICE = 1 << 62
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value():
-    """A worker cannot import this file."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import struct
 
 import pytest
-from test_worker import (
+from worker_agent import (
     CANCELLED,
     CLAIMS,
     COMPILED,

@@ -9,19 +9,9 @@ import sys
 import tempfile
 import time
 
-import cloudpickle
-import pytest
-from test_worker import agent, call
+from worker_agent import agent, by_value, call
 
-__all__ = ["agent"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def by_value():
-    """A worker cannot import this file."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+__all__ = ["agent", "by_value"]
 
 
 LARGE = 8 << 20

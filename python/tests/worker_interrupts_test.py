@@ -1,0 +1,180 @@
+"""Signals, cancellation and withdrawal in the worker."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from worker_agent import CANCELLED, COMPILED, OK, PLAIN, WITHDRAW, agent, by_value, call
+
+__all__ = ["agent", "by_value"]
+
+SIGNAL_DURING_A_SIGNAL = """
+import collections, mmap, os, pickle, signal, socket, struct, sys, types
+
+package = types.ModuleType("_skyward_worker")
+package.__path__ = sys.argv[1:]
+sys.modules["_skyward_worker"] = package
+from _skyward_worker import connection, loop, protocol
+
+ours, theirs = socket.socketpair()
+loop.CANCEL_PIPE, notes = os.pipe()
+os.set_blocking(loop.CANCEL_PIPE, False)
+memory = os.memfd_create("shared")
+os.ftruncate(memory, 1 << 20)
+worker = loop.Worker(theirs, mmap.mmap(memory, 0))
+signal.signal(signal.SIGINT, worker.on_interrupt)
+ran = []
+
+def encoded(task, function):
+    arguments = pickle.dumps(((task,), {}))
+    return protocol.ONE_RUN.pack(
+        72 + len(arguments), 1, 0, 0, task, function, 0, 0, 1, len(arguments), 0, 0, -1, 0
+    ) + arguments
+
+def cancel(task):
+    os.write(notes, struct.pack("<Q", task))
+    os.kill(os.getpid(), signal.SIGINT)
+
+class Incoming(protocol.Incoming):
+    __slots__ = ()
+    made = 0
+
+    def __init__(self):  # while the handler of the first signal parses, another one comes
+        Incoming.made += 1
+        if Incoming.made == 10:
+            cancel(41)
+
+def first(_):
+    ours.sendall(b"".join(encoded(task, b"f" * 16) for task in range(2, 65)))
+    connection.Incoming = Incoming
+    cancel(40)
+    connection.Incoming = protocol.Incoming
+    ours.shutdown(socket.SHUT_WR)
+
+worker.functions[b"f" * 16] = ran.append
+worker.functions[b"g" * 16] = first
+worker.send = lambda *_: None
+ours.sendall(encoded(1, b"g" * 16))
+worker.loop()
+assert Incoming.made >= 10
+print(sorted(task for task, times in collections.Counter(ran).items() if times > 1), len(ran))
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("program", [PLAIN, COMPILED], ids=["plain", "compiled"])
+def test_a_signal_during_a_signal_runs_nothing_twice(program):
+    folders = [str(program.parent), str(program.parent.parent / "native")]
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNAL_DURING_A_SIGNAL, *folders],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout == "[] 61\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
+def test_plain_calls_are_given_back_from_within_a_running_one(agent):
+    def nap():
+        print("running", flush=True)
+        time.sleep(20)  # on a worker
+
+    assert call(agent, int).value() == 0
+    agent.run(101, nap)
+    agent.wait_output(b"running")
+    for task in (102, 103, 104):
+        agent.run(task, int, task, behind=True)
+    agent.interrupt(102 | WITHDRAW, 104 | WITHDRAW)
+    assert [agent.answer()[1:3] for _ in range(2)] == [(CANCELLED, 102), (CANCELLED, 104)]
+    agent.interrupt(101)
+    assert agent.answer()[1:3] == (CANCELLED, 101)
+    assert agent.answer().value() == 103
+
+
+def nap():
+    import time
+
+    print("napping", flush=True)
+    time.sleep(30)  # on a worker
+
+
+def test_interrupts_the_running_task_only(agent):
+    agent.run(1, nap)
+    agent.wait_output(b"napping")
+    agent.interrupt(99)  # another one: nothing happens
+    agent.run(2, lambda: 5)
+    agent.interrupt(1)
+    answer = agent.answer()
+    assert (answer.task, answer.status) == (1, CANCELLED)
+    answer = agent.answer()
+    assert (answer.task, answer.status, answer.value()) == (2, OK, 5)
+
+
+def test_an_interrupted_task_may_clean_up_and_may_finish(agent):
+    def stubborn():
+        import time
+
+        try:
+            print("napping", flush=True)
+            time.sleep(30)  # on a worker
+        except KeyboardInterrupt:
+            return "saved"
+
+    agent.run(1, stubborn)
+    agent.wait_output(b"napping")
+    agent.interrupt(1)
+    answer = agent.answer()
+    assert (answer.status, answer.value()) == (OK, "saved")
+
+
+def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
+    (tmp_path / "slow_to_load.py").write_text(
+        "import os, time\n"
+        "print('loading', flush=True)\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
+        "    time.sleep(0.01)\n"  # on a worker
+    )
+
+    def load(folder):
+        import sys
+        import time
+
+        sys.path.insert(0, folder)
+        import slow_to_load  # noqa: F401
+
+        time.sleep(20)  # on a worker
+
+    def loaded():
+        import sys
+
+        return "slow_to_load" in sys.modules
+
+    agent.run(1, load, str(tmp_path))
+    agent.wait_output(b"loading")
+    agent.interrupt(1)
+    agent.interrupt(1)  # as often as the agent likes
+    (tmp_path / "go").touch()
+    assert agent.answer()[1:3] == (CANCELLED, 1)
+    agent.run(2, loaded)
+    assert agent.answer().value() is True
+
+
+def test_gives_unstarted_tasks_back_while_another_runs(agent):
+    agent.run(1, nap)
+    agent.wait_output(b"napping")
+    for task in (2, 3, 4):
+        agent.run(task, lambda task: task, task, behind=True)
+    agent.interrupt(3, 2 | WITHDRAW, 1 | WITHDRAW)  # a withdrawal never interrupts
+    assert sorted(agent.answer()[1:3] for _ in range(2)) == [(CANCELLED, 2), (CANCELLED, 3)]
+    agent.interrupt(1)
+    assert agent.answer()[1:3] == (CANCELLED, 1)
+    answer = agent.answer()
+    assert (answer.task, answer.value()) == (4, 4)
+
+
+def test_skips_a_task_that_was_cancelled_before_it_came(agent):
+    agent.interrupt(5)
+    agent.run(5, lambda: 1)
+    assert agent.answer()[1:3] == (CANCELLED, 5)
