@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "skyward/engine/core_fixture.h"
-#include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
 namespace {
@@ -13,8 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 using CoreCloseTest = CoreTest;
-
-const std::unexpected<Error> kRefused = fail(ErrorKind::denied, "the cloud says no");
 
 TEST_F(CoreCloseTest, ClosedWhileOffersAreListed) {
   make();

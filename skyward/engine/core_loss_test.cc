@@ -1,9 +1,6 @@
 // Lost nodes and their replacements.
 
-#include <fmt/format.h>
-
 #include "skyward/engine/core_fixture.h"
-#include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
 namespace {
@@ -13,8 +10,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 using CoreLossTest = CoreTest;
-
-const std::unexpected<Error> kRefused = fail(ErrorKind::denied, "the cloud says no");
 
 TEST_F(CoreLossTest, LostNodeIsReplacedUnderItsRank) {
   open_to_running({.nodes = 3});

@@ -1,6 +1,4 @@
-// Phases and nodes: opening, deadlines, losing, replacing, closing.
-
-#include <fmt/format.h>
+// Phases and nodes: opening, closing, deadlines, and what nodes report.
 
 #include "skyward/engine/core_fixture.h"
 #include "skyward/spec/link_limits.h"
@@ -13,8 +11,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 using CorePoolTest = CoreTest;
-
-const std::unexpected<Error> kRefused = fail(ErrorKind::denied, "the cloud says no");
 
 // ------------------------------------------------------------------------------------- opening
 

@@ -4,7 +4,7 @@
 // through the states below, by one checked table. Nodes knows the state of each machine and the
 // deadline of that state; the core decides what follows for tasks and money (core_loss.cc,
 // core_close.cc), and machine_orders.h knows which machines are still to come. Pure;
-// core_pool_test.cc shows its rules.
+// core_pool_test.cc and core_loss_test.cc show its rules.
 
 #include <cstddef>
 #include <cstdint>
