@@ -79,6 +79,34 @@ def test_results_do_not_wait_for_slow_inputs(pool):
     assert list(results) == list(range(6, 80, 2))
 
 
+@pytest.mark.parametrize("size", [4, 10_000, 2_000_000])
+def test_an_input_is_what_it_was_when_it_was_drawn(pool, size):
+    """Readers of files and cameras fill one buffer again and again."""
+
+    def frames(count):
+        buffer = bytearray(size)
+        for at in range(count):
+            buffer[:4] = at.to_bytes(4, "little")
+            yield buffer
+
+    count = 5000 if size == 4 else 40
+    first = sky.compute(lambda frame: int.from_bytes(frame[:4], "little"))
+    assert list(pool.map(first, frames(count))) == list(range(count))
+    rows = ((at, [frame]) for at, frame in enumerate(frames(count)))
+    assert list(pool.map(lambda row: row[0] - first.local(row[1][0]), rows)) == [0] * count
+
+
+def test_small_inputs_that_can_be_changed_travel_in_groups_too(pool):
+    def tasks():
+        before = pool._engine().core.task_counts()[0]
+        rows = ([x] if x % 1000 else x for x in range(10_000))  # and those that cannot, among them
+        results = list(pool.map(lambda row: row[0] if isinstance(row, list) else row, rows))
+        assert results == list(range(10_000))
+        return pool._engine().core.task_counts()[0] - before
+
+    assert any(tasks() < 2000 for _ in range(8))
+
+
 def test_an_error_of_the_inputs_comes_after_the_answers_before_it(pool):
     def inputs():
         yield from range(5000)

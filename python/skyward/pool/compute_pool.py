@@ -344,12 +344,13 @@ class ComputePool(PoolRequest, StaysHere):
         """``fn(x, y)`` for each x, y of the iterables (up to the end of the shortest), in order, as
         they arrive.
 
-        Calls are sent some way ahead of the reader, so inputs may be endless. `timeout` bounds the
-        whole, in seconds. Dropping the iterator, or its ``close()``, cancels what is in flight."""
+        Calls are sent some way ahead of the reader, so inputs may be endless. Those of a generator
+        are serialized one by one, as they are drawn. `timeout` bounds the whole, in seconds.
+        Dropping the iterator, or its ``close()``, cancels what is in flight."""
         if not iterables:
             raise TypeError("map() needs at least one iterable")
         function: ComputeFunction[..., Any] = fn if isinstance(fn, ComputeFunction) else compute(fn)
-        return _mapped(self._engine().map(function, zip(*iterables, strict=False)), timeout)
+        return _mapped(self._engine().map(function, iterables), timeout)
 
     @overload
     def on(self, event: type[E], /) -> Callable[[Callable[[E], S]], Callable[[E], S]]: ...

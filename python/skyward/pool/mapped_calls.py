@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from skyward import _core
@@ -16,6 +15,7 @@ from skyward.call.by_value import plain_dumps
 from skyward.call.pending import PendingCompute, recorded
 from skyward.call.text import call_text
 from skyward.exceptions import NotProvisionedError, TimeoutError
+from skyward.pool.drawn_inputs import STEP_SECONDS, DrawnInputs
 from skyward.pool.grouped_calls import (
     FIRST_SECONDS,
     GROUP_SECONDS,
@@ -49,9 +49,6 @@ TRIPS = 2
 LONGEST_TRIP_SECONDS = 0.5
 MOST_TRIPS = 16
 """That quick calls may take in all: the engine sends a node as many as it has room for."""
-STEP_SECONDS = 0.01
-DRAWN_TOGETHER = 8
-"""Inputs between two looks at the clock, where drawing them is quick."""
 
 
 class _Single:
@@ -118,7 +115,7 @@ def are_quick(
 
 class MappedCalls(GroupedCalls):
     """Calls of one function. `pool`: the OpenPool; `make`: makes a call of arguments; `inputs`: the
-    arguments of each call.
+    arguments.
 
     With `all_end`, a call that fails ends nothing: its answer is a Failed. A slow one keeps no slot
     idle: then all calls behind it are sent at once, each by itself. One that cannot be sent ends
@@ -129,7 +126,7 @@ class MappedCalls(GroupedCalls):
         self,
         pool: Any,
         make: Callable[..., PendingCompute[Any]],
-        inputs: Iterator[tuple[Any, ...]],
+        inputs: DrawnInputs,
         all_end: bool = False,
         total: int = 0,
         round_trip: float = 0.0,
@@ -147,11 +144,10 @@ class MappedCalls(GroupedCalls):
         self._news = _core.GroupNews()
         self._packer = pool.core.packer()
         self._draft = new_draft()
+        self._drafted: list[tuple[Any, ...]] = []  # its inputs
         self._tokens = 0
         self._pace = Pace()
-        self._body: Any = None  # the core's function, with `all_end`
-        self._is_dry = False  # all inputs have been drawn
-        self._step = 1  # inputs to draw before it looks at the clock
+        self._body: Any = None  # the core's function, of the group
         self._failure: Exception | None = None  # of the call behind the window
         self._total = total
         self._sent = 0
@@ -211,34 +207,19 @@ class MappedCalls(GroupedCalls):
     # ------------------------------------------------------------------ sending
 
     def _fill(self) -> None:
-        while self._failure is None and not self._is_dry and (room := self._room()):
-            inputs: list[tuple[Any, ...]] = []
-            failure: Exception | None = None
-            try:
-                self._draw(inputs, room)
-            except Exception as error:  # of the caller's iterables
-                failure, self._is_dry = error, True
-            self._send(inputs)
+        while self._failure is None and not self._inputs.is_dry and (room := self._room()):
+            drawn = 0
+            for inputs in self._inputs.draw(room):
+                drawn += len(inputs)
+                self._send(inputs)
+                if self._failure is not None:
+                    break
+            self._send_group()
             if self._failure is None:
-                self._failure = failure
+                self._failure = self._inputs.failure
             # Where drawing takes long, answers do not wait for it.
-            if len(inputs) < room and self._window and self._wait(self._window[0], 0):
+            if drawn < room and self._window and self._wait(self._window[0], 0):
                 return
-
-    def _draw(self, inputs: list[tuple[Any, ...]], room: int) -> None:
-        """So many inputs; fewer if that takes long."""
-        end = time.monotonic() + STEP_SECONDS
-        while room > len(inputs):
-            wanted = min(self._step, room - len(inputs))
-            before = len(inputs)
-            inputs.extend(islice(self._inputs, wanted))
-            if len(inputs) < before + wanted:
-                self._is_dry = True
-                return
-            if time.monotonic() >= end:
-                self._step = 1
-                return
-            self._step = min(2 * self._step, DRAWN_TOGETHER)
 
     def _room(self) -> int:
         """How many more calls may be sent."""
@@ -259,7 +240,7 @@ class MappedCalls(GroupedCalls):
         """Waits a little for the first answer where more calls may be sent without it. If it does
         not come, the slots get more to do."""
         is_new = self._pace.in_groups and not self._pace.size
-        if self._is_dry or not (is_new or (self._all_end and self._pace.in_groups)):
+        if self._inputs.is_dry or not (is_new or (self._all_end and self._pace.in_groups)):
             return False
         if self._wait(first, self._patience):
             return False
@@ -268,14 +249,15 @@ class MappedCalls(GroupedCalls):
         return True
 
     def _send(self, inputs: list[tuple[Any, ...]]) -> None:
-        """Sends calls, as groups where it can."""
+        """Sends calls, as groups where it can. The last group may wait for more calls."""
         at = 0
         while at < len(inputs) and self._failure is None:
             try:
-                group = self._group(inputs[at : at + max(1, self._pace.size)])
-                if group is not None:
-                    at += len(group.calls)
-                    self._enter_group(group)
+                if taken := self._draft_some(inputs, at):
+                    at += taken
+                    continue
+                if self._drafted:
+                    self._send_group()
                     continue
                 some = inputs[at : at + 1] if self._pace.in_groups else inputs[at:]
                 singles = self._singles(some)
@@ -323,34 +305,53 @@ class MappedCalls(GroupedCalls):
         self._calls += calls
         self._bytes += sent.bytes
 
-    def _group(self, inputs: list[tuple[Any, ...]]) -> Group | None:
-        """Sends as many of the inputs as fit a group; None if the first is not for a group."""
-        if not self._pace.in_groups:
-            return None
-        try:
-            item = self._make(*inputs[0])
-        except Exception:  # it is reported at its place
-            return None
-        self._name = item.name
-        if len(item.args) != len(inputs[0]) or not is_plain(self._pool, item):
-            self._pace.in_groups = False
-            return None
-        function = self._function_of(item)
-        self._draft.add_all(inputs)
-        calls = self._draft.calls
-        if calls == 0:
+    def _draft_some(self, inputs: list[tuple[Any, ...]], at: int) -> int:
+        """Adds inputs to the next group, and sends it when it is full. Returns how many: none if
+        the first of them is not for this group."""
+        before = len(self._drafted)
+        if before == 0 and not self._begin_group(inputs[at]):
+            return 0
+        self._draft.add_all(inputs[at : at + max(1, self._pace.size) - before])
+        taken = self._draft.calls - before
+        self._drafted += inputs[at : at + taken]
+        if taken == before == 0:
             self._pace.refuse()
             self._pace.in_groups &= not self._all_end
-            return None
-        (core,) = self._draft.send(self._packer, function, calls)
-        return Group(core, inputs[:calls], self._pace)
+        if taken > 0 and len(self._drafted) >= self._pace.size:
+            self._send_group()
+        return taken
+
+    def _begin_group(self, first: tuple[Any, ...]) -> bool:
+        """False: its first call is not for a group."""
+        if not self._pace.in_groups:
+            return False
+        try:
+            item = self._make(*first)
+        except Exception:  # it is reported at its place
+            return False
+        self._name = item.name
+        if len(item.args) != len(first) or not is_plain(self._pool, item):
+            self._pace.in_groups = False
+            return False
+        self._body = self._function_of(item)
+        return True
+
+    def _send_group(self) -> None:
+        calls, self._drafted = self._drafted, []
+        if not calls:
+            return
+        try:
+            (core,) = self._draft.send(self._packer, self._body, len(calls))
+        except NotProvisionedError as reason:
+            self._enter_refused(len(calls), reason)
+            return
+        self._enter_group(Group(core, calls, self._pace))
 
     def _function_of(self, item: PendingCompute[Any]) -> Any:
         """Of calls that are all there from the start, one function; else as it is now."""
         if self._all_end and self._body is not None:
             return self._body
-        self._body = self._pool.packing.function(item)
-        return self._body
+        return self._pool.packing.function(item)
 
     def _singles(self, inputs: list[tuple[Any, ...]]) -> list[_Single]:
         """Sends calls one by one; the error of one that cannot be sent is kept for its place."""

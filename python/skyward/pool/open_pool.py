@@ -6,7 +6,7 @@ import pickle
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from typing import Any
@@ -18,6 +18,7 @@ from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text, note_position
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Origin, Receiver
+from skyward.pool.drawn_inputs import DrawnInputs, keeps_its_items
 from skyward.pool.grouped_calls import Pace, new_draft
 from skyward.pool.machines import Machines
 from skyward.pool.mapped_calls import (
@@ -162,7 +163,7 @@ class OpenPool:
             items[: len(first)], sent.calls(), sent.handles(), taken=(first, others)
         )
         rest = len(items) - len(answers)
-        inputs = (item.args for item in islice(items, len(answers), None))
+        inputs = DrawnInputs(item.args for item in islice(items, len(answers), None))
         calls = MappedCalls(self, make, inputs, all_end=True, total=rest, round_trip=round_trip)
         try:
             with contextlib.closing(calls.answers(None)) as arriving:  # Ctrl-C cancels them
@@ -306,8 +307,10 @@ class OpenPool:
             return list(self._awaited.values())
 
     def map(
-        self, function: ComputeFunction[..., Any], inputs: Iterator[tuple[Any, ...]]
+        self, function: ComputeFunction[..., Any], iterables: Sequence[Iterable[Any]]
     ) -> MappedCalls:
+        keep = all(map(keeps_its_items, iterables))
+        inputs = DrawnInputs(zip(*iterables, strict=False), one_by_one=not keep)
         return MappedCalls(self, function, inputs)
 
     def answer(
