@@ -84,6 +84,21 @@ def test_an_initializer_runs_in_every_worker_first(parallel):
         assert set(Parallel(n_jobs=-1)(delayed(remembered_there)(x) for x in range(40))) == {5}
 
 
+SET = None
+
+
+def test_functions_of_a_program_have_the_globals_that_an_initializer_has_left(parallel):
+    def load(value):
+        global SET
+        SET = value
+
+    def use(_):
+        return SET
+
+    with parallel_config(backend="skyward", initializer=load, initargs=(5,)):
+        assert set(Parallel(n_jobs=-1)(delayed(use)(x) for x in range(40))) == {5}
+
+
 def test_a_pool_of_one_slot_is_used(monkeypatch):
     with sky.ComputePool(nodes=1, display="quiet") as small, joblib_backend(small):
         assert joblib.effective_n_jobs(-1) == 1

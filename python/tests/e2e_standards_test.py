@@ -131,6 +131,53 @@ def test_an_initializer_runs_once_in_each_process():
         assert set(executor.map(lambda _: marked(), range(20))) == {"x"}
 
 
+CALLS, MODEL = [], None
+
+
+def test_functions_of_a_program_have_the_globals_that_an_initializer_has_left():
+    """Each brings a copy of the program's globals."""
+
+    def load(model):
+        global MODEL, ADDED
+        MODEL = ADDED = model
+        CALLS.append(model)
+
+    def use(x):
+        global MODEL
+        MODEL += x
+        return MODEL, ADDED, CALLS
+
+    def others(x):
+        CALLS.append(x)
+        return MODEL, CALLS
+
+    with sky.Executor(1, initializer=load, initargs=(10,), display="quiet") as executor:
+        assert list(executor.map(use, range(4))) == [(x, 10, [10]) for x in (10, 11, 13, 16)]
+        assert executor.submit(others, 5).result(30) == (10, [10, 5])
+        call = sky.compute(lambda: (MODEL, CALLS))
+        assert executor.submit(call).result(30) == (10, [10, 5])
+        assert list(executor.map(lambda _: CALLS, range(4), chunksize=2)) == [[10, 5]] * 4
+    assert CALLS == [] and MODEL is None
+
+
+def test_an_initializer_that_cannot_be_sent_is_refused_at_once():
+    with pytest.raises(sky.SerializationError, match=r"the initializer.*lock"):
+        sky.Executor(initializer=mark, initargs=(threading.Lock(),))
+
+
+def test_an_initializer_that_raises_runs_again():
+    def load():
+        CALLS.append("load")
+        if len(CALLS) == 1:
+            raise LookupError("no model")
+
+    with sky.Executor(1, initializer=load, display="quiet") as executor:
+        with pytest.raises(LookupError, match="no model"):
+            executor.submit(len, "abc").result(30)
+        with pytest.raises(LookupError, match="no model"):  # a fresh copy of its globals
+            executor.submit(len, "abcd").result(30)
+
+
 def test_parameters_of_process_pools():
     with pytest.raises(ValueError, match="max_workers must be greater than 0"):
         sky.Executor(max_workers=0)

@@ -9,17 +9,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from types import FunctionType, NoneType, TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
-from uuid import uuid4
 
 from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, ConfigurationError, MachinesLeftError
-from skyward.integrations.initial import Initial, run_after
+from skyward.integrations.initial import Initial, after, initial_of
 from skyward.pool.answer import AnswerFuture, set_results, settle
 from skyward.pool.compute_pool import ComputePool
 from skyward.pool.grouped_calls import GROUP_SECONDS, Pace, Paces
@@ -73,9 +71,9 @@ class Executor(futures.Executor):
             raise TypeError("initializer must be a callable")
         if pool is not None and (provider is not None or args or options):
             raise TypeError("Executor() takes the parameters of a pool, or a pool, not both")
-        self._initial = None
+        self._initial: Initial | None = None
         if initializer is not None:
-            self._initial = Initial(uuid4().hex, initializer, tuple(initargs))
+            self._initial = initial_of(initializer, tuple(initargs))
         self._owned = pool is None
         self._pool = pool if pool is not None else ComputePool(provider, *args, **options)
         self._opening = renewed(threading.Lock())
@@ -123,8 +121,6 @@ class Executor(futures.Executor):
             self._open()
         future = AnswerFuture()
         call = function.record(args, kwargs)
-        if self._initial is not None:
-            call = self._with_initial(self._initial, call)
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -229,19 +225,17 @@ class Executor(futures.Executor):
         end_block(self.shutdown, error)
 
     def _compute(self, fn: Any) -> ComputeFunction[..., Any]:
-        if isinstance(fn, ComputeFunction):
+        if isinstance(fn, ComputeFunction) and self._initial is None:
             return fn
         known, function = self._latest
         if known is not fn or function is None:
-            function = compute(fn)
-            if type(fn) is FunctionType and fn.__closure__ is None:  # it keeps no data alive
+            function = fn if isinstance(fn, ComputeFunction) else compute(fn)
+            plain = function.local
+            if self._initial is not None:
+                function = function.with_function(after(self._initial, plain))
+            if type(plain) is FunctionType and plain.__closure__ is None:  # it keeps no data alive
                 self._latest = (fn, function)
         return function
-
-    def _with_initial(self, initial: Initial, call: PendingCompute[Any]) -> PendingCompute[Any]:
-        return replace(
-            call, fn=run_after, args=(initial, call.fn, call.args, call.kwargs), kwargs={}
-        )
 
     def _give_up(self) -> None:
         """Cancels queued and running calls: nobody will read the answers."""

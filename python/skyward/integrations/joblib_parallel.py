@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 from joblib import register_parallel_backend
 from joblib.parallel import ParallelBackendBase, SequentialBackend
 
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import NotProvisionedError
-from skyward.integrations.initial import Initial
+from skyward.integrations.initial import Initial, initial_of, run_once
 from skyward.pool.compute_pool import ComputePool
 from skyward.task.instance_info import place_in_pool
 from skyward.transport.forks import renewed
@@ -78,7 +77,7 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         self.parallel = parallel
         options = {**self._options, **options}
         if (initializer := options.get("initializer")) is not None:
-            self._initial = Initial(uuid4().hex, initializer, tuple(options.get("initargs", ())))
+            self._initial = initial_of(initializer, tuple(options.get("initargs", ())))
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
         # If this returns 1, joblib runs the calls itself, here; a pool of one slot must not.
@@ -179,7 +178,7 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
 def _run(batch: Callable[[], Any], threads: int | None, initial: Initial | None = None) -> Any:
     """On the worker. `threads`: what joblib calls inner_max_num_threads."""
     if initial is not None:
-        initial.run_once()
+        run_once(initial)
     if threads is None:
         return batch()
     try:
