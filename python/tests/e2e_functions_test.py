@@ -124,6 +124,39 @@ def test_a_function_that_carries_much_is_worth_a_word():
     assert "('table')" in seen[0] and "pass it as an argument" in seen[0]
 
 
+def test_a_function_that_takes_long_to_serialize_is_worth_a_word(monkeypatch):
+    table = {at: {"row": at} for at in range(20_000)}
+
+    def look(i):
+        return table[i]["row"]
+
+    monkeypatch.setattr(packing, "HEAVY_SECONDS", 1e-3)
+    seen = []
+    with sky.ComputePool(display="quiet", on_event=seen.append) as pool:
+        assert [sky.compute(look)(i) >> pool for i in range(3)] == [0, 1, 2]
+    (told,) = [event.message for event in seen if isinstance(event, sky.Error)]
+    assert told.startswith("look() carries ") and "KiB of data" in told and "('table')" in told
+
+
+def test_a_map_serializes_its_function_once(monkeypatch):
+    table = {at: at for at in range(1000)}  # can change: single calls serialize it each time
+
+    def look(i):
+        return table[i]
+
+    bodies = []
+    real = packing.functions.dumps_function
+    monkeypatch.setattr(
+        packing.functions, "dumps_function", lambda *args: bodies.append(real(*args)) or bodies[-1]
+    )
+    with sky.ComputePool(display="quiet") as pool:
+        answers = pool.map(look, range(1000))
+        assert next(answers) == 0
+        table[999] = "changed"  # map() has its function
+        assert list(answers) == list(range(1, 1000))
+    assert len(bodies) == 1
+
+
 def test_a_module_of_a_package_that_runs_as_program_hides_no_module(tmp_path):
     package = tmp_path / "pkg"
     package.mkdir()

@@ -147,7 +147,9 @@ class MappedCalls(GroupedCalls):
         self._drafted: list[tuple[Any, ...]] = []  # its inputs
         self._tokens = 0
         self._pace = Pace()
-        self._body: Any = None  # the core's function, of the group
+        self._body: Any = None  # the core's function, of groups
+        # Functions stay as they are with the first call; some take long to serialize.
+        self._known: dict[int, tuple[Any, int]] = {}
         self._failure: Exception | None = None  # of the call behind the window
         self._total = total
         self._sent = 0
@@ -333,7 +335,9 @@ class MappedCalls(GroupedCalls):
         if len(item.args) != len(first) or not is_plain(self._pool, item):
             self._pace.in_groups = False
             return False
-        self._body = self._function_of(item)
+        if id(item.fn) not in self._known:
+            self._known[id(item.fn)] = (self._pool.packing.function(item), 0)
+        self._body, _ = self._known[id(item.fn)]
         return True
 
     def _send_group(self) -> None:
@@ -347,12 +351,6 @@ class MappedCalls(GroupedCalls):
             return
         self._enter_group(Group(core, calls, self._pace))
 
-    def _function_of(self, item: PendingCompute[Any]) -> Any:
-        """Of calls that are all there from the start, one function; else as it is now."""
-        if self._all_end and self._body is not None:
-            return self._body
-        return self._pool.packing.function(item)
-
     def _singles(self, inputs: list[tuple[Any, ...]]) -> list[_Single]:
         """Sends calls one by one; the error of one that cannot be sent is kept for its place."""
         items: list[PendingCompute[Any]] = []
@@ -364,11 +362,11 @@ class MappedCalls(GroupedCalls):
             failure = error
         calls: list[Any] = []
         try:
-            calls = self._pool.packing.calls(items)
+            calls = self._pool.packing.calls(items, known=self._known)
         except Exception:  # one of them cannot be pickled: which?
             for position, item in enumerate(items):
                 try:
-                    calls += self._pool.packing.calls([item])
+                    calls += self._pool.packing.calls([item], known=self._known)
                 except Exception as error:
                     if self._all_end:
                         self.unsent = self._sent + position

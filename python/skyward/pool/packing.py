@@ -27,7 +27,9 @@ STREAM_WINDOW = 16
 FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
 """Functions that nodes need not receive again; the newest is kept whatever its size."""
 HEAVY_BYTES = 8 << 20
-"""A function that carries this much data in each call deserves a warning."""
+HEAVY_SECONDS = 1.0
+"""A function that carries this much data in each call, or has taken so long to serialize in all,
+deserves a warning."""
 CHECK_SECONDS = 0.02
 """How often calls check for edits of the program's modules: less than it takes to edit and reload
 one. Sending a new function object always checks."""
@@ -47,6 +49,7 @@ class Packing:
         self._modules = ModuleWatch()
         self.read_only = ReadOnlyArrays(core)
         self._heavy: set[str] = set()  # names of functions
+        self._spent: dict[str, float] = {}  # seconds that functions have taken, by name
         self._next_check = 0.0
 
     def calls(
@@ -54,9 +57,12 @@ class Packing:
         items: Sequence[PendingCompute[Any]],
         everywhere: bool = False,
         shared: SharedArguments | None = None,
+        known: dict[int, tuple[Any, int]] | None = None,
     ) -> list[Any]:
+        """`known`: keeps functions as they are now, for the calls of the same functions that follow
+        with it; the caller keeps these."""
         calls: list[Any] = []
-        for part in self.parts(items, len(items), everywhere, shared):
+        for part in self.parts(items, len(items), everywhere, shared, known=known):
             calls += part
         return calls
 
@@ -82,20 +88,22 @@ class Packing:
         sent: Any = None,
         begin: int = 0,
         end: int | None = None,
+        known: dict[int, tuple[Any, int]] | None = None,
     ) -> Iterator[list[Any]]:
         """The calls, at most `size` at a time; they share what they have in common all the same.
         With `sent` they are sent, and none are returned."""
         packer = self._core.packer()
-        known_functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
+        # Each distinct function once per batch.
+        distinct: dict[int, tuple[Any, int]] = {} if known is None else known
 
         def function_of(item: PendingCompute[Any]) -> tuple[Any, int]:
-            known = known_functions.get(id(item.fn))
-            if known is None:
+            function = distinct.get(id(item.fn))
+            if function is None:
                 if not everywhere:
                     self._refuse_alone(item)
                 window = STREAM_WINDOW if is_generator(item.fn) else 0
-                known = known_functions[id(item.fn)] = (self.function(item), window)
-            return known
+                function = distinct[id(item.fn)] = (self.function(item), window)
+            return function
 
         def pack(item: PendingCompute[Any], position: int, dumps: Any) -> Any:
             function, window = function_of(item)
@@ -184,13 +192,15 @@ class Packing:
 
     def function(self, item: PendingCompute[Any]) -> Any:
         """The core's function of the call."""
-        if time.monotonic() >= self._next_check or not functions.is_kept(item.fn):
+        was_kept = functions.is_kept(item.fn)
+        if not was_kept or time.monotonic() >= self._next_check:
             self._report_edits()
+        begin = 0.0 if was_kept else time.monotonic()
         body = functions.dumps_function(item.fn, item.name)
+        if not was_kept and not functions.is_kept(item.fn):
+            self._weigh(item, len(body), time.monotonic() - begin)
         if (known := self._functions.get(body)) is not None:
             return known
-        if len(body) >= HEAVY_BYTES and not functions.is_kept(item.fn):
-            self._tell_heavy(item, len(body))
         function = _core.make_function(body, item.name)
         with self._functions_lock:
             kept = self._functions
@@ -203,14 +213,16 @@ class Packing:
                 size -= 2 * len(oldest)
         return function
 
-    def _tell_heavy(self, item: PendingCompute[Any], size: int) -> None:
-        """Once for each name. Such a function is pickled for every call, since what it refers to
-        may change."""
-        if item.name in self._heavy:
+    def _weigh(self, item: PendingCompute[Any], size: int, seconds: float) -> None:
+        """Reports once for each name what takes long: such a function is pickled for every call,
+        since what it refers to may change."""
+        spent = self._spent[item.name] = self._spent.get(item.name, 0.0) + seconds
+        if (size < HEAVY_BYTES and spent < HEAVY_SECONDS) or item.name in self._heavy:
             return
         self._heavy.add(item.name)
+        data = f"{size >> 20} MiB" if size >= 1 << 20 else f"{max(1, size >> 10)} KiB"
         self._tell(
-            f"{item.name}() carries {size >> 20} MiB of data, in what it refers to"
+            f"{item.name}() carries {data} of data, in what it refers to"
             f"{heaviest(item.fn)}, which is serialized again for each call; pass it"
             " as an argument, or create it inside the function"
         )
