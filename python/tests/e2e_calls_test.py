@@ -465,6 +465,24 @@ def write(path, text, at):
     os.utime(path, (at, at))
 
 
+def test_all_workers_of_a_pool_hash_strings_alike(monkeypatch):
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    hashed = sky.compute(lambda words: (list(words), hash("word")))
+    words = {f"word {at}" for at in range(100)}
+    seen = set()
+    for _ in range(2):
+        with sky.ComputePool(nodes=4, display="quiet") as pool:
+            (order, value), *others = hashed(words) @ pool
+            assert len(others) == 3 and others == [(order, value)] * 3
+            seen.add(value)
+    assert len(seen) == 2  # each pool has hashes of its own
+    with sky.ComputePool(env={"PYTHONHASHSEED": "7"}, display="quiet") as pool:
+        chosen = hashed(words) >> pool
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    with sky.ComputePool(display="quiet") as pool:
+        assert hashed(words) >> pool == chosen
+
+
 def test_a_module_that_is_edited_while_the_pool_is_open(tmp_path, monkeypatch):
     helper = tmp_path / "edited_helper.py"
     write(helper, "def answer():\n    return 1\n", 1)

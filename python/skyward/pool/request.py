@@ -1,5 +1,6 @@
 """The request for a pool, and its form for the engine."""
 
+import os
 from typing import Any
 
 from skyward.base.programs import agent_path, other_agents, record_root
@@ -11,6 +12,8 @@ from skyward.spec.options import memory_mb
 from skyward.spec.spot import SpotStrategy
 from skyward.spec.spot import to_core as spot_to_core
 from skyward.spec.volume import to_core as volume_to_core
+
+HASH_SEED = "PYTHONHASHSEED"
 
 
 class PoolRequest:
@@ -87,13 +90,21 @@ class PoolRequest:
         spec.lease = self.lease
         spec.heartbeat_timeout = self.heartbeat_timeout
         spec.reconnect_timeout = self.reconnect_timeout
-        spec.env = self.env
+        spec.env = self._env()
         spec.collect_metrics = self.collect_metrics
         spec.collect_tasks = self.collect_tasks
         spec.agent_path = agent_path()
         spec.other_agents = other_agents()
         spec.record_root = record_root()
         return spec
+
+    def _env(self) -> dict[str, str]:
+        """Of workers. All hash strings alike, so that a set of them has one order everywhere, and
+        each worker can take its part of it."""
+        seed = os.environ.get(HASH_SEED, "")
+        if not seed.isdecimal():
+            seed = str(int.from_bytes(os.urandom(4), "little") or 1)  # 0 would mean none
+        return {HASH_SEED: self.image.env.get(HASH_SEED, seed), **self.env}
 
     def _choice(self, provider: Provider) -> tuple[Any, Any]:
         """A provider and how its nodes run tasks, for the engine."""
