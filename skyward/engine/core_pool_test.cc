@@ -7,6 +7,7 @@ namespace skyward::engine {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -462,6 +463,33 @@ TEST_F(CorePoolTest, SilentNodeIsLost) {
   effects.take_event<InstanceStopping>();
   effects.take<Terminate>();
   effects.take<Provision>();
+}
+
+// Ctrl-Z, or a laptop that sleeps.
+TEST_F(CorePoolTest, WhileTheProgramIsStoppedNoNodeIsLate) {
+  open_to_running({.nodes = 2});
+  advance_to(now + 10 * kHeartbeatTimeout);
+  effects.expect_nothing_else();
+  receive(0, wire::Heartbeat{});  // it was in a buffer
+  advance();
+  effects.take<Disconnect>();
+  const std::string lost = effects.take_event<ErrorEvent>().message;
+  EXPECT_THAT(lost, AllOf(HasSubstr("node 1"), HasSubstr("no message from it")));
+  effects.drop_all();
+  EXPECT_EQ(state.nodes[kFirst].state, NodeState::ready);
+}
+
+TEST_F(CorePoolTest, WhileTheProgramIsStoppedNoNodeThatStartsIsLate) {
+  open_to_bootstrapping();
+  advance_to(now + 10 * kBootstrapTimeout);
+  effects.expect_nothing_else();
+  EXPECT_EQ(state.phase, Phase::starting);
+  advance();
+  effects.take<Disconnect>();
+  effects.drop_events();
+  finish_closing({"i-0-1"});
+  EXPECT_THAT(effects.take<Opened>().status.error().message, HasSubstr("not ready within"));
+  effects.take<Closed>();
 }
 
 TEST_F(CorePoolTest, AgentsHaveTimeToLetTheirVolumesGo) {

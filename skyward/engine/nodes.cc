@@ -8,6 +8,7 @@
 #include "skyward/base/check.h"
 #include "skyward/engine/effects.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
 namespace {
@@ -219,6 +220,10 @@ std::optional<NodeId> Nodes::take_late(Time now, Duration silence) {
     alarms_.pop();
     Node& node = at(alarm.node);
     if (node.deadline != alarm.at) continue;  // an alarm of an earlier state
+    if (now > alarm.at + kHeldUp && node.state != NodeState::absent) {
+      set_deadline(node, now + kReadingGrace);
+      continue;
+    }
     if (node.state == NodeState::ready) {
       const Time end = std::min(node.last_heard + silence, node.gone_at);
       if (end > now) {

@@ -119,7 +119,8 @@ class Nodes {
   void cut_off(EngineEffects& effects);
 
   // A node whose deadline has passed, if any. A ready node is late after `silence` without a
-  // message.
+  // message. Where `now` is much later than the deadline, this process was stopped: what nodes have
+  // sent is read first.
   std::optional<NodeId> take_late(Time now, Duration silence);
   Time deadline() const { return alarms_.empty() ? kNever : alarms_.top().at; }
 
