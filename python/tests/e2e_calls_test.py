@@ -450,6 +450,14 @@ def test_processes_of_a_worker_have_numbers(tmp_path):
         assert sorted(sky.gather(*calls) >> pool) == [0, 1, 2]
 
 
+def test_broadcasts_go_on_while_streams_are_read():
+    with sky.ComputePool(nodes=2, concurrency=2, display="quiet") as pool:
+        for item in count_to(100) >> pool:  # it waits for its reader
+            assert add(item) @ pool == (item, item)
+        streams = [count_to(100) >> pool for _ in range(4)]  # all slots
+        assert [next(stream) for stream in streams] == [0] * 4
+
+
 def test_environment():
     image = sky.Image(env={"FROM_IMAGE": "image", "BOTH": "image"})
     names = ["FROM_IMAGE", "BOTH", "FROM_POOL"]

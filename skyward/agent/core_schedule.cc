@@ -84,11 +84,31 @@ Slot& first_slot(AgentState& state, std::uint32_t worker) {
   return state.slots[std::size_t{worker} * state.configure.concurrency];
 }
 
-// A task for each slot that runs none.
+bool is_stream(const wire::RunTask& run) { return run.stream_window > 0 && !is_group(run); }
+
+// Whether a slot besides the first ones is about to be free, with a process that starts.
+bool another_may_start(const AgentState& state, Time now) {
+  return std::ranges::any_of(state.slots, [now](const Slot& slot) {
+    if (slot.place == 0) return false;
+    if (slot.phase == SlotPhase::queued || slot.phase == SlotPhase::starting) return true;
+    return slot.phase == SlotPhase::absent && now >= slot.retry_at;
+  });
+}
+
+// A task for each slot that runs none. First slots come last, since broadcasts run there alone; and
+// a stream, which may read on for as long as others answer, leaves them free where it can.
 void feed_idle(AgentState& state, AgentEffects& effects, Time now) {
-  for (auto next = state.idle.begin(); next != state.idle.end() && !state.queue.empty();) {
-    Slot& slot = state.slots[(next++)->value];  // giving it a task takes it out
-    give(state, effects, slot, *next_queue(state, slot), now);
+  for (const bool is_first : {false, true}) {
+    for (auto next = state.idle.begin(); next != state.idle.end() && !state.queue.empty();) {
+      Slot& slot = state.slots[(next++)->value];  // giving it a task takes it out
+      if ((slot.place == 0) != is_first) continue;
+      std::deque<TaskId>& queue = *next_queue(state, slot);
+      if (is_first && &queue == &state.queue && is_stream(task_at(state, queue.front()).run) &&
+          another_may_start(state, now)) {
+        continue;
+      }
+      give(state, effects, slot, queue, now);
+    }
   }
   for (auto next = state.pinned_waiting.begin(); next != state.pinned_waiting.end();) {
     const std::uint32_t worker = *next++;  // the last one takes it out

@@ -294,6 +294,44 @@ TEST_F(CoreTest, RunsPinnedTasksAtPlaceZeroOfTheirWorkerInTurn) {
             "the call asks for worker 2, but the node has 2");
 }
 
+TEST_F(CoreTest, LeavesFirstSlotsToBroadcastsWhereItCan) {
+  make_ready(1, 3);
+  submit(1);
+  take("run 0: 1 with body");  // the only process that there is
+  submit(2);
+  take("start 1");
+  hello(1);
+  take("run 1: 2 with body");
+  for (const std::uint32_t slot : {0U, 1U}) {
+    worker_answers(slot, slot + 1);
+    take_result(slot + 1, TaskStatus::ok);
+  }
+  submit(3);
+  take("run 1: 3");
+  submit(4);
+  take("run 0: 4");
+}
+
+TEST_F(CoreTest, AStreamWaitsForAnotherSlotThanTheFirstOne) {
+  make_ready(1, 2);
+  wire::RunTask stream = run_task(1);
+  stream.stream_window = 4;
+  submit(stream);
+  take("start 1");
+  wire::RunTask pinned = run_task(2);
+  pinned.worker = 0;
+  submit(pinned);
+  take("run 0: 2 with body");
+  hello(1);
+  take("run 1: 1 with body");
+  worker_answers(0, 2);
+  take_result(2, TaskStatus::ok);
+  wire::RunTask second = run_task(3);
+  second.stream_window = 4;
+  submit(second);
+  take("run 0: 3");  // there is no other
+}
+
 TEST_F(CoreTest, CancelsAQueuedTaskAtOnce) {
   make_ready(1, 1);
   submit(1);
