@@ -38,6 +38,11 @@ void close_gil() {
   for (int left = askers; left > 0; left = askers) askers.wait(left);
 }
 
+void forget_askers() {
+  askers = 0;
+  is_closed = false;
+}
+
 }  // namespace
 
 GilReleased::~GilReleased() {
@@ -53,6 +58,9 @@ GilAcquired::GilAcquired() {
 }
 
 void bind_gil(nb::module_& module) {
+  // A forked child has none of the threads that asked for the lock just now.
+  nb::module_::import_("os").attr("register_at_fork")(nb::arg("after_in_child") =
+                                                          nb::cpp_function(&forget_askers));
   module.def("close_gil", &close_gil,
              "The interpreter ends: other threads that wait in the engine stay there.");
 }

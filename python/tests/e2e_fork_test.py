@@ -125,6 +125,40 @@ def test_the_rest_does_nothing(what):
     assert lines == ["nothing", "0 9 1"], (lines, err)
 
 
+def test_a_child_that_ends_as_programs_do_ends():
+    """Threads of its parent may have waited for the interpreter's lock when it was forked."""
+    program = """
+import os, sys, threading
+import skyward as sky
+
+double = sky.compute(lambda x: 2 * x)
+
+def call():
+    while not over:
+        double(2) >> pool
+
+over = []
+with sky.ComputePool(concurrency=2, display="quiet") as pool:
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    codes = []
+    for _ in range(40):
+        if (pid := os.fork()) == 0:
+            sys.exit(3)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    over.append(True)
+    for thread in threads:
+        thread.join()
+print(set(codes))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    assert done.stdout == "{3}\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("lock", "what"),
     [
