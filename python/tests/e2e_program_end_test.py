@@ -72,6 +72,34 @@ def main():
     assert (tmp_path / "stopped").exists(), "the last event was delivered"
 
 
+ISOLATED = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+
+
+@pytest.mark.skipif(
+    subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode != 0,
+    reason="needs the right to make a PID namespace",
+)
+def test_a_signal_ends_the_first_program_of_a_container(tmp_path):
+    """The kernel does not let it die of a signal that it sends to itself."""
+    (tmp_path / "program.py").write_text(
+        OPEN
+        + """
+with sky.ComputePool(display="quiet") as pool:
+    pids() >> pool
+    print("open", flush=True)
+    sky.compute(time.sleep)(600) >> pool  # on a worker
+"""
+    )
+    child = subprocess.Popen(
+        [*ISOLATED, "sh", "-c",
+         f"exec 3<&0; (read go <&3; kill -TERM 1) & exec {sys.executable} {tmp_path}/program.py"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout.readline() == "open\n"
+    _, err = child.communicate("go\n", timeout=DEADLINE)
+    assert child.returncode == 128 + signal.SIGTERM, err
+
+
 def test_a_signal_closes_a_pool_that_opens(tmp_path):
     agent = tmp_path / "agent"  # never speaks
     agent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
