@@ -49,10 +49,21 @@ struct Held {
 }  // namespace
 
 std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
-  const std::scoped_lock lock(Held::held().mutex);
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::scoped_lock guard(Held::held().mutex);
+  auto made =
+      lock(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)));
+  if (made) note_holder(made->file_.get());
+  return made;
+}
+
+std::unique_ptr<FileLock> FileLock::try_lock_directory(const std::string& path) {
+  const std::scoped_lock guard(Held::held().mutex);
+  return lock(
+      FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)));
+}
+
+std::unique_ptr<FileLock> FileLock::lock(FileDescriptor file) {
   if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
-  note_holder(file.get());
   Held::held().descriptors.insert(file.get());
   return std::unique_ptr<FileLock>(new FileLock(std::move(file)));
 }

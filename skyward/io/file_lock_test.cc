@@ -32,6 +32,21 @@ TEST_F(FileLockTest, HasOneHolder) {
   EXPECT_EQ(list_directory(root_), std::vector<std::string>{"lock"});
 }
 
+TEST_F(FileLockTest, HoldsADirectoryWhateverHappensInIt) {
+  auto first = FileLock::try_lock_directory(root_);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(FileLock::try_lock_directory(root_));
+  EXPECT_TRUE(FileLock::try_lock(path_)) << "its files have locks of their own";
+  const std::string moved = root_ + "-moved";
+  ASSERT_EQ(::rename(root_.c_str(), moved.c_str()), 0);
+  EXPECT_FALSE(FileLock::try_lock_directory(moved));
+  first.reset();
+  EXPECT_TRUE(FileLock::try_lock_directory(moved));
+  EXPECT_FALSE(FileLock::try_lock_directory(moved + "/lock"));
+  EXPECT_FALSE(FileLock::try_lock_directory(root_)) << "it makes nothing";
+  ASSERT_EQ(::rename(moved.c_str(), root_.c_str()), 0);
+}
+
 TEST_F(FileLockTest, SaysWhoHoldsIt) {
   EXPECT_FALSE(FileLock::holder(path_));
   EXPECT_TRUE(list_directory(root_).empty()) << "who asks makes nothing";

@@ -91,6 +91,7 @@ class LocalProvider final : public Provider {
     std::string agent_path;
     Bootstrap bootstrap;                  // without its directory
     std::unique_ptr<io::FileLock> lock;   // says that this pool's driver lives
+    std::unique_ptr<io::FileLock> whole;  // of the directory, for the same
     std::map<std::string, int> used_ids;  // of each instance its node; an id never comes back
     std::vector<int> devices;             // of all nodes
     double devices_per_node = 0;
@@ -308,12 +309,15 @@ Result<std::vector<Offer>> LocalProvider::offers(const PoolSpec&, Time) {
                              .billing_increment_minutes = 0}};
 }
 
-// A lock that can be taken belonged to a driver that is gone, and so did its directory.
+// Locks that can be taken belonged to a driver that is gone, and so did their directory. The file
+// alone is not enough: something may have cleaned it up.
 void LocalProvider::remove_abandoned() const {
   for (const std::string& name : io::list_directory(surroundings_.state_root)) {
     const std::string path = surroundings_.state_root + "/" + name;
     if (!is_cluster_id(name) || !io::is_directory(path)) continue;
-    if (!io::FileLock::try_lock(path + "/lock")) continue;
+    const auto whole = io::FileLock::try_lock_directory(path);
+    const auto lock = whole ? io::FileLock::try_lock(path + "/lock") : nullptr;
+    if (!lock) continue;
     io::kill_marked(kNodeVariable, {path + "/"}, kKillTimeout);
     (void)io::remove_tree(path);  // tried again next time
   }
@@ -338,9 +342,10 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   const std::string unfinished = root + "/new-" + digits;
   if (Status status = io::make_private_directory(unfinished); !status) return fail(status);
   auto lock = io::FileLock::try_lock(unfinished + "/lock");
+  auto whole = io::FileLock::try_lock_directory(unfinished);
   std::error_code error;
-  if (lock && !io::is_directory(directory)) fs::rename(unfinished, directory, error);
-  if (!lock || !io::is_directory(directory) || error) {
+  if (lock && whole && !io::is_directory(directory)) fs::rename(unfinished, directory, error);
+  if (!lock || !whole || !io::is_directory(directory) || error) {
     (void)io::remove_tree(unfinished);
     return fail(ErrorKind::unavailable, "cannot create the directory " + directory,
                 "check the permissions and free space there, or choose another place with TMPDIR");
@@ -349,6 +354,7 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   Plan plan{.agent_path = spec.agent_path,
             .bootstrap = plan_bootstrap(spec),
             .lock = std::move(lock),
+            .whole = std::move(whole),
             .used_ids = {},
             .devices = *std::move(devices),
             .devices_per_node = spec.accelerator ? spec.accelerator->count : 0};

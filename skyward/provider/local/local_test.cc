@@ -164,6 +164,7 @@ TEST_F(Local, CleansUpAfterADriverThatDiedAndNoOther) {
   const auto alive = make();
   const Cluster kept = prepared(*alive, spec());
   EXPECT_TRUE(io::is_directory(detail(abandoned, "directory")));
+  fs::remove(detail(kept, "directory") + "/lock");  // it was old, and lay in /tmp
 
   dead.reset();  // its lock goes, as at the death of a process
   const auto next = make();
