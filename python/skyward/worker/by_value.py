@@ -9,6 +9,7 @@ import io
 import pkgutil
 import sys
 import types
+import typing
 import weakref
 from typing import Any
 
@@ -30,8 +31,7 @@ NAME = "skyward.worker.by_value"
 class Pickler(cloudpickle.Pickler):
     """Of calls: what the class has become since the last call reaches the worker, too."""
 
-    make_class: Any = None  # what finds or makes a class; None: what cloudpickle takes
-    set_class = staticmethod(_class_setstate)
+    set_class: Any = None  # None: set_class()
     set_member: Any = None  # of enums; None: pickle itself sets the attributes
 
     def reducer_override(self, obj):
@@ -51,9 +51,10 @@ class Pickler(cloudpickle.Pickler):
         make, arguments, state, *_ = reduced
         if issubclass(type(obj), enum.EnumMeta):
             arguments, state = _with_members(obj, arguments, state, self.attributes_of)
-        if self.make_class is not None:
-            make, arguments = self.make_class, (arguments[-2], make, arguments)
-        return make, arguments, state, None, None, self.set_class
+        elif "__slots__" in vars(obj) and typing.NamedTuple not in arguments[2]:
+            arguments, state = _with_slots(obj, arguments, state)
+        arguments = arguments[-2], make, arguments
+        return find_or_make_class, arguments, state, None, None, self.set_class or set_class
 
     def _reduce_member(self, member):
         cls, name = type(member), member._name_
@@ -132,7 +133,10 @@ def _reduce_exception(error):
         getattr(cls, name) is not getattr(BaseException, name)
         for name in ("__reduce__", "__reduce_ex__", "__setstate__")
     )
-    if has_own_way or not isinstance(cls.__init__, types.FunctionType):
+    if has_own_way:
+        return NotImplemented
+    has_slots = any(vars(base).get("__slots__") for base in cls.__mro__)
+    if not has_slots and not isinstance(cls.__init__, types.FunctionType):
         return NotImplemented
     fields = {**slots_of(error), **vars(error)}
     return make_exception, (cls, error.args), fields, None, None, set_fields
@@ -174,6 +178,24 @@ _REDUCERS = {
     functools._lru_cache_wrapper: _reduce_cached,
     functools.cached_property: _reduce_cached_property,
 }
+
+
+# ---- Slots
+
+
+def _with_slots(cls, arguments, state):
+    """cloudpickle's arguments and state of a class, with its slots: instances of a class without
+    them do not fit into this one."""
+    descriptors = types.MemberDescriptorType, types.GetSetDescriptorType
+    slots = tuple(  # by their names in the class, where ``__x`` is ``_Class__x``
+        name
+        for name, member in vars(cls).items()
+        if isinstance(member, descriptors) and member.__name__ == name
+    )
+    make_type, name, bases, members, *rest = arguments
+    fields = {name: value for name, value in state[0].items() if name not in slots}
+    members = {**members, "__slots__": slots}
+    return (make_type, name, bases, members, *rest), (fields, *state[1:])
 
 
 # ---- Enums
@@ -283,13 +305,14 @@ def _with_written_annotations(fn):
     return copy
 
 
-# ---- Answers: the driver's classes stay as they are
+# ---- Classes are made once
 
-_unfinished = weakref.WeakSet()  # classes that an answer has made here and not yet filled
+_unfinished = weakref.WeakSet()  # classes that were made here and are not yet filled
 
 
 def find_or_make_class(name, make, arguments):
-    """The class of this process that cloudpickle calls so, or a new one."""
+    """The class of this process that cloudpickle calls so, or a new one. cloudpickle itself makes
+    one first, which metaclasses and ``__init_subclass__`` would note."""
     cls = _DYNAMIC_CLASS_TRACKER_BY_ID.get(name)
     if cls is None:
         cls = make(*arguments)
@@ -297,11 +320,18 @@ def find_or_make_class(name, make, arguments):
     return cls
 
 
+def set_class(cls, state):
+    _class_setstate(cls, state)
+    _unfinished.discard(cls)
+
+
+# ---- Answers: the driver's classes stay as they are
+
+
 def set_class_if_new(cls, state):
     """Fills a class that find_or_make_class() has made."""
     if cls in _unfinished:
-        _class_setstate(cls, state)
-        _unfinished.discard(cls)
+        set_class(cls, state)
 
 
 def set_member_if_new(member, attributes):
@@ -312,7 +342,6 @@ def set_member_if_new(member, attributes):
 class AnswerPickler(Pickler):
     """Of answers: a class that the reader knows is the reader's own, and is not changed."""
 
-    make_class = staticmethod(find_or_make_class)
     set_class = staticmethod(set_class_if_new)
     set_member = staticmethod(set_member_if_new)
 
@@ -323,6 +352,7 @@ _NAMED = frozenset(
         make_cached,
         make_exception,
         new_member,
+        set_class,
         set_class_if_new,
         set_fields,
         set_member_if_new,

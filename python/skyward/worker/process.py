@@ -10,7 +10,7 @@ import socket
 import sys
 import types
 
-from . import results, sources  # noqa: F401  # functions come with their sources
+from . import by_value, results, sources  # noqa: F401  # functions and classes refer to them
 from .loop import Worker
 from .output import flush_output, send_lines
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET

@@ -1,0 +1,124 @@
+"""Classes of the program itself: with their slots, and made once in each process."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+SLOTTED = """
+import dataclasses, typing, weakref
+import skyward as sky
+
+@dataclasses.dataclass(slots=True)
+class Result:
+    score: float
+
+@dataclasses.dataclass(slots=True, weakref_slot=True)
+class Reported(Result):
+    name: str = ""
+
+class One:
+    __slots__ = "x"
+    def __init__(self, x):
+        self.x = x
+
+class Two(One):
+    __slots__ = {"__y": "of this class only", "__dict__": "and whatever else"}
+    def __init__(self, x):
+        super().__init__(x)
+        self.__y, self.z = x + 1, x + 2
+    def y(self):
+        return self.__y
+
+class Pair(typing.NamedTuple):
+    first: int
+    second: int = 2
+
+class Refused(Exception):
+    __slots__ = ("code",)
+
+@sky.compute
+def make(kind, *args):
+    return kind(*args)
+
+@sky.compute
+def back(value):
+    return value
+
+@sky.compute
+def refuse():
+    error = Refused("no")
+    error.code = 4
+    raise error
+
+@sky.compute
+def names(kind):
+    weakref.ref(Reported(1.0))
+    return hasattr(kind(1), "__dict__"), kind.__slots__
+
+with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
+    for kind in (Result, Reported, One, Two, Pair):
+        for one in (make(kind, 5) >> pool, *pool.map(back, [kind(5)]), back(kind(5)) >> pool):
+            assert type(one) is kind, one
+            assert getattr(one, kind.__match_args__[0] if kind in (Result, Pair) else "x", 5) == 5
+    two = make(Two, 5) >> pool
+    assert (two.x, two.y(), two.z) == (5, 6, 7)
+    assert make(Reported, 5, "a") >> pool == Reported(5, "a")
+    assert names(Reported) >> pool == (False, ("name", "__weakref__"))
+    assert names(One) >> pool == (False, "x") and (names(Two) >> pool)[0]
+    try:
+        refuse() >> pool
+    except Refused as error:
+        assert error.args == ("no",) and error.code == 4
+    print("done")
+"""
+
+REGISTERED = """
+import skyward as sky
+
+KINDS, MADE = {}, []
+
+class Counting(type):
+    def __new__(meta, name, bases, members):
+        MADE.append(name)
+        return super().__new__(meta, name, bases, members)
+
+class Step(metaclass=Counting):
+    def __init_subclass__(cls):
+        KINDS[cls.__name__] = cls
+
+class Scale(Step):
+    def __init__(self, factor):
+        self.factor = factor
+
+@sky.compute
+def fit(step):
+    step.factor += 1
+    return step, KINDS["Scale"] is Scale is type(step), Step.__subclasses__() == [Scale]
+
+with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
+    for _ in range(2):
+        fitted, *facts = fit(Scale(2)) >> pool
+        assert type(fitted) is Scale and fitted.factor == 3 and facts == [True, True], facts
+    assert KINDS == {"Scale": Scale} and MADE == ["Step", "Scale"], (KINDS, MADE)
+    assert Step.__subclasses__() == [Scale]
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("program", [SLOTTED, REGISTERED], ids=["slots", "registered"])
+def test_classes_of_the_program_travel(program, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    assert done.stdout == "done\n", done.stderr
