@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+import pytest
 from worker_agent import agent, by_value, call
 
 __all__ = ["agent", "by_value"]
@@ -180,3 +181,62 @@ def forked():
     finally:
         os.close(write)
         os.waitpid(child, 0)
+
+
+def without_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    builtins.taken = []
+    with contextlib.suppress(OSError):
+        while True:
+            builtins.taken.append(open("/dev/null"))
+
+
+def with_small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGE // 2, -1))
+
+
+def without_limits():
+    builtins.taken = []
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE):
+        highest = resource.getrlimit(limit)[1]
+        resource.setrlimit(limit, (highest, highest))
+    return open_results()
+
+
+@pytest.mark.parametrize(
+    ("limited", "reason"),
+    [(without_descriptors, "Too many open files"), (with_small_files, "File too large")],
+)
+def test_a_result_that_cannot_be_stored_is_an_error(agent, limited, reason):
+    def limited_repeat(size):
+        limited()
+        return b"1" * size
+
+    def fail(size):
+        raise LookupError(limited_repeat(size))
+
+    def items():
+        yield b"1"
+        yield limited_repeat(LARGE)
+
+    message = f"bytes could not be stored: {reason}"
+    for _ in range(2):  # the second time, the function is known
+        described = call(agent, limited_repeat, LARGE).value()
+        assert message in described["message"] and described["of_result"]
+        assert call(agent, without_limits).value() == 0
+    agent.group(1, limited_repeat, [1, LARGE, 1])
+    assert agent.outcome(1) == b"1"
+    assert message in agent.answer().value()["message"]
+    agent.run(2, items, window=5)
+    assert agent.answer().value() == b"1"
+    assert message in agent.answer().value()["message"]
+    assert "1111" in call(agent, fail, LARGE).value()["message"]
+    assert call(agent, without_limits).value() == 0
+
+
+def test_a_result_that_refers_to_an_argument_and_cannot_be_stored_keeps_nothing(agent):
+    sent = pytest.importorskip("numpy").zeros(LARGE)
+    agent.run_with_blob(1, lambda array: (without_descriptors(), array), sent, 7)
+    answer = agent.answer()
+    assert answer.retained == [] and "Too many open files" in answer.value()["message"]
+    call(agent, without_limits)

@@ -201,13 +201,14 @@ class Worker(Connection):
             self.begun[0] = task
             pieces = self.run_group(run) if run.group else self.run_call(run)
             self.running = 0
+            # Copied first: a result that refers to an argument must not make it seem kept.
+            packed = pack(pieces)
+            pieces = None
         except BaseException as error:
             self.running = 0
+            pieces = None
             self.close_descriptors(run)
             return self.fail(task, started, error)
-        # Copied first: a result that refers to an argument must not make it seem kept.
-        packed = pack(pieces)
-        pieces = None
         self.finish(task, OK, started, packed)
 
     def run_call(self, run):
@@ -258,7 +259,11 @@ class Worker(Connection):
         status, pieces = self.describe_failure(error)
         # The traceback's frames hold the arguments; without it they go now.
         clear_frames(error)
-        self.finish(task, status, started, pack(pieces))
+        try:
+            packed = pack(pieces)
+        except Exception:  # no room in shared memory; an error is one buffer
+            packed = 1, None, pieces[0], -1
+        self.finish(task, status, started, packed)
 
     def finish(self, task, status, started, packed):
         if self.forked:  # os.fork() in the function, and this is the child
@@ -275,7 +280,11 @@ class Worker(Connection):
 
     def send_result(self, task, run_ns, pieces):
         """The answer to a call that the compiled half has run, and cannot send itself."""
-        self.send(RESULT, OK, task, run_ns, pack(pieces))
+        try:
+            packed = pack(pieces)
+        except Exception as error:
+            return self.fail(task, clock() - run_ns, error)
+        self.send(RESULT, OK, task, run_ns, packed)
 
     def send_word(self):
         """Wakes the agent, whose bell the user has closed."""

@@ -34,7 +34,11 @@ class ResultMemory:
             kept.write(pieces)
             return kept.open_again()
         descriptor = new_file()
-        write(descriptor, pieces)
+        try:
+            write(descriptor, pieces)
+        except OSError:
+            os.close(descriptor)
+            raise
         if RECYCLED_BYTES <= size <= self.limit:
             descriptor = self.keep(descriptor, size)
         return descriptor

@@ -1,5 +1,6 @@
 """Pickles results."""
 
+import os
 import pickle
 import types
 
@@ -38,7 +39,8 @@ def dump(value):
 
 
 def pack(pieces):
-    """(number of buffers, table, inline bytes, memfd or -1); no table for one small buffer."""
+    """(number of buffers, table, inline bytes, memfd or -1); no table for one small buffer.
+    SerializationError: there is no room for it."""
     if len(pieces) == 1 and len(pieces[0]) < BLOB_THRESHOLD:
         return 1, None, pieces[0], -1
     shared = []
@@ -129,7 +131,14 @@ def store(pieces, positions):
         offsets[position] = end
         end = (end + size_of(pieces[position]) + 63) & ~63
     views = [(offset, memoryview(pieces[at]).cast("B")) for at, offset in offsets.items()]
-    return memory.store(end, views), offsets
+    try:
+        return memory.store(end, views), offsets
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        size = sum(map(size_of, pieces))
+        raise SerializationError(
+            f"the result of {size} bytes could not be stored: {reason}"
+        ) from error
 
 
 def size_of(buffer):
