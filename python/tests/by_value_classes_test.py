@@ -1,4 +1,5 @@
-"""Classes of the program itself: with their slots, and made once in each process."""
+"""Classes of the program itself: with their slots, and made once in each process. Comparisons of
+bytes with text are errors, as under ``python -bb``."""
 
 import os
 import subprocess
@@ -109,12 +110,27 @@ with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
 """
 
 
-@pytest.mark.parametrize("program", [SLOTTED, REGISTERED], ids=["slots", "registered"])
-def test_classes_of_the_program_travel(program, tmp_path):
+STRICT = """
+import skyward as sky
+
+@sky.compute
+def double(x):
+    return 2 * x
+
+with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
+    assert double(b"1") >> pool == b"11"
+    print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    "program", [SLOTTED, REGISTERED, STRICT], ids=["slots", "registered", "strict"]
+)
+def test_what_the_program_defines_travels(program, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(program)
     done = subprocess.run(
-        [sys.executable, script],
+        [sys.executable, "-bb", script],
         capture_output=True,
         text=True,
         timeout=90,

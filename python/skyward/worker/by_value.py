@@ -95,7 +95,10 @@ def _reduce_code(code):
     """With the file that it is from: cloudpickle from 3.1.2 on leaves it out, and with it the
     source lines of tracebacks, warnings and profiles."""
     make, arguments = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
-    return make, tuple(code.co_filename if part == "<dynamic-code>" else part for part in arguments)
+    return make, tuple(
+        code.co_filename if isinstance(part, str) and part == "<dynamic-code>" else part
+        for part in arguments  # bytes among them: python -bb
+    )
 
 
 def _reduce_cached(function):
