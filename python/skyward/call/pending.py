@@ -89,7 +89,15 @@ class PendingCompute(Generic[R]):
     def __rshift__(self, pool: Target) -> R:
         __tracebackhide__ = True
         run = getattr(resolve(pool), "run", None)
-        return run(self) if run is not None else NotImplemented
+        if run is None:
+            return NotImplemented
+        answer: R = run(self)
+        if answer is NotImplemented:  # from an operator, Python takes it as a refusal
+            raise TypeError(
+                f"{call_text(self)} returned NotImplemented, which >> cannot return: write"
+                f" pool.run({self.name}(…)), or return another value"
+            )
+        return answer
 
     def __gt__(self, pool: Target) -> "Future[R]":
         __tracebackhide__ = True
