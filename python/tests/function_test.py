@@ -291,6 +291,28 @@ def test_nothing_is_sent_where_no_loop_runs():
             call.on(Pool())
 
 
+def test_a_call_that_returns_not_implemented_says_so():
+    class Pool:
+        def run(self, call):
+            return NotImplemented
+
+    with pytest.raises(TypeError, match=r"add\(1\) returned NotImplemented.*pool\.run\(add\(…\)\)"):
+        add(1) >> Pool()
+
+
+@pytest.mark.parametrize("method", ["run", "submit", "broadcast"])
+def test_arguments_beside_a_call_are_refused(method):
+    send = getattr(sky.ComputePool(), method)
+    with pytest.raises(TypeError, match=rf"write pool\.{method}\(sky\.compute\(pow\)\(…\)\)"):
+        send(pow, 2, 3)
+    with pytest.raises(TypeError, match=rf"write pool\.{method}\(add\(…\)\)"):
+        send(add, x=1)
+    with pytest.raises(TypeError, match=r"join several with gather"):
+        send(add(1), add(2))
+    with pytest.raises(TypeError, match=r"run_batch\(gather\(sky\.compute\(pow\)\(…\), …\)\)"):
+        sky.ComputePool().run_batch(pow, 2, 3)
+
+
 def test_results_and_uncalled_functions_are_no_calls():
     pool = sky.ComputePool()
     for text in ("3 >> pool", "3 @ pool"):

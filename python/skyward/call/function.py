@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from skyward.call.by_value import reduce_by_value
 from skyward.call.limits import LONGEST_SECONDS, checked_limits
-from skyward.call.pending import PendingCompute, recorded
+from skyward.call.pending import PendingBatch, PendingCompute, recorded
 from skyward.call.text import call_text, name_of
 from skyward.exceptions import ConfigurationTypeError
 
@@ -118,6 +118,17 @@ class ComputeFunction(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         return reduce_by_value(ComputeFunction, (self._fn, self._timeout, self._retries))
+
+
+def refused_arguments(method: str, given: Any) -> TypeError:
+    """For ``pool.submit(f, x)``, as executors take it."""
+    if isinstance(given, (PendingCompute, PendingBatch)):
+        return TypeError(f"{method}() takes one call or batch: join several with gather(…)")
+    name = name_of(given)
+    call = f"{name}(…)" if isinstance(given, ComputeFunction) else f"sky.compute({name})(…)"
+    if method == "run_batch":
+        return TypeError(f"run_batch() takes a batch: write pool.run_batch(gather({call}, …))")
+    return TypeError(f"{method}() takes a call: write pool.{method}({call})")
 
 
 @overload

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
 
 from skyward.base.suggest import suggesting
 from skyward.call.by_value import StaysHere
-from skyward.call.function import ComputeFunction, compute
+from skyward.call.function import ComputeFunction, compute, refused_arguments
 from skyward.call.pending import PendingBatch, PendingCompute
 from skyward.call.target import _innermost
 from skyward.call.text import short
@@ -275,9 +275,11 @@ class ComputePool(PoolRequest, StaysHere):
         finally:
             self._left(delivery)
 
-    def run(self, pending: PendingCompute[R]) -> R:
+    def run(self, pending: PendingCompute[R], *args: Never, **kwargs: Never) -> R:
         """Runs the call on the first free slot: ``pending >> pool``."""
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
+        if args or kwargs:
+            raise refused_arguments("run", pending)
         engine, one = self._engine(), _pending(pending)
         try:
             result: R = engine.run(one)
@@ -285,7 +287,9 @@ class ComputePool(PoolRequest, StaysHere):
             raise _from_here(error)
         return result
 
-    def run_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> tuple[Any, ...]:
+    def run_batch(
+        self, batch: "PendingBatch[*tuple[Any, ...]]", *args: Never, **kwargs: Never
+    ) -> tuple[Any, ...]:
         """Runs the calls at the same time, and returns the answers in the order of the calls:
         ``batch >> pool``.
 
@@ -293,15 +297,19 @@ class ComputePool(PoolRequest, StaysHere):
         ``gather(…, return_exceptions=True)``.
         """
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
+        if args or kwargs:
+            raise refused_arguments("run_batch", batch)
         engine, items = self._engine(), _batch(batch).items
         try:
             return engine.run_all(items, batch.return_exceptions)
         except SkywardError as error:
             raise _from_here(error)
 
-    def broadcast(self, pending: PendingCompute[R]) -> tuple[R, ...]:
+    def broadcast(self, pending: PendingCompute[R], *args: Never, **kwargs: Never) -> tuple[R, ...]:
         """Runs the call once on every worker; answers in rank order: ``pending @ pool``."""
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
+        if args or kwargs:
+            raise refused_arguments("broadcast", pending)
         engine, one = self._engine(), _pending(pending)
         try:
             return engine.broadcast(one)
@@ -316,12 +324,11 @@ class ComputePool(PoolRequest, StaysHere):
         def __rmatmul__(self, other: Any) -> Any:
             raise _not_pending(other, "@ pool")
 
-    def submit(self, pending: PendingCompute[R], *args: Never) -> "Future[R]":
+    def submit(self, pending: PendingCompute[R], *args: Never, **kwargs: Never) -> "Future[R]":
         """Sends the call and returns at once. ``cancel()`` of the future stops the task on its
         worker."""
-        if args:
-            name = getattr(pending, "__name__", "f")
-            raise TypeError(f"submit() takes a call: write pool.submit({name}(…))")
+        if args or kwargs:
+            raise refused_arguments("submit", pending)
         return self._engine().submit_all([_pending(pending)])[0]
 
     def _send_awaited(self, pending: PendingCompute[Any], loop: Any) -> Any:
