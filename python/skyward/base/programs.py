@@ -3,7 +3,9 @@
 Functions that few pools call import what they need themselves: that takes longer than everything
 that every pool asks here."""
 
+import contextlib
 import os
+import stat
 import sys
 import threading
 from pathlib import Path
@@ -42,11 +44,55 @@ def is_own(architecture: str | None) -> bool:
 
 
 def record_root() -> str:
-    """Where the log files of pools are kept: $XDG_STATE_HOME/skyward, ~/.local/state/skyward."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # such a value is to be ignored
-        state = os.path.abspath(os.path.expanduser("~/.local/state"))
-    return os.path.join(state, "skyward")
+    """Where the log files of pools are kept: $XDG_STATE_HOME/skyward, ~/.local/state/skyward. Empty
+    if the user has no home: then none are."""
+    state = _in_home("XDG_STATE_HOME", ".local/state")
+    return os.path.join(state, "skyward") if state else ""
+
+
+def cache_root() -> str:
+    """Where files are kept that can be made again: $XDG_CACHE_HOME, ~/.cache, or, if the user has
+    no home, a temporary folder that is the user's own."""
+    if cache := _in_home("XDG_CACHE_HOME", ".cache"):
+        return cache
+    folder = temporary_root()
+    with contextlib.suppress(OSError):
+        if make_ours(folder):
+            return str(folder)
+    raise ConfigurationError(
+        f"you have no home directory, and {folder} is not yours alone; set XDG_CACHE_HOME to a"
+        " directory of your own"
+    )
+
+
+def temporary_root() -> Path:
+    import tempfile
+
+    return Path(os.path.abspath(tempfile.gettempdir())) / f"skyward-{os.getuid()}"
+
+
+def _in_home(variable: str, folder: str) -> str:
+    """Empty if there is none. A relative path is to be ignored: nothing is kept below the working
+    directory."""
+    value = os.environ.get(variable, "")
+    if os.path.isabs(value):
+        return value
+    home = os.environ.get("HOME")
+    if home is None:
+        home = os.path.expanduser("~")  # of the user database
+    return os.path.join(home, folder) if os.path.isabs(home) else ""
+
+
+def make_ours(folder: Path, others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
+    """Creates the folder if it is missing, and takes the rights of `others` from it. False if
+    another user has made it, who may put there what they like: others can do so in /tmp."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        return False
+    if status.st_mode & others:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~others)
+    return True
 
 
 _sysconfig = threading.Lock()
@@ -68,8 +114,7 @@ def find_uv() -> str | None:
 def fetch_uv(architecture: str) -> str | None:
     """uv for machines of another architecture, from where this computer's packages come from; None
     where there is none to have, then they look for one themselves."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(cache) / "skyward" / "programs" / architecture
+    folder = Path(cache_root()) / "skyward" / "programs" / architecture
     program = folder / "bin" / "uv"
     own = find_uv()
     if program.exists() or own is None:

@@ -7,7 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skyward.base.programs import PACKAGE, fetch_uv, find_uv, is_own
+from skyward.base.programs import (
+    PACKAGE,
+    cache_root,
+    fetch_uv,
+    find_uv,
+    is_own,
+    make_ours,
+    temporary_root,
+)
 from skyward.exceptions import ConfigurationError
 from skyward.spec.image import CLIENT_PYTHON, Image
 from skyward.transport.installed import is_installed
@@ -81,34 +89,20 @@ def importable_folders(own_environment: bool) -> list[str]:
     ]
 
 
-def _make_ours(folder: Path, others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
-    """Creates the folder if it is missing, and takes the rights of `others` from it. False if
-    another user has made it, who may put there what they like: others can do so in /tmp."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        return False
-    if status.st_mode & others:
-        folder.chmod(stat.S_IMODE(status.st_mode) & ~others)
-    return True
-
-
 def _folder_with(name: str, place: Path) -> str:
     """A folder from which this module alone can be imported: its own folder may hold more, as a
     site-packages does."""
     import hashlib  # packages in an image are few pools' need
-    import tempfile
 
     key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    own = Path(tempfile.gettempdir()) / f"skyward-{os.getuid()}"
-    for parent in (Path(os.path.realpath(cache)), own):
+    cache = cache_root()
+    for parent in (Path(os.path.realpath(cache)), temporary_root()):
         folder = parent / "skyward" / "package" / key
         link = folder / (place.name if place.is_file() else name)
         try:
             parent.mkdir(parents=True, exist_ok=True)
             inner = (parent / "skyward", folder.parent, folder)
-            if not (_make_ours(parent, stat.S_IWOTH) and all(map(_make_ours, inner))):
+            if not (make_ours(parent, stat.S_IWOTH) and all(map(make_ours, inner))):
                 continue
             if not link.exists():
                 with contextlib.suppress(FileExistsError):  # another program made it just now

@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from skyward.base.programs import PACKAGE
+from skyward.base.programs import PACKAGE, cache_root
 from skyward.call.by_value import PROGRAMS
 from skyward.exceptions import ConfigurationError
 from skyward.transport.installed import is_installed
@@ -239,8 +239,7 @@ def _store(files: dict[str, Path]) -> str:
 
 
 def _folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(cache) / "skyward" / "archives"
+    folder = Path(cache_root()) / "skyward" / "archives"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
