@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import sys
 import tempfile
 
 import pytest
@@ -57,3 +58,14 @@ def test_folders_of_other_users_are_not_used(cache):
     os.chown(folder, 12345, 12345)
     with pytest.raises(sky.ConfigurationError, match="yours alone"):
         runtime._folder_with("skyward", PACKAGE)
+
+
+def test_workers_need_the_path_of_an_interpreter(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "")
+    with (
+        pytest.raises(
+            sky.ConfigurationError, match=r"sys\.executable is empty.*set sys\.executable"
+        ),
+        sky.ComputePool(provider=sky.Local(), display="quiet"),
+    ):
+        pass

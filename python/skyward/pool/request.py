@@ -1,6 +1,7 @@
 """The request for a pool, and its form for the engine."""
 
 import os
+import sys
 from typing import Any
 
 from skyward.base.programs import agent_path, other_agents, record_root
@@ -123,6 +124,12 @@ class PoolRequest:
             import cloudpickle  # nothing else of a local pool needs it before its nodes start
 
             spec.settings = {**spec.settings, "cloudpickle": cloudpickle.__version__}
+        elif not sys.executable:
+            raise ConfigurationError(
+                "sys.executable is empty, so no worker can be started with this program's Python:"
+                " set sys.executable to the path of an interpreter with the same packages, or give"
+                " the pool an image with packages, Image(pip=[…])"
+            )
         # All nodes are on this computer, and processes of this user.
         return spec, worker_runtime(self.image, slots * self.nodes, share_key=True)
 
