@@ -9,6 +9,7 @@
 #include "skyward/cli/print_json.h"
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
+#include "skyward/provider/settings.h"
 #include "skyward/provider/settings_file.h"
 #include "skyward/spec/provider_settings.h"
 
@@ -48,7 +49,7 @@ int trust_settings(const Streams& streams, const std::string& said) {
   const auto path = file_at(said);
   if (!path) return complain(streams, path.error());
   const auto text = world.read_safely(*path, false);
-  if (!text) return complain(streams, text.error());
+  if (!text) return complain(streams, provider::with_way_out(world, *path, text.error()));
   const auto file = provider::parse_settings_file(*text, *path, provider::home_directory(world));
   if (!file) return complain(streams, file.error());
   const std::vector<std::string> named = provider::files_named_in(*file);

@@ -56,24 +56,21 @@ Result<std::string> read_all(const FileDescriptor& file, const std::string& path
   }
 }
 
+bool is_own(const struct stat& found) { return found.st_uid == user_id() || found.st_uid == 0; }
+
 std::unexpected<Error> cannot_read(const std::string& path, ErrorKind kind, int code) {
   return fail(kind, fmt::format("cannot read {}: {}", path, errno_text(code)));
 }
 
-}  // namespace
+struct OpenFile {
+  FileDescriptor file;
+  struct stat status{};
+};
 
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (file) return read_all(file, path, max_bytes);
-  const int code = errno;
-  const bool denied = code == EACCES || code == EPERM;
-  return cannot_read(path, denied ? ErrorKind::denied : ErrorKind::invalid, code);
-}
-
-Result<std::string> read_safely(const std::string& path, bool follow_link, std::size_t max_bytes) {
+// Opens a regular file without ever blocking.
+Result<OpenFile> open_safely(const std::string& path, bool follow_link) {
   const int links = follow_link ? 0 : O_NOFOLLOW;
-  const FileDescriptor file(
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | links));
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | links));
   const int code = errno;
   struct stat found{};
   if (!file) {
@@ -92,15 +89,65 @@ Result<std::string> read_safely(const std::string& path, bool follow_link, std::
   if (!S_ISREG(found.st_mode)) {
     return fail(ErrorKind::denied, fmt::format("{} is not a regular file", path), "remove it");
   }
-  if (found.st_uid != user_id() && found.st_uid != 0) {
+  return OpenFile{std::move(file), found};
+}
+
+Status refuse_writable(const std::string& path, const struct stat& found) {
+  if ((found.st_mode & 022) == 0) return {};
+  return fail(ErrorKind::denied, fmt::format("other users may write to {}", path),
+              fmt::format("run 'chmod go-w {}'", path));
+}
+
+// Whoever may write to a folder replaces what is in it, except in a sticky one.
+Status refuse_writable_folders(const std::string& path, uid_t owner) {
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(path, error);
+  for (auto folder = file.parent_path(); !error; folder = folder.parent_path()) {
+    struct stat found{};
+    if (::stat(folder.c_str(), &found) != 0) return cannot_read(folder, ErrorKind::denied, errno);
+    if (!is_own(found) && found.st_uid != owner) {
+      return fail(ErrorKind::denied,
+                  fmt::format("{} belongs to another user than {}", folder.string(), path),
+                  "copy the file to a folder of your own");
+    }
+    if ((found.st_mode & S_ISVTX) == 0) {
+      if (Status status = refuse_writable(folder, found); !status) return status;
+    }
+    if (folder == folder.root_path()) return {};
+  }
+  return fail(ErrorKind::denied, fmt::format("cannot resolve {}: {}", path, error.message()));
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (file) return read_all(file, path, max_bytes);
+  const int code = errno;
+  const bool denied = code == EACCES || code == EPERM;
+  return cannot_read(path, denied ? ErrorKind::denied : ErrorKind::invalid, code);
+}
+
+Result<std::string> read_safely(const std::string& path, bool follow_link, std::size_t max_bytes) {
+  const auto opened = open_safely(path, follow_link);
+  if (!opened) return fail(opened);
+  if (!is_own(opened->status)) {
     return fail(ErrorKind::denied, fmt::format("{} belongs to another user", path),
                 "replace it with a file of your own");
   }
-  if ((found.st_mode & 022) != 0) {
-    return fail(ErrorKind::denied, fmt::format("other users may write to {}", path),
-                fmt::format("run 'chmod go-w {}'", path));
+  if (Status status = refuse_writable(path, opened->status); !status) return fail(status);
+  return read_all(opened->file, path, max_bytes);
+}
+
+Result<std::string> read_named(const std::string& path, std::size_t max_bytes) {
+  const auto opened = open_safely(path, true);
+  if (!opened) return fail(opened);
+  if (Status status = refuse_writable(path, opened->status); !status) return fail(status);
+  if (!is_own(opened->status)) {
+    const Status status = refuse_writable_folders(path, opened->status.st_uid);
+    if (!status) return fail(status);
   }
-  return read_all(file, path, max_bytes);
+  return read_all(opened->file, path, max_bytes);
 }
 
 Status write_private_file(const std::string& path, std::string_view text) {

@@ -27,6 +27,10 @@ Status write_private_file(const std::string& path, std::string_view text);
 // otherwise it is refused.
 Result<std::string> read_safely(const std::string& path, bool follow_link,
                                 std::size_t max_bytes = std::size_t{1} << 20);
+// The same for a file that the user named: links are followed, and it may belong to any user, as
+// long as nobody but that one, this user and root can write to it or to the folders above it.
+Result<std::string> read_named(const std::string& path,
+                               std::size_t max_bytes = std::size_t{1} << 20);
 
 // Sets the file's modification time to now; creates the file if missing. Does not follow a symbolic
 // link.

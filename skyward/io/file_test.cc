@@ -75,6 +75,31 @@ TEST_F(File, WhatOthersMayHaveWrittenIsNotRead) {
   }
 }
 
+TEST_F(File, WhatTheUserNamesMayBelongToAnotherUserAlone) {
+  const std::string path = root_ + "/folder/file";
+  ASSERT_TRUE(write_private_file(path, "text"));
+  const std::string link = root_ + "/link";
+  ASSERT_EQ(::symlink(path.c_str(), link.c_str()), 0);
+  EXPECT_EQ(read_named(link), "text");
+  EXPECT_EQ(read_named(root_ + "/none").error().kind, ErrorKind::invalid);
+  ASSERT_EQ(::chmod(path.c_str(), 0664), 0);
+  EXPECT_EQ(read_named(link).error().hint, "run 'chmod go-w " + link + "'");
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give files away";
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(read_named(link), "text");
+  const std::string folder = std::filesystem::canonical(root_ + "/folder");
+  ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
+  EXPECT_EQ(read_named(link).error().message, "other users may write to " + folder)
+      << "they may have replaced it";
+  ASSERT_EQ(::chmod(folder.c_str(), 01777), 0);
+  EXPECT_EQ(read_named(link), "text");
+  ASSERT_EQ(::chown(folder.c_str(), 65533, 65533), 0);
+  EXPECT_EQ(read_named(link).error().message, folder + " belongs to another user than " + link);
+  ASSERT_EQ(::chown(folder.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(read_named(link), "text");
+}
+
 TEST_F(File, FileSystemsOfOtherMachines) {
   EXPECT_TRUE(is_network_file_system(0x6969)) << "NFS";
   EXPECT_TRUE(is_network_file_system(0xff534d42)) << "CIFS";

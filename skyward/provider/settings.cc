@@ -16,22 +16,36 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kProviderVariable = "SKYWARD_PROVIDER";
+constexpr const char* kFileVariable = "SKYWARD_CONFIG";
+
+Result<std::optional<SettingsFile>> parse_user_file(const World& world, std::string_view text,
+                                                    const std::string& path) {
+  auto file = parse_settings_file(text, path, home_directory(world));
+  if (!file) return fail(file);
+  return *std::move(file);
+}
+
+// The file in $SKYWARD_CONFIG; empty if it names none.
+std::string named_file(const World& world) {
+  const auto named = world.variable(kFileVariable);
+  return named ? absolute_path(*named, world.directory(), home_directory(world)) : "";
+}
 
 // The user's own file may be a link: people keep such files in a repository.
 Result<std::optional<SettingsFile>> read_if_there(const World& world, const std::string& path) {
   auto text = world.read_safely(path, true);
   if (!text && text.error().kind == ErrorKind::invalid) return std::nullopt;  // there is none
-  if (!text) return fail(text);
-  auto file = parse_settings_file(*text, path, home_directory(world));
-  if (!file) return fail(file);
-  return *std::move(file);
+  if (!text) return std::unexpected(with_way_out(world, path, text.error()));
+  return parse_user_file(world, *text, path);
 }
 
 Result<std::optional<SettingsFile>> read_user_file(const World& world) {
-  if (const auto named = world.variable("SKYWARD_CONFIG")) {
-    auto file = read_if_there(world, *named);
-    if (!file || *file) return file;
-    return fail(ErrorKind::invalid, fmt::format("SKYWARD_CONFIG={}: there is no such file", *named),
+  if (const std::string named = named_file(world); !named.empty()) {
+    const auto text = world.read_named(named);
+    if (text) return parse_user_file(world, *text, named);
+    if (text.error().kind != ErrorKind::invalid) return fail(text);
+    return fail(ErrorKind::invalid,
+                fmt::format("{}={}: there is no such file", kFileVariable, named),
                 "give the path of a file, or unset the variable");
   }
   const auto base = world.variable("XDG_CONFIG_HOME");
@@ -86,21 +100,34 @@ std::optional<SettingOrigin> from_file(const std::optional<SettingsFile>& file,
   return origin;
 }
 
+// However it failed: the request can never work.
+std::unexpected<Error> unreadable(Error error) {
+  error.kind = ErrorKind::invalid;
+  return std::unexpected(std::move(error));
+}
+
 }  // namespace
+
+Error with_way_out(const World& world, const std::string& path, Error error) {
+  if (error.kind == ErrorKind::denied && world.read_named(path)) {
+    error.hint += fmt::format("{}read it, then set {}={} to use it as your own",
+                              error.hint.empty() ? "" : "; or ", kFileVariable, path);
+  }
+  return error;
+}
 
 Result<std::optional<FoundFile>> find_project_file(const World& world) {
   const std::string home = home_directory(world);
+  const std::string named = named_file(world);
   for (fs::path folder = world.directory(); folder.is_absolute(); folder = folder.parent_path()) {
     const std::string path = (folder / "skyward.toml").string();
+    if (path == named) return std::nullopt;
     auto text = world.read_safely(path, false);
     if (text) return FoundFile{path, *std::move(text)};
     // In a folder that may not be searched, nobody can tell what is there.
     const bool none =
         text.error().kind == ErrorKind::invalid || text.error().kind == ErrorKind::unavailable;
-    if (!none) {
-      text.error().hint += "; or name a file in SKYWARD_CONFIG";
-      return fail(text);
-    }
+    if (!none) return std::unexpected(with_way_out(world, path, text.error()));
     const bool last =
         folder == home || folder == folder.root_path() || world.exists((folder / ".git").string());
     if (last) break;
@@ -110,9 +137,9 @@ Result<std::optional<FoundFile>> find_project_file(const World& world) {
 
 Result<SettingsFiles> read_settings(const World& world) {
   auto user = read_user_file(world);
-  if (!user) return fail(user);
+  if (!user) return unreadable(user.error());
   auto project = read_project_file(world);
-  if (!project) return fail(project);
+  if (!project) return unreadable(project.error());
   return SettingsFiles{*std::move(user), *std::move(project)};
 }
 

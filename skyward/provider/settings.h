@@ -29,15 +29,20 @@ struct SettingsFiles {
   std::optional<SettingsFile> project{};
 };
 
-// Fails with `invalid` for an error in a file, `denied` for a file that may not be read, or that
+// Fails with `invalid` for an error in a file, and for a file that may not be read, or that
 // somebody else may have written: it could direct programs to their machines.
 Result<SettingsFiles> read_settings(const World& world);
-// The project's file alone, as its text and where it was found.
+// The project's file alone, as its text and where it was found; none if $SKYWARD_CONFIG names that
+// file: it is the user's then.
 struct FoundFile {
   std::string path{};
   std::string text{};
 };
 Result<std::optional<FoundFile>> find_project_file(const World& world);
+
+// The error of a file that was refused, with the hint to name it in $SKYWARD_CONFIG where that
+// helps.
+Error with_way_out(const World& world, const std::string& path, Error error);
 
 // The provider of pools that name none: $SKYWARD_PROVIDER, else a file's, else "local".
 Result<SettingOrigin> default_provider(const World& world, const SettingsFiles& files);

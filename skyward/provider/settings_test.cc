@@ -14,6 +14,7 @@ namespace skyward::provider {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kUserFile = "/h/.config/skyward/config.toml";
 constexpr const char* kProjectFile = "/h/project/skyward.toml";
@@ -127,6 +128,28 @@ TEST_F(Settings, AFileThatAnotherUserMayHaveWrittenIsNotRead) {
   stranger_says("provider = \"command\"");
   fixture_.unsafe.insert(kProjectFile);
   EXPECT_EQ(find_provider(), "/h/project/skyward.toml belongs to another user");
+  EXPECT_EQ(provider_to_take(fixture_.world, "").error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refusal("local"), HasSubstr("set SKYWARD_CONFIG=/h/project/skyward.toml"));
+  fixture_.writable.insert(kProjectFile);  // by which other users could change it
+  EXPECT_THAT(refusal("local"), Not(HasSubstr("SKYWARD_CONFIG")));
+  fixture_.variables["SKYWARD_CONFIG"] = "skyward.toml";
+  EXPECT_EQ(refusal("local"), "others may write to /h/project/skyward.toml | ");
+}
+
+TEST_F(Settings, AProjectsFileThatTheUserNamesIsTheUsers) {
+  stranger_says("[providers.ssh]\nhosts = [\"w1\"]\nidentity_file = \"id\"\n");
+  fixture_.unsafe.insert(kProjectFile);
+  for (const char* named : {"skyward.toml", kProjectFile, "~/project/../project/skyward.toml"}) {
+    fixture_.variables["SKYWARD_CONFIG"] = named;
+    EXPECT_EQ(refusal("ssh"), "") << "it may decide everything";
+    EXPECT_EQ(find("ssh", "identity_file"), "/h/project/id from /h/project/skyward.toml:3");
+  }
+  fixture_.directory = "/h/project/part";
+  EXPECT_EQ(refusal("ssh"), "");
+  // Naming one file says nothing of others.
+  fixture_.files["/h/mine.toml"] = "";
+  fixture_.variables["SKYWARD_CONFIG"] = "/h/mine.toml";
+  EXPECT_THAT(refusal("ssh"), HasSubstr("belongs to another user"));
 }
 
 TEST_F(Settings, WhatCannotBeSearchedHoldsNoFile) {

@@ -16,6 +16,7 @@ World world_of_this_process() {
   world.read_safely = [](const std::string& path, bool follow_link) {
     return io::read_safely(path, follow_link);
   };
+  world.read_named = [](const std::string& path) { return io::read_named(path); };
   world.exists = [](const std::string& path) { return io::exists(path); };
   world.write_file = [](const std::string& path, std::string_view text) {
     return io::write_private_file(path, text);

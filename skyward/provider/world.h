@@ -26,6 +26,7 @@ struct World {
   std::function<std::string()> directory;  // the working directory; empty if it is gone
   // A file that nobody else may have written (io/file.h).
   std::function<Result<std::string>(const std::string& path, bool follow_link)> read_safely;
+  std::function<Result<std::string>(const std::string& path)> read_named;  // by the user (file.h)
   std::function<bool(const std::string& path)> exists;
   // Replaces a file, readable for this user alone.
   std::function<Status(const std::string& path, std::string_view text)> write_file;

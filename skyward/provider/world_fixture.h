@@ -53,6 +53,10 @@ class WorldFixture {
       if (hidden.contains(path)) return fail(ErrorKind::unavailable, "cannot search for " + path);
       return world.read_file(path);
     };
+    world.read_named = [this](const std::string& path) -> Result<std::string> {
+      if (writable.contains(path)) return fail(ErrorKind::denied, "others may write to " + path);
+      return world.read_file(path);
+    };
     world.exists = [this](const std::string& path) { return files.contains(path); };
     world.write_file = [this](const std::string& path, std::string_view text) -> Status {
       files[path] = text;
@@ -87,8 +91,9 @@ class WorldFixture {
   std::map<std::string, std::string> variables{{"HOME", "/home"}};
   std::map<std::string, std::string> files;
   std::string directory = "/srv/project";
-  std::set<std::string> unsafe;  // files that another user may have written
-  std::set<std::string> hidden;  // what is in a folder that may not be searched
+  std::set<std::string> unsafe;    // files that another user may have written
+  std::set<std::string> writable;  // of these, those that the user cannot name
+  std::set<std::string> hidden;    // what is in a folder that may not be searched
   std::shared_ptr<ScriptedHttp> http = std::make_shared<ScriptedHttp>();
   Time now = Time{} + std::chrono::hours(1);
   std::int64_t wall_s = 1'700'000'000;
