@@ -34,7 +34,13 @@ std::string named_file(const World& world) {
 // The user's own file may be a link: people keep such files in a repository.
 Result<std::optional<SettingsFile>> read_if_there(const World& world, const std::string& path) {
   auto text = world.read_safely(path, true);
-  if (!text && text.error().kind == ErrorKind::invalid) return std::nullopt;  // there is none
+  const bool none = !text && (text.error().kind == ErrorKind::invalid ||
+                              text.error().kind == ErrorKind::unavailable);
+  if (none) return std::nullopt;  // or HOME is another user's, as in containers
+  if (!text && text.error().hint.empty()) {
+    text.error().hint =
+        "make it readable, or set HOME, XDG_CONFIG_HOME or SKYWARD_CONFIG to a place of your own";
+  }
   if (!text) return std::unexpected(with_way_out(world, path, text.error()));
   return parse_user_file(world, *text, path);
 }

@@ -152,6 +152,18 @@ TEST_F(Settings, AProjectsFileThatTheUserNamesIsTheUsers) {
   EXPECT_THAT(refusal("ssh"), HasSubstr("belongs to another user"));
 }
 
+TEST_F(Settings, AHomeOfAnotherUserHoldsNoFile) {
+  fixture_.hidden.insert(kUserFile);
+  EXPECT_EQ(refusal("local"), "");
+  EXPECT_EQ(find_provider(), "local from default");
+  fixture_.hidden.clear();
+  fixture_.unreadable.insert(kUserFile);
+  EXPECT_EQ(refusal("local"),
+            std::string("cannot read ") + kUserFile +
+                " | make it readable, or set HOME, XDG_CONFIG_HOME or SKYWARD_CONFIG to a place of "
+                "your own");
+}
+
 TEST_F(Settings, WhatCannotBeSearchedHoldsNoFile) {
   fixture_.files["/h/skyward.toml"] = "provider = \"aws\"";
   fixture_.hidden.insert(kProjectFile);

@@ -50,11 +50,13 @@ class WorldFixture {
     world.directory = [this] { return directory; };
     world.read_safely = [this](const std::string& path, bool) -> Result<std::string> {
       if (unsafe.contains(path)) return fail(ErrorKind::denied, path + " belongs to another user");
+      if (unreadable.contains(path)) return fail(ErrorKind::denied, "cannot read " + path);
       if (hidden.contains(path)) return fail(ErrorKind::unavailable, "cannot search for " + path);
       return world.read_file(path);
     };
     world.read_named = [this](const std::string& path) -> Result<std::string> {
       if (writable.contains(path)) return fail(ErrorKind::denied, "others may write to " + path);
+      if (unreadable.contains(path)) return fail(ErrorKind::denied, "cannot read " + path);
       return world.read_file(path);
     };
     world.exists = [this](const std::string& path) { return files.contains(path); };
@@ -91,7 +93,8 @@ class WorldFixture {
   std::map<std::string, std::string> variables{{"HOME", "/home"}};
   std::map<std::string, std::string> files;
   std::string directory = "/srv/project";
-  std::set<std::string> unsafe;    // files that another user may have written
+  std::set<std::string> unsafe;  // files that another user may have written
+  std::set<std::string> unreadable;
   std::set<std::string> writable;  // of these, those that the user cannot name
   std::set<std::string> hidden;    // what is in a folder that may not be searched
   std::shared_ptr<ScriptedHttp> http = std::make_shared<ScriptedHttp>();
