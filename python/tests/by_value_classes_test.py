@@ -1,5 +1,5 @@
-"""Classes of the program itself: with their slots, and made once in each process. Comparisons of
-bytes with text are errors, as under ``python -bb``."""
+"""What the program itself defines: classes with their slots, each made once in a process, and
+functions that dispatch by class. Comparing bytes with text is an error, as with ``python -bb``."""
 
 import os
 import subprocess
@@ -110,6 +110,53 @@ with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
 """
 
 
+DISPATCHED = """
+import collections.abc, functools
+import skyward as sky
+
+class Point:
+    x = 1
+
+@functools.singledispatch
+def show(value):
+    return repr(value)
+
+@show.register(collections.abc.Sequence)
+def show_all(values):
+    return [show(value) for value in values]
+
+@show.register
+def _(point: Point):
+    return "point", show(point.x)
+
+show.kind = "text"
+
+@sky.compute
+def shown(values):
+    return show(values), show.kind
+
+class Shown:
+    @functools.singledispatchmethod
+    def show(self, value):
+        return show(value)
+
+    @show.register
+    def _(self, value: bytes):
+        return "bytes"
+
+@sky.compute
+def shown_by(by):
+    return by.show(1), by.show(b"")
+
+show(Point())  # fills the cache
+with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
+    for _ in range(2):
+        assert shown([1, Point()]) >> pool == (["1", ("point", "1")], "text")
+    assert sky.compute(show)(2) >> pool == "2"
+    assert shown_by(Shown()) >> pool == ("1", "bytes")
+    print("done")
+"""
+
 STRICT = """
 import skyward as sky
 
@@ -124,7 +171,9 @@ with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
 
 
 @pytest.mark.parametrize(
-    "program", [SLOTTED, REGISTERED, STRICT], ids=["slots", "registered", "strict"]
+    "program",
+    [SLOTTED, REGISTERED, DISPATCHED, STRICT],
+    ids=["slots", "registered", "dispatched", "strict"],
 )
 def test_what_the_program_defines_travels(program, tmp_path):
     script = tmp_path / "program.py"

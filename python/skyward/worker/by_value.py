@@ -40,6 +40,8 @@ class Pickler(cloudpickle.Pickler):
             return self._reduce_member(obj)
         if kind is types.FunctionType and obj in _NAMED:  # by the name that readers know
             return pkgutil.resolve_name, (f"{NAME}:{obj.__name__}",)
+        if kind is types.FunctionType and obj.__code__ is _DISPATCHER:
+            return _reduce_dispatcher(obj)
         for known in (_REDUCERS, tensors.reducers(), kernels.reducers()):
             if kind in known:
                 return known[kind](obj)
@@ -121,6 +123,27 @@ _OF_CACHES = ("__wrapped__", "cache_parameters")
 
 def make_cached(function, maxsize, typed):
     return functools.lru_cache(maxsize, typed)(function)
+
+
+_DISPATCHER = functools.singledispatch(len).__code__
+_OF_DISPATCHERS = ("__wrapped__", "_clear_cache", "dispatch", "register", "registry")
+
+
+def _reduce_dispatcher(function):
+    """A ``singledispatch`` function goes without its cache, which refers to classes weakly."""
+    found = _lookup_module_and_qualname(function)
+    if found is not None and not _is_registered_pickle_by_value(found[0]):
+        return NotImplemented
+    fields = {name: value for name, value in vars(function).items() if name not in _OF_DISPATCHERS}
+    state = dict(function.registry), fields
+    return functools.singledispatch, (function.__wrapped__,), state, None, None, set_dispatcher
+
+
+def set_dispatcher(function, state):
+    functions, fields = state
+    for cls, one in functions.items():
+        function.register(cls, one)
+    vars(function).update(fields)
 
 
 def _reduce_cached_property(cached):
@@ -357,6 +380,7 @@ _NAMED = frozenset(
         new_member,
         set_class,
         set_class_if_new,
+        set_dispatcher,
         set_fields,
         set_member_if_new,
     }
