@@ -146,3 +146,31 @@ def test_the_place_comes_from_the_environment(monkeypatch):
     assert (seen.global_worker_index, seen.total_workers, seen.is_head) == (3, 4, False)
     assert seen.accelerators == ["T4"] and seen.job_id == "1a2b3c4d"
     assert sky.shard(list(range(8))) == [3, 7]
+
+
+def test_sparse_matrices_keep_their_format():
+    sparse = pytest.importorskip("scipy.sparse")
+    rows = [[0, 1, 0], [2, 0, 0], [0, 0, 3], [4, 0, 5]]
+    for make in (sparse.csr_array, sparse.coo_array, sparse.csc_matrix, sparse.dia_array):
+        matrix = make(rows)
+        part, labels = sky.shard(matrix, list("abcd"), node=1, total_nodes=3)
+        assert type(part) is type(matrix) and part.toarray().tolist() == [rows[1]]
+        assert labels == ["b"]
+        assert sky.shard(matrix, node=4, total_nodes=5).shape == (0, 3)
+    parts = [sky.shard(make(rows), shuffle=True, node=node, total_nodes=2) for node in range(2)]
+    assert sorted(row for part in parts for row in part.toarray().tolist()) == sorted(rows)
+
+
+def test_indexes_and_arrays_of_pandas_keep_their_type():
+    pandas = pytest.importorskip("pandas")
+    for values in (
+        pandas.Categorical(["a", "b", "a"], categories=["a", "b", "c"]),
+        pandas.Index([3, 4, 5], name="n"),
+        pandas.date_range("2026-01-01", periods=3),
+        pandas.MultiIndex.from_tuples([(1, "a"), (2, "b"), (3, "c")]),
+        pandas.array([1, None, 3], dtype="Int64"),
+    ):
+        part = sky.shard(values, node=0, total_nodes=2)
+        assert type(part) is type(values) and part.dtype == values.dtype
+        assert list(part[:1]) == [values[0]] and list(part[1:]) == [values[2]]
+        assert type(sky.shard(values, node=3, total_nodes=4)) is type(values)

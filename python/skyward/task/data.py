@@ -99,8 +99,9 @@ def shard(
     pass the same seed; None counts as 0. `node` and `total_nodes` override the place of this
     worker.
 
-    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays, torch tensors
-    and pandas' tables and series keep their kind; other sequences become lists."""
+    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays, torch
+    tensors, sparse matrices of scipy, and pandas' tables, series, indexes and arrays keep their
+    kind; other sequences become lists."""
     if not arrays:
         raise ConfigurationError("shard() needs at least one array")
     index, total = _place(node, total_nodes)
@@ -189,6 +190,8 @@ def _length(what: str, array: Any) -> int:
         raise ConfigurationTypeError(
             f"{what} needs data that can be indexed, which a {kind} cannot be; pass {fix}"
         )
+    if _is_sparse(array):  # has no len()
+        return int(array.shape[0])
     try:
         return len(array)
     except TypeError:
@@ -196,6 +199,11 @@ def _length(what: str, array: Any) -> int:
             f"{what} needs data with a length, not {type(array).__name__};"
             " for iterators there is shard_iterator()"
         ) from None
+
+
+def _is_sparse(array: Any) -> bool:
+    sparse: Any = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(array))
 
 
 def _place(node: int | None, total_nodes: int | None) -> tuple[int, int]:
@@ -237,6 +245,13 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
         return array[torch.as_tensor(list(positions), dtype=torch.long, device=array.device)]
     if hasattr(array, "iloc"):  # pandas: `array[i]` would look up labels
         return array.iloc[list(positions)]
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(
+        array, (pandas.Index, pandas.api.extensions.ExtensionArray)
+    ):
+        return array.take(sys.modules["numpy"].asarray(positions, dtype="intp"))
+    if _is_sparse(array):  # not every format has rows
+        return array.tocsr()[list(positions)].asformat(array.format)
     polars = sys.modules.get("polars")
     if polars is not None and isinstance(array, (polars.DataFrame, polars.Series)):
         return array[list(positions)]
