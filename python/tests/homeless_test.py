@@ -45,9 +45,9 @@ def test_a_temporary_folder_of_somebody_else_is_refused(tmp_path):
         programs.cache_root()
 
 
-def test_a_home_is_used(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/me")
-    assert programs.record_root() == "/home/me/.local/state/skyward"
-    assert programs.cache_root() == "/home/me/.cache"
+def test_a_home_is_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert programs.record_root() == str(tmp_path / ".local/state/skyward")
+    assert programs.cache_root() == str(tmp_path / ".cache")
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert programs.record_root() == "/state/skyward"

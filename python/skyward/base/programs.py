@@ -51,7 +51,7 @@ def record_root() -> str:
 
 
 def cache_root() -> str:
-    """Where files are kept that can be made again: $XDG_CACHE_HOME, ~/.cache, or, if the user has
+    """Where files are kept that can be recreated: $XDG_CACHE_HOME, ~/.cache, or, if the user has
     no home, a temporary folder that is the user's own."""
     if cache := _in_home("XDG_CACHE_HOME", ".cache"):
         return cache
