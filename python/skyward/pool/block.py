@@ -105,7 +105,7 @@ class Block:
 
     def _take(self) -> ComputePool:
         """The one that this block leaves: several threads or tasks may have entered."""
-        opened = _innermost.get()
+        opened: ComputePool | None = _innermost.get()
         while opened is not None and opened not in self._pools:  # opened inside, and not closed
             opened = opened._around
         if opened is None:

@@ -314,7 +314,7 @@ class MappedCalls(GroupedCalls):
         if before == 0 and not self._begin_group(inputs[at]):
             return 0
         self._draft.add_all(inputs[at : at + max(1, self._pace.size) - before])
-        taken = self._draft.calls - before
+        taken: int = self._draft.calls - before
         self._drafted += inputs[at : at + taken]
         if taken == before == 0:
             self._pace.refuse()
