@@ -42,6 +42,10 @@ Result<std::vector<LedgerPool>> HeldLedger::pools(bool open_only) {
   return use([&](Ledger& ledger) { return ledger.pools(open_only); });
 }
 
+Result<std::optional<LedgerPool>> HeldLedger::find_pool(const std::string& id) {
+  return use([&](Ledger& ledger) { return ledger.find_pool(id); });
+}
+
 Result<std::vector<LedgerEntry>> HeldLedger::entries(const std::string& pool, bool open_only) {
   return use([&](Ledger& ledger) { return ledger.entries(pool, open_only); });
 }

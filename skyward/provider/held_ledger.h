@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ class HeldLedger final : public Ledger {
   Status gone_by(const std::string& pool, const std::string& key_or_id,
                  std::int64_t latest_s) override;
   Result<std::vector<LedgerPool>> pools(bool open_only) override;
+  Result<std::optional<LedgerPool>> find_pool(const std::string& id) override;
   Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override;
 
  private:

@@ -213,29 +213,17 @@ class SqliteLedger final : public Ledger {
   }
 
   Result<std::vector<LedgerPool>> pools(bool open_only) override {
-    std::vector<LedgerPool> out;
-    if (blank_) return out;
-    const Status status = select(
-        fmt::format(
-            "SELECT id{} FROM pool {} ORDER BY coalesce({}, 0) DESC, id",
-            fields("pool", {"provider", "region", "settings", "opened_s", "closed_s", "expires_s"}),
-            open_only ? fmt::format("WHERE {} IS NULL", field("pool", "closed_s")) : "",
-            field("pool", "opened_s")),
-        {}, [&](sqlite3_stmt* row) {
-          LedgerPool pool{.id = text(row, 0), .provider = text(row, 1), .region = text(row, 2)};
-          const auto settings = nlohmann::json::parse(text(row, 3), nullptr, false);
-          if (settings.is_object()) {
-            for (const auto& [name, value] : settings.items()) {
-              if (value.is_string()) pool.settings[name] = value;
-            }
-          }
-          pool.opened_s = sqlite().column_int64(row, 4);
-          if (!is_null(row, 5)) pool.closed_s = sqlite().column_int64(row, 5);
-          pool.expires_s = sqlite().column_int64(row, 6);
-          out.push_back(std::move(pool));
-        });
-    if (!status) return fail(status);
-    return out;
+    return select_pools(
+        fmt::format("{} ORDER BY coalesce({}, 0) DESC, id",
+                    open_only ? fmt::format("WHERE {} IS NULL", field("pool", "closed_s")) : "",
+                    field("pool", "opened_s")),
+        {});
+  }
+
+  Result<std::optional<LedgerPool>> find_pool(const std::string& id) override {
+    auto found = select_pools("WHERE id=?", {id});
+    if (!found) return fail(found);
+    return found->empty() ? std::nullopt : std::optional(std::move(found->front()));
   }
 
   Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override {
@@ -267,6 +255,33 @@ class SqliteLedger final : public Ledger {
   }
 
  private:
+  // `which`: the conditions and the order, with their values.
+  Result<std::vector<LedgerPool>> select_pools(const std::string& which,
+                                               std::initializer_list<Value> values) {
+    std::vector<LedgerPool> out;
+    if (blank_) return out;
+    const Status status = select(
+        fmt::format(
+            "SELECT id{} FROM pool {}",
+            fields("pool", {"provider", "region", "settings", "opened_s", "closed_s", "expires_s"}),
+            which),
+        values, [&](sqlite3_stmt* row) {
+          LedgerPool pool{.id = text(row, 0), .provider = text(row, 1), .region = text(row, 2)};
+          const auto settings = nlohmann::json::parse(text(row, 3), nullptr, false);
+          if (settings.is_object()) {
+            for (const auto& [name, value] : settings.items()) {
+              if (value.is_string()) pool.settings[name] = value;
+            }
+          }
+          pool.opened_s = sqlite().column_int64(row, 4);
+          if (!is_null(row, 5)) pool.closed_s = sqlite().column_int64(row, 5);
+          pool.expires_s = sqlite().column_int64(row, 6);
+          out.push_back(std::move(pool));
+        });
+    if (!status) return fail(status);
+    return out;
+  }
+
   static std::string text(sqlite3_stmt* row, int column) {
     const auto* found = sqlite().column_text(row, column);
     return found == nullptr ? std::string() : reinterpret_cast<const char*>(found);
@@ -409,6 +424,9 @@ class BlankLedger final : public Ledger {
   Status gone(const std::string&, const std::string&, std::int64_t) override { return {}; }
   Status gone_by(const std::string&, const std::string&, std::int64_t) override { return {}; }
   Result<std::vector<LedgerPool>> pools(bool) override { return std::vector<LedgerPool>{}; }
+  Result<std::optional<LedgerPool>> find_pool(const std::string&) override {
+    return std::optional<LedgerPool>();
+  }
   Result<std::vector<LedgerEntry>> entries(const std::string&, bool) override {
     return std::vector<LedgerEntry>{};
   }

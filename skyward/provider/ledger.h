@@ -80,6 +80,8 @@ class Ledger {
 
   // Newest first; `open_only`: without pools of which nothing is left.
   virtual Result<std::vector<LedgerPool>> pools(bool open_only) = 0;
+  // Takes as long in a ledger of many pools. Empty: the ledger does not have it.
+  virtual Result<std::optional<LedgerPool>> find_pool(const std::string& id) = 0;
   virtual Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) = 0;
 };
 

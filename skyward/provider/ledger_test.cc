@@ -101,6 +101,19 @@ TEST_F(LedgerFile, AnAnswerTurnsOneLineIntoAsManyAsThereAreMachines) {
   EXPECT_EQ(ledger->pools(false).value().at(0).closed_s, 202);
 }
 
+TEST_F(LedgerFile, FindsAPoolByItsId) {
+  const auto ledger = open();
+  EXPECT_EQ(ledger->find_pool("aws-1").value(), std::nullopt);
+  LedgerPool other = pool_;
+  other.id = "aws-2";
+  ASSERT_TRUE(ledger->open_pool(pool_));
+  ASSERT_TRUE(ledger->open_pool(other));
+  EXPECT_EQ(ledger->find_pool("aws-1").value(), pool_);
+  ASSERT_TRUE(ledger->close_pool("aws-1", 202));
+  EXPECT_EQ(ledger->find_pool("aws-1").value()->closed_s, 202);
+  EXPECT_EQ(Ledger::open_to_read(path_).value()->find_pool("aws-2").value(), other);
+}
+
 TEST_F(LedgerFile, OfAnAnswerWithFewerMachinesTheRestStaysOpen) {
   const auto ledger = open();
   LedgerEntry three = machines_;

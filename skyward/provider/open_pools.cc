@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 
@@ -78,8 +77,8 @@ std::string new_pool_id(const World& world, Ledger& ledger, std::string_view pro
                         const std::string& job_id) {
   constexpr int kDigits = 8;
   std::string id = fmt::format("{}-{}", provider, job_id);
-  const auto known = ledger.pools(false);
-  const bool taken = known && std::ranges::find(*known, id, &LedgerPool::id) != known->end();
+  const auto known = ledger.find_pool(id);
+  const bool taken = known && known->has_value();
   if (!job_id.empty() && !taken) return id;
   return fmt::format("{}-{}", provider, world.random_hex(kDigits));
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,13 +17,16 @@ namespace skyward::provider {
 struct DriverDied {};
 
 // A ledger that calls `write` before and after each write; it may throw. While `trouble`
-// gives an error, each verb fails with that.
+// gives an error, each verb fails with that. `list` hears of each listing of all pools.
 class WatchedLedger final : public Ledger {
  public:
   WatchedLedger(
       std::unique_ptr<Ledger> ledger, std::function<void(bool after)> write,
-      std::function<Status()> trouble = [] { return Status(); })
-      : ledger_(std::move(ledger)), write_(std::move(write)), trouble_(std::move(trouble)) {}
+      std::function<Status()> trouble = [] { return Status(); }, std::function<void()> list = [] {})
+      : ledger_(std::move(ledger)),
+        write_(std::move(write)),
+        trouble_(std::move(trouble)),
+        list_(std::move(list)) {}
 
   Status open_pool(const LedgerPool& pool) override {
     return written([&] { return ledger_->open_pool(pool); });
@@ -45,8 +49,13 @@ class WatchedLedger final : public Ledger {
     return written([&] { return ledger_->gone_by(pool, key_or_id, latest_s); });
   }
   Result<std::vector<LedgerPool>> pools(bool open_only) override {
+    list_();
     if (const Status trouble = trouble_(); !trouble) return fail(trouble);
     return ledger_->pools(open_only);
+  }
+  Result<std::optional<LedgerPool>> find_pool(const std::string& id) override {
+    if (const Status trouble = trouble_(); !trouble) return fail(trouble);
+    return ledger_->find_pool(id);
   }
   Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override {
     if (const Status trouble = trouble_(); !trouble) return fail(trouble);
@@ -66,11 +75,13 @@ class WatchedLedger final : public Ledger {
   const std::unique_ptr<Ledger> ledger_;
   const std::function<void(bool after)> write_;
   const std::function<Status()> trouble_;
+  const std::function<void()> list_;
 };
 
 // Counts what is written into ledgers, kills the driver at a write, or lets every use fail.
 struct LedgerWatch {
   int writes = 0;
+  int listings = 0;     // of all pools, which take longer in a ledger of many
   int die_before = -1;  // the number of a write
   int die_after = -1;
   Status trouble{};
@@ -88,7 +99,7 @@ inline Result<std::unique_ptr<Ledger>> LedgerWatch::open(const std::string& path
         if (!after) ++writes;
         if (writes == (after ? die_after : die_before)) throw DriverDied();
       },
-      [this] { return trouble; });
+      [this] { return trouble; }, [this] { ++listings; });
 }
 
 }  // namespace skyward::provider

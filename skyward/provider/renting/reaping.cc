@@ -37,10 +37,8 @@ std::string last_words_path(const World& world, const std::string& pool) {
 
 // A ledger that does not know the pool says nothing: it may be another one by now.
 bool is_closed(Ledger& ledger, const std::string& pool) {
-  const auto pools = ledger.pools(false);
-  if (!pools) return false;
-  const auto found = std::ranges::find(*pools, pool, &LedgerPool::id);
-  return found != pools->end() && found->closed_s.has_value();
+  const auto found = ledger.find_pool(pool);
+  return found && *found && (*found)->closed_s;
 }
 
 Status terminate_pool(const World& world, PoolResources& resources, const ReaperOrder& order,

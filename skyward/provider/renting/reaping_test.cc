@@ -164,6 +164,15 @@ TEST_F(ReaperTest, WaitsWhileTheProgramRuns) {
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
 }
 
+// Thousands of pools may have been there before.
+TEST_F(ReaperTest, ReadsNothingOfOtherPoolsWhileItWaits) {
+  auto cloud = opened();
+  const int before = ledger_watch_.listings;
+  (void)reap_now(10min);
+  EXPECT_EQ(ledger_watch_.listings, before);
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+}
+
 TEST_F(ReaperTest, ExitsWhenThePoolWasClosed) {
   const auto cloud = opened();
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
