@@ -80,7 +80,7 @@ class Ledger {
 
   // Newest first; `open_only`: without pools of which nothing is left.
   virtual Result<std::vector<LedgerPool>> pools(bool open_only) = 0;
-  // Takes as long in a ledger of many pools. Empty: the ledger does not have it.
+  // Equally quick however many pools the ledger has. Empty: it does not have this one.
   virtual Result<std::optional<LedgerPool>> find_pool(const std::string& id) = 0;
   virtual Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) = 0;
 };
