@@ -117,8 +117,10 @@ void EngineLink::connect() {
   if (connection_.shell) {
     entry.agents = agents_;
     for (const provider::Upload& upload : connection_.uploads) {
-      entry.files.push_back(
-          {.path = upload.path, .hash = upload.sha256, .place = "files/" + upload.sha256});
+      entry.files.push_back({.path = upload.path,
+                             .hash = upload.sha256,
+                             .place = "files/" + upload.sha256,
+                             .file = upload.file});
     }
     entry.line =
         entry_line(entry.agents, entry.files, place(), end_.was_welcomed(), lost_agents_.text());

@@ -9,6 +9,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/engine/link_policy.h"
+#include "skyward/engine/link_uploads.h"
 #include "skyward/io/wide_pipe.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/codec.h"
@@ -221,7 +222,7 @@ void LinkAttempt::load(const EntryReader::Word& need) {
   }
   auto bytes = std::make_shared<Result<SharedBytes>>();
   loop_.run_blocking(
-      [bytes, path = file->path, packed = need.packed] { *bytes = load_upload(path, packed); },
+      [bytes, file = *file, packed = need.packed] { *bytes = load_upload(file, packed); },
       [this, alive = alive_, bytes] {
         if (!*alive || over_) return;
         if (!*bytes) return finish({.error = bytes->error(), .means = {.permanent = true}});

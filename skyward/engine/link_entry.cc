@@ -14,9 +14,8 @@
 
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
-#include "skyward/io/file.h"
+#include "skyward/engine/link_uploads.h"
 #include "skyward/io/forks.h"
-#include "skyward/io/process.h"
 
 namespace skyward::engine {
 namespace {
@@ -25,8 +24,6 @@ constexpr std::string_view kMark = "skyward-agent: ";
 // A long message of the day and some more.
 constexpr std::size_t kMaxNoiseBytes = std::size_t{256} << 10;
 constexpr std::size_t kNoiseTailBytes = 2048;
-constexpr std::size_t kMaxProgramBytes = std::size_t{2} << 30;
-constexpr Duration kPackTimeout = std::chrono::seconds(60);
 
 // Bytes 18 and 19 of an ELF file name the processor.
 struct Processor {
@@ -45,25 +42,6 @@ std::string machine_of(ByteView program) {
   const unsigned number = low | std::to_integer<unsigned>(program[19]) << 8;
   const auto* found = std::ranges::find(kProcessors, number, &Processor::number);
   return found == kProcessors.end() ? fmt::format("machine {}", number) : std::string(found->name);
-}
-
-Result<std::string> read_program(const std::string& path) {
-  auto bytes = io::read_file(path, kMaxProgramBytes);
-  if (bytes && !bytes->empty()) return bytes;
-  return fail(ErrorKind::invalid,
-              bytes ? fmt::format("the file {} is empty", path) : bytes.error().message,
-              "install skyward again, or give the path of a skyward-agent that you built");
-}
-
-Result<SharedBytes> pack(const std::string& path) {
-  io::SpawnOptions gzip;
-  gzip.command = {"gzip", "-6", "-c", "--", path};
-  auto packed = io::run_command(gzip, kPackTimeout);
-  if (!packed) return fail(packed);
-  if (packed->status.code == 0 && packed->status.signal == 0 && !packed->out.empty()) {
-    return SharedBytes(std::move(packed->out));
-  }
-  return fail(ErrorKind::invalid, fmt::format("{} cannot be packed: {}", path, packed->err));
 }
 
 // What was made of a file, for as long as the file is the same.
@@ -87,11 +65,6 @@ class Cache {
  private:
   std::mutex mutex_;
   std::map<std::string, std::pair<std::filesystem::file_time_type, Value>> known_;
-};
-
-struct UploadFiles {
-  Cache<SharedBytes> packed;
-  Cache<SharedBytes> plain;
 };
 
 // Some ways to a node (containers, setpriv) set no HOME: then the system is asked, and all that is
@@ -125,7 +98,7 @@ bool is_safe(std::string_view script) {
 Result<EntryFile> inspect_agent(const std::string& path) {
   auto& cache = io::of_this_process<Cache<EntryFile>>();
   return cache.get(path, [&]() -> Result<EntryFile> {
-    const auto bytes = read_program(path);
+    const auto bytes = read_whole(path, nullptr);
     if (!bytes) return fail(bytes);
     const std::string hash = to_hex(sha256(as_bytes(*bytes)));
     EntryFile agent{.path = path,
@@ -135,16 +108,6 @@ Result<EntryFile> inspect_agent(const std::string& path) {
     if (!agent.machine.empty()) return agent;
     return fail(ErrorKind::invalid, fmt::format("the agent {} is not a Linux program", path),
                 "install skyward again, or give the path of a skyward-agent that you built");
-  });
-}
-
-Result<SharedBytes> load_upload(const std::string& path, bool packed) {
-  auto& files = io::of_this_process<UploadFiles>();
-  if (packed) return files.packed.get(path, [&] { return pack(path); });
-  return files.plain.get(path, [&]() -> Result<SharedBytes> {
-    auto bytes = read_program(path);
-    if (!bytes) return fail(bytes);
-    return SharedBytes(*std::move(bytes));
   });
 }
 

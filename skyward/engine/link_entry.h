@@ -15,6 +15,7 @@
 //   error <text>                 impossible, and why
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/error.h"
+#include "skyward/io/file_descriptor.h"
 #include "skyward/spec/id.h"
 
 namespace skyward::engine {
@@ -32,15 +34,13 @@ struct EntryFile {
   std::string hash;       // SHA-256, hex
   std::string place;      // there, below the user's cache directory for skyward
   std::string machine{};  // of an agent: what it runs on, as `uname -m` says it
+  // Open, if there: read even when its name is gone.
+  std::shared_ptr<const io::FileDescriptor> file{};
 };
 
 // Identifies an agent program; computed once for each file in this process. Blocks; any thread.
 // Fails with `invalid`.
 Result<EntryFile> inspect_agent(const std::string& path);
-
-// The file as it is sent, packed or plain; cached for the next node. Blocks; any thread. Fails with
-// `invalid`.
-Result<SharedBytes> load_upload(const std::string& path, bool packed);
 
 // Which daemon of the node.
 struct EntryPlace {

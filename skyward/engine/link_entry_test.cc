@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "skyward/base/hash.h"
+#include "skyward/engine/link_uploads.h"
 #include "skyward/engine/lost_agents.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
@@ -55,7 +56,7 @@ class EntryTest : public testing::Test {
     return result->out + result->err;
   }
   std::string upload(bool packed) {
-    const auto bytes = load_upload(agent.path, packed);
+    const auto bytes = load_upload(agent, packed);
     EXPECT_TRUE(bytes);
     return fmt::format("{}\n{}", bytes->size(), as_text(bytes->view));
   }

@@ -38,12 +38,15 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
+// `at_offset`: does not move the file's position, which other threads may use.
 Result<std::string> read_all(const FileDescriptor& file, const std::string& path,
-                             std::size_t max_bytes) {
+                             std::size_t max_bytes, bool at_offset = false) {
   std::string text;
   std::array<char, 16384> chunk{};
   while (true) {
-    const ssize_t count = ::read(file.get(), chunk.data(), chunk.size());
+    const ssize_t count =
+        at_offset ? ::pread(file.get(), chunk.data(), chunk.size(), static_cast<off_t>(text.size()))
+                  : ::read(file.get(), chunk.data(), chunk.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       return fail(ErrorKind::invalid, fmt::format("cannot read {}: {}", path, errno_text(errno)));
@@ -120,12 +123,23 @@ Status refuse_writable_folders(const std::string& path, uid_t owner) {
 
 }  // namespace
 
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (file) return read_all(file, path, max_bytes);
+Result<FileDescriptor> open_file(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (file) return file;
   const int code = errno;
   const bool denied = code == EACCES || code == EPERM;
   return cannot_read(path, denied ? ErrorKind::denied : ErrorKind::invalid, code);
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const auto file = open_file(path);
+  if (!file) return fail(file);
+  return read_all(*file, path, max_bytes);
+}
+
+Result<std::string> read_file(const FileDescriptor& file, const std::string& path,
+                              std::size_t max_bytes) {
+  return read_all(file, path, max_bytes, true);
 }
 
 Result<std::string> read_safely(const std::string& path, bool follow_link, std::size_t max_bytes) {

@@ -8,12 +8,19 @@
 #include <string_view>
 
 #include "skyward/base/error.h"
+#include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
 
 // Fails with `invalid` when there is no such file, `denied` when it may not be read, `exhausted`
 // when it is larger than `max_bytes`.
 Result<std::string> read_file(const std::string& path,
+                              std::size_t max_bytes = std::size_t{64} << 20);
+
+// An open file, which stays readable when its name is removed. Fails as read_file() does.
+Result<FileDescriptor> open_file(const std::string& path);
+// All of a regular file that is open; any thread. `path`: its name in errors.
+Result<std::string> read_file(const FileDescriptor& file, const std::string& path,
                               std::size_t max_bytes = std::size_t{64} << 20);
 
 // Replaces the file by `text` atomically, readable for this user alone. Creates missing directories

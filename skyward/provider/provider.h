@@ -21,6 +21,10 @@
 #include "skyward/spec/offer.h"
 #include "skyward/spec/pool_spec.h"
 
+namespace skyward::io {
+class FileDescriptor;
+}
+
 namespace skyward::provider {
 
 // Plain facts about a cloud.
@@ -55,6 +59,8 @@ struct Capabilities {
 struct Upload {
   std::string path{};
   std::string sha256{};  // 64 hex digits
+  // Open, if there: a node that joins weeks later needs it, and caches forget files.
+  std::shared_ptr<const io::FileDescriptor> file{};
 
   bool operator==(const Upload&) const = default;
 };

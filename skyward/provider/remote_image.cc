@@ -222,12 +222,16 @@ std::string list_of(const std::vector<std::string>& words) {
 }
 
 Result<Upload> upload_of(const std::string& path) {
-  const auto bytes = io::read_file(path, std::numeric_limits<std::size_t>::max());
+  auto file = io::open_file(path);
+  const auto bytes =
+      file ? io::read_file(*file, path, std::numeric_limits<std::size_t>::max()) : fail(file);
   if (!bytes || bytes->empty()) {
     return fail(ErrorKind::invalid, fmt::format("the file {} cannot be read", path),
                 "nodes need it: check that it is there and not empty, or install skyward again");
   }
-  return Upload{.path = path, .sha256 = to_hex(sha256(as_bytes(*bytes)))};
+  return Upload{.path = path,
+                .sha256 = to_hex(sha256(as_bytes(*bytes))),
+                .file = std::make_shared<const io::FileDescriptor>(*std::move(file))};
 }
 
 EnvironmentRequest request_of(const PoolSpec& spec) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
@@ -111,6 +112,14 @@ class RemoteImageTest : public ::testing::Test {
   const std::string path_ = io::environment_variable("PATH").value_or("/usr/bin:/bin");
   std::map<std::string, std::string> variables_;
 };
+
+TEST_F(RemoteImageTest, ItsFilesStayReadableWhenTheyAreRemoved) {
+  const PoolSpec wanted = spec();
+  const RemoteImage image = plan(wanted);
+  const auto before = io::read_file(wanted.runtime.archives.at(0));
+  ASSERT_TRUE(io::remove_tree(wanted.runtime.archives[0]));
+  EXPECT_EQ(io::read_file(*image.uploads.at(0).file, ""), before);
+}
 
 TEST_F(RemoteImageTest, IsPreparedOnceAndAWorkerRunsInIt) {
   const RemoteImage image = plan(spec());

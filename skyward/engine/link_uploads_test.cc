@@ -1,0 +1,77 @@
+#include "skyward/engine/link_uploads.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "skyward/base/hash.h"
+#include "skyward/io/file.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/process.h"
+
+namespace skyward::engine {
+namespace {
+
+// Pools last longer than the cache that their archives lie in.
+TEST(Uploads, AreReadAfterTheirNamesAreGone) {
+  const std::string path = ::testing::TempDir() + "upload-" + io::random_hex(12);
+  const std::string text = "text of " + path;
+  ASSERT_TRUE(io::write_private_file(path, text));
+  const EntryFile file{
+      .path = path,
+      .hash = to_hex(sha256(as_bytes(text))),
+      .place = {},
+      .file = std::make_shared<const io::FileDescriptor>(io::open_file(path).value())};
+  std::filesystem::remove(path);
+  const auto plain = load_upload(file, false);
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(as_text(plain->view), text);
+  const auto packed = load_upload(file, true);
+  ASSERT_TRUE(packed) << packed.error().message;
+  const auto back = io::run_command({.command = {"gzip", "-dc"}}, std::chrono::seconds(60),
+                                    as_text(packed->view));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->out, text);
+}
+
+class UploadCacheTest : public testing::Test {
+ protected:
+  SharedBytes get(const std::string& key, std::size_t size) {
+    return *cache_.get(key, [&]() -> Result<SharedBytes> {
+      ++made_;
+      return SharedBytes(std::string(size, 'x'));
+    });
+  }
+  UploadCache cache_{100};
+  int made_ = 0;
+};
+
+TEST_F(UploadCacheTest, KeepsTheLatest) {
+  const std::weak_ptr<const void> first = get("a", 40).owner;
+  get("b", 40);
+  get("a", 40);
+  EXPECT_EQ(made_, 2);
+  const std::weak_ptr<const void> third = get("c", 40).owner;
+  EXPECT_FALSE(first.expired()) << "used after b";
+  get("b", 40);
+  EXPECT_EQ(made_, 4);
+  EXPECT_TRUE(first.expired());
+  EXPECT_FALSE(third.expired());
+}
+
+TEST_F(UploadCacheTest, SharesWhatIsLargeWhileItIsSent) {
+  SharedBytes large = get("a", 101);
+  EXPECT_EQ(get("a", 101).owner, large.owner);
+  const std::weak_ptr<const void> owner = large.owner;
+  large = {};
+  EXPECT_TRUE(owner.expired());
+}
+
+TEST_F(UploadCacheTest, AFailureIsNotKept) {
+  EXPECT_FALSE(cache_.get("a", [] { return fail(ErrorKind::invalid, "none"); }));
+  EXPECT_EQ(get("a", 1).size(), 1U);
+}
+
+}  // namespace
+}  // namespace skyward::engine
