@@ -23,6 +23,13 @@ constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
 
 Status machines_left(const EngineState& state, const std::vector<InstanceId>& ids,
                      const Error& why) {
+  const ProviderSheet* sheet = find_provider_sheet(state.spec.provider.name);
+  if (sheet == nullptr || !sheet->rents) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("{} of {} did not close: {}", fmt::join(ids, ", "),
+                            provider_label(state.spec.provider.name), why.message),
+                why.hint.empty() ? "look there for what is left of the pool" : why.hint);
+  }
   return fail(ErrorKind::unavailable,
               fmt::format("{} of {} in {} did not terminate and may still cost money: {}",
                           fmt::join(ids, ", "), provider_label(state.spec.provider.name),

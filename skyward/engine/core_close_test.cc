@@ -10,6 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 using CoreCloseTest = CoreTest;
 
@@ -190,6 +191,27 @@ TEST_F(CoreCloseTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
   const Status left = effects.take<Closed>().status;
   ASSERT_FALSE(left);
   EXPECT_THAT(left.error().message, AllOf(HasSubstr("i-0-1"), HasSubstr("the cloud says no")));
+}
+
+TEST_F(CoreCloseTest, WhatIsLeftHereCostsNothing) {
+  open_to_running({.nodes = 1});
+  state.spec.provider.name = "local";
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  while (state.phase == Phase::terminating) {
+    effects.drop_all();
+    on_terminated(state, effects, now, kRefused);
+    if (state.phase == Phase::terminating) advance_to(state.releases.again_at());
+  }
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, kRefused);
+  effects.drop_events();
+  const Status left = effects.take<Closed>().status;
+  ASSERT_FALSE(left);
+  EXPECT_THAT(left.error().message, HasSubstr("did not close: the cloud says no"));
+  EXPECT_THAT(left.error().hint, Not(HasSubstr("gc")));
 }
 
 TEST_F(CoreCloseTest, WhatTearingDownEndedIsNotLeft) {

@@ -65,10 +65,41 @@ std::string without_escapes(std::string_view text) {
   return plain;
 }
 
+// Whether a file system begins at this directory. Kernels before 5.8 do not report a part of the
+// file system above that is mounted there.
+bool is_mount(const fs::path& path) {
+  struct statx found{};
+  struct statx above{};
+  constexpr int kNoLinks = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+  if (::statx(AT_FDCWD, path.c_str(), kNoLinks, STATX_BASIC_STATS, &found) != 0 ||
+      ::statx(AT_FDCWD, path.parent_path().c_str(), AT_NO_AUTOMOUNT, STATX_BASIC_STATS, &above) !=
+          0) {
+    return false;  // it is gone, and what cannot be searched cannot be removed
+  }
+  return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0 ||
+         found.stx_dev_major != above.stx_dev_major || found.stx_dev_minor != above.stx_dev_minor;
+}
+
+// Without the kernel's list: the mounts that are met on the way.
+void find_mounts(const fs::path& place, std::vector<std::string>& mounts) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(place, error))) return;
+  if (is_mount(place)) return mounts.push_back(place);
+  for (auto entry = fs::directory_iterator(place, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    find_mounts(entry->path(), mounts);
+  }
+}
+
 // Where something is mounted at or below the place. A list that cannot be read is an error: nothing
-// may be removed then.
+// may be removed then. Where there is none, /proc is not mounted.
 Result<std::vector<std::string>> mounts_below(const std::string& place, const std::string& list) {
   constexpr int kFieldsBefore = 4;  // "36 35 98:0 /its/root /mount/point options - type source …"
+  if (::access(list.c_str(), F_OK) != 0 && errno == ENOENT) {
+    std::vector<std::string> mounts;
+    find_mounts(place, mounts);
+    return mounts;
+  }
   const auto text = read_file(list);
   if (!text) return fail(text);
   std::vector<std::string> mounts;

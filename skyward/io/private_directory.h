@@ -48,7 +48,7 @@ std::vector<std::string> list_directory(const std::string& path);
 // Removes `path` and everything in it, even if it is read-only. Links are removed, not followed. A
 // missing path is no error. Fails where another file system is mounted in there: what that holds is
 // somebody's data, and stays; and removes nothing where the kernel's list, `mounts`, cannot be
-// read.
+// read. Where there is no list (no /proc), looks for mounts itself.
 Status remove_tree(const std::string& path, const std::string& mounts = "/proc/self/mountinfo");
 
 }  // namespace skyward::io
