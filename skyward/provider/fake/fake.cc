@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -227,14 +229,23 @@ Result<std::shared_ptr<Simulation>> start_simulation(CloudConfig config, double 
     if (!name.starts_with(kDirectoryPrefix)) continue;
     // A lock that can be taken belonged to a process that is gone.
     const std::string path = root + "/" + name;
-    if (io::is_directory(path) && io::FileLock::try_lock(path + "/lock"))
-      (void)io::remove_tree(path);
+    if (!io::is_directory(path)) continue;
+    const auto abandoned = io::FileLock::try_lock(path + "/lock");
+    if (abandoned) (void)io::remove_tree(path);
   }
-  const std::string directory =
-      fmt::format("{}/{}{}", root, kDirectoryPrefix, io::random_hex(kJobIdDigits));
-  if (Status status = io::make_private_directory(directory); !status) return fail(status);
-  auto lock = io::FileLock::try_lock(directory + "/lock");
-  if (!lock) return fail(ErrorKind::unavailable, "cannot lock " + directory, "try again");
+  const std::string digits = io::random_hex(kJobIdDigits);
+  const std::string directory = fmt::format("{}/{}{}", root, kDirectoryPrefix, digits);
+  // Made under another name first: nobody sees a cloud's directory before its lock is held.
+  const std::string unfinished = root + "/new-" + digits;
+  if (Status status = io::make_private_directory(unfinished); !status) return fail(status);
+  auto lock = io::FileLock::try_lock(unfinished + "/lock");
+  std::error_code error;
+  if (lock) std::filesystem::rename(unfinished, directory, error);
+  if (!lock || error) {
+    (void)io::remove_tree(unfinished);
+    return fail(ErrorKind::unavailable, "cannot create the directory " + directory,
+                "check the permissions and free space there, or choose another place with TMPDIR");
+  }
   return Simulation::start({.config = std::move(config),
                             .speed = speed,
                             .clock = {},

@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <ranges>
 #include <thread>
+#include <vector>
 
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
@@ -467,6 +469,25 @@ TEST_F(FakeTest, WhatStandsOfAPoolThatIsOverHereIsNotAnotherComputers) {
   }
   for (const Swept& one : gc()) EXPECT_EQ(one.action, SweepAction::removed) << one.why;
   EXPECT_THAT(resources(), IsEmpty());
+}
+
+// Each removes what programs that are gone have left, and must let the others alone.
+TEST(FakeClouds, StartAtOnce) {
+  constexpr int kThreads = 8;
+  constexpr int kClouds = 25;
+  std::atomic<int> started = 0;
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&] {
+      for (int cloud = 0; cloud < kClouds; ++cloud) {
+        const auto made = start_simulation(standard_config(), 600);
+        EXPECT_TRUE(made) << made.error().message;
+        if (made && std::filesystem::exists((*made)->directory() + "/lock")) ++started;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(started, kThreads * kClouds);
 }
 
 TEST_F(FakeTest, GcTellsWhatItWouldDo) {
