@@ -159,7 +159,10 @@ void note_holder(int lock) {
 }
 
 std::optional<pid_t> noted_holder(int file) {
-  if (::flock(file, LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+  if (::flock(file, LOCK_SH | LOCK_NB) == 0) {
+    ::flock(file, LOCK_UN);
+    return std::nullopt;
+  }
   if (errno == ENOSYS || errno == EOPNOTSUPP) return std::nullopt;  // there are no locks
   if (errno != EWOULDBLOCK) return 0;
   char text[kMaxDigits] = {};

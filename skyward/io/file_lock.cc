@@ -16,6 +16,19 @@ namespace skyward::io {
 
 namespace {
 
+// Another user may have put a pipe there, which would wait for its other end.
+FileDescriptor open_to_look(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
+// Of an open file.
+std::optional<int> holder_of_file(int file) {
+  struct stat status{};
+  if (::fstat(file, &status) != 0) return 0;
+  if (!S_ISREG(status.st_mode)) return std::nullopt;
+  return noted_holder(file);
+}
+
 // A fork copies descriptors, and with them the locks. So the child puts something else in their
 // places; the mutex is held meanwhile, so that it finds this list whole.
 struct Held {
@@ -69,16 +82,16 @@ std::unique_ptr<FileLock> FileLock::lock(FileDescriptor file) {
 }
 
 std::optional<int> FileLock::holder(const std::string& path) {
-  // Another user may have put a pipe there, which would wait for its other end.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file) {
-    const bool is_none = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
-    return is_none ? std::nullopt : std::optional(0);
-  }
-  struct stat status{};
-  if (::fstat(file.get(), &status) != 0) return 0;
-  if (!S_ISREG(status.st_mode)) return std::nullopt;
-  return noted_holder(file.get());
+  const FileDescriptor file = open_to_look(path);
+  if (file) return holder_of_file(file.get());
+  const bool is_none = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENXIO;
+  return is_none ? std::nullopt : std::optional(0);
+}
+
+LockWatch::LockWatch(std::string path) : path_(std::move(path)), file_(open_to_look(path_)) {}
+
+std::optional<int> LockWatch::holder() const {
+  return file_ ? holder_of_file(file_.get()) : FileLock::holder(path_);
 }
 
 FileLock::~FileLock() {

@@ -35,4 +35,16 @@ class FileLock {
   FileDescriptor file_;
 };
 
+// Sees who holds a lock, also when its file has been deleted: keeps the file open.
+class LockWatch {
+ public:
+  explicit LockWatch(std::string path);
+  // As FileLock::holder(), of the file that was at the path when this was made.
+  std::optional<int> holder() const;
+
+ private:
+  const std::string path_;
+  const FileDescriptor file_;  // empty: there was none, or it could not be opened
+};
+
 }  // namespace skyward::io

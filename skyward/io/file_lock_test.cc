@@ -57,6 +57,23 @@ TEST_F(FileLockTest, SaysWhoHoldsIt) {
   EXPECT_FALSE(FileLock::holder(path_));
 }
 
+TEST_F(FileLockTest, IsWatchedAfterItsFileIsGone) {
+  auto lock = FileLock::try_lock(path_);
+  const LockWatch watch(path_);
+  ASSERT_TRUE(remove_tree(root_));
+  EXPECT_FALSE(FileLock::holder(path_));
+  EXPECT_EQ(watch.holder(), ::getpid());
+  lock.reset();
+  EXPECT_FALSE(watch.holder());
+}
+
+TEST_F(FileLockTest, IsNotTakenAwayByWhoWatches) {
+  FileLock::try_lock(path_).reset();
+  const LockWatch watch(path_);
+  EXPECT_FALSE(watch.holder());
+  EXPECT_TRUE(FileLock::try_lock(path_)) << "the watch still has the file open";
+}
+
 TEST_F(FileLockTest, IsNoPipe) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_FALSE(FileLock::holder(path_)) << "and who asks does not wait";

@@ -95,6 +95,10 @@ bool is_open_here(const World& world, const std::string& pool) {
   return io::FileLock::holder(lock_file(*state, pool)).has_value();
 }
 
+io::LockWatch watch_pool(const World& world, const std::string& pool) {
+  return io::LockWatch(lock_file(state_directory(world), pool));
+}
+
 std::pair<std::string, std::string> head_port_of(std::string_view pool) {
   constexpr unsigned kFirstPort = 20000;
   constexpr unsigned kPorts = 12000;

@@ -50,6 +50,8 @@ inline constexpr const char* kBillingSetting = "billing_minutes";
 
 // Whether a process of this computer has the pool open, or may have: its lock cannot be read.
 bool is_open_here(const World& world, const std::string& pool);
+// The pool's lock, to be watched whatever happens to its name.
+io::LockWatch watch_pool(const World& world, const std::string& pool);
 // Which process; 0: unknown, or none.
 int process_of(const World& world, const std::string& pool);
 

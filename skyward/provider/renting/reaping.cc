@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "skyward/io/file_lock.h"
@@ -35,10 +36,14 @@ std::string last_words_path(const World& world, const std::string& pool) {
   return pool_directory(world, pool) + "/gave-up";
 }
 
-// A ledger that does not know the pool says nothing: it may be another one by now.
-bool is_closed(Ledger& ledger, const std::string& pool) {
-  const auto found = ledger.find_pool(pool);
-  return found && *found && (*found)->closed_s;
+// What a ledger says of a pool. One that does not know it may be another one by now.
+enum class Entered : std::uint8_t { unreadable, unknown, open, closed };
+Entered find_entered(const Result<std::unique_ptr<Ledger>>& ledger, const std::string& pool) {
+  if (!ledger) return Entered::unreadable;
+  const auto found = (*ledger)->find_pool(pool);
+  if (!found) return Entered::unreadable;
+  if (!*found) return Entered::unknown;
+  return (*found)->closed_s ? Entered::closed : Entered::open;
 }
 
 Status terminate_pool(const World& world, PoolResources& resources, const ReaperOrder& order,
@@ -82,7 +87,7 @@ Result<ReaperOrder> read_reaper_order(std::string_view text) {
 }
 
 ReaperStep next_step(const ReaperOrder& order, const ReaperView& view) {
-  if (view.is_closed) return ReaperStep::finish;
+  if (view.is_closed || view.is_lost_and_clear) return ReaperStep::finish;
   const bool over = view.now_s >= order.expires_s + kGrace_s;
   return view.driver_runs && !over ? ReaperStep::wait : ReaperStep::terminate;
 }
@@ -92,13 +97,22 @@ Status reap(const World& world, PoolResources& resources, const ReaperOrder& ord
   if (!why_reaper_gave_up(world, order.pool).empty()) {  // an earlier one has
     (void)world.write_file(last_words_path(world, order.pool), "");
   }
+  const io::LockWatch lock = watch_pool(world, order.pool);
+  const Duration unanswered =
+      std::chrono::seconds(resources.machine_api({.id = order.pool, .region = order.region})
+                               ->facts()
+                               .unanswered_limit_s);
   Duration pause = kFirstReaperPause;
-  int free_looks = 0;  // in a row
+  int free_looks = 0;                 // in a row
+  std::optional<Time> clear_since{};  // since then, every search has left nothing
   while (true) {
     auto ledger = open_ledger(world);
-    free_looks = is_open_here(world, order.pool) ? 0 : free_looks + 1;
+    const Entered entered = find_entered(ledger, order.pool);
+    free_looks = lock.holder() ? 0 : free_looks + 1;
+    const bool is_clear = clear_since && world.now() - *clear_since >= unanswered;
     const ReaperView view{.driver_runs = free_looks < kFreeLooks,
-                          .is_closed = ledger && is_closed(**ledger, order.pool),
+                          .is_closed = entered == Entered::closed,
+                          .is_lost_and_clear = entered == Entered::unknown && is_clear,
                           .now_s = world.wall_s()};
     const ReaperStep step = next_step(order, view);
     if (step == ReaperStep::finish) return {};
@@ -110,6 +124,7 @@ Status reap(const World& world, PoolResources& resources, const ReaperOrder& ord
     // Machines end with or without a ledger.
     const std::unique_ptr<Ledger> usable = ledger ? *std::move(ledger) : blank_ledger();
     last = terminate_pool(world, resources, order, *usable, world.now() + kOneTry);
+    clear_since = last ? clear_since.value_or(world.now()) : std::optional<Time>();
     world.pause(pause, {});
     pause = std::min(pause * 2, kLongestReaperPause);
   }

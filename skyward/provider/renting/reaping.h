@@ -33,6 +33,9 @@ Result<ReaperOrder> read_reaper_order(std::string_view text);
 struct ReaperView {
   bool driver_runs = false;  // somebody holds the pool's lock
   bool is_closed = false;    // in the ledger: nothing of it is left
+  // The ledger does not know the pool, and never will say that it is closed. But what was left has
+  // been removed, and whatever was requested has had time to appear.
+  bool is_lost_and_clear = false;
   std::int64_t now_s = 0;
 };
 enum class ReaperStep : std::uint8_t { wait, terminate, finish };

@@ -35,6 +35,11 @@ TEST(NextReaperStep, IsTakenFromTheLockTheLedgerAndTheClock) {
   EXPECT_EQ(step(true, false, 1300), ReaperStep::terminate);
 }
 
+TEST(NextReaperStep, IsTheLastWhenAPoolThatNoLedgerKnowsHasLongBeenClear) {
+  const ReaperOrder order{.pool = "cloud-1a2b3c4d", .expires_s = 1000};
+  EXPECT_EQ(next_step(order, {.is_lost_and_clear = true, .now_s = 10}), ReaperStep::finish);
+}
+
 TEST(ReaperOrderText, ComesBackAsItWas) {
   const ReaperOrder order{.provider = {.name = "cloud", .settings = {{"token", "a\"b\n"}}},
                           .pool = "cloud-1a2b3c4d",
@@ -205,6 +210,27 @@ TEST_F(ReaperTest, OneLookMayBeWrong) {
   (void)reap_now(10min);
   EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "the program runs";
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+}
+
+// Somebody has cleaned up their home: the program runs, and its lock has no name any more.
+TEST_F(ReaperTest, ADeletedStateDirectoryEndsNoMachineInUse) {
+  auto cloud = opened();
+  const Time begun = fixture_.now;
+  int looks = 0;
+  const auto pause = fixture_.world.pause;
+  fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    ++looks;
+    if (looks == 3) std::filesystem::remove_all(home_ + "/state");
+    if (looks == 60) {
+      EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "the program runs";
+      cloud.reset();
+    }
+    pause(duration, stop);
+  };
+  EXPECT_TRUE(reap_now(24h));
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_GE(looks, 60);
+  EXPECT_LE(fixture_.now - begun, 45min) << "nothing will ever say that the pool is closed";
 }
 
 TEST_F(ReaperTest, EndsThePoolOfAProgramThatHangs) {
