@@ -6,6 +6,7 @@
 
 #include "skyward/cli/commands.h"
 #include "skyward/io/daemon.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/file_lock.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
@@ -40,6 +41,8 @@ int reap(const Streams& streams, const std::string& text) {
   if (Status made = io::ensure_private_path(directory); !made) {
     return complain(streams, made.error());
   }
+  // systemd, say, sends SIGTERM to all that a service has started, the moment its program is dead.
+  io::ignore_ending_signals();
   const auto split = io::split_daemon(directory, {});
   if (!split) return complain(streams, split.error());
   if (!*split) return 0;

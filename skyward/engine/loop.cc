@@ -20,6 +20,7 @@ namespace {
 // So many that their memory is worth a second look.
 constexpr std::size_t kManyTasks = 50'000;
 constexpr Duration kReadingTime = std::chrono::seconds(1);
+constexpr Duration kTendTimeout = std::chrono::seconds(20);
 
 Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
 
@@ -208,6 +209,29 @@ void EngineLoop::ask_provider(Verb verb, Answer answer, Queue add) {
                 });
 }
 
+void EngineLoop::tend_later() {
+  const Duration interval = provider_->capabilities().tend_interval;
+  if (tends_ || !cluster_ || interval <= Duration{}) return;
+  tends_ = true;
+  loop_.start_timer(deadline_in(interval), [this] {
+    tends_ = cluster_ != nullptr;
+    if (!tends_) return;
+    ask_provider(
+        [this, cluster = cluster_] { return provider_->tend(*cluster, deadline_in(kTendTimeout)); },
+        [this](Time, const Status& done) {
+          const bool failed_before = std::exchange(tend_failed_, !done);
+          if (!done && !failed_before) {
+            caller_.emit(
+                Notice{.message = fmt::format("{}; {}", done.error().message, done.error().hint),
+                       .level = "warning"});
+          }
+          tends_ = false;
+          tend_later();
+        },
+        &Verbs::add_urgent);
+  });
+}
+
 void EngineLoop::list_offers() {
   ask_provider([this] { return provider_->offers(state_.spec, deadline_in(kProvisionTimeout)); },
                [this](Time now, Result<std::vector<Offer>> offers) {
@@ -222,6 +246,7 @@ void EngineLoop::prepare(const Offer& offer) {
       },
       [this](Time now, Result<Cluster> cluster) {
         if (cluster) cluster_ = std::make_shared<const Cluster>(*cluster);
+        tend_later();
         on_prepared(state_, *this, now, std::move(cluster));
       });
 }

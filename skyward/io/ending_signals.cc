@@ -12,6 +12,10 @@ namespace skyward::io {
 
 static_assert(kInterruptSignal == SIGINT && kTerminateSignal == SIGTERM && kKillSignal == SIGKILL);
 
+void ignore_ending_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_IGN);
+}
+
 struct EndingSignals::Impl {
   EventLoop loop;
   std::thread thread;

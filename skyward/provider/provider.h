@@ -52,6 +52,8 @@ struct Capabilities {
   double clock_rate = 1;  // seconds of billing_time() in one of ours
   // How often to call charges(). Zero: never.
   Duration charges_interval{};
+  // How often to call tend(). Zero: never.
+  Duration tend_interval{};
 };
 
 // A file that is copied to a node before anything runs there, and kept as files/<sha256> in the
@@ -154,6 +156,12 @@ class Provider {
                                               Time) {
     return std::vector<Charge>{};
   }
+
+  // Looks after what an open pool has besides its machines: the process that terminates them if
+  // this program dies, say. Called every `tend_interval` between prepare() and teardown(), as
+  // terminate() is while machines are waited for. The pool goes on after a failure, and people are
+  // told.
+  virtual Status tend(const Cluster&, Time) { return {}; }
 
   virtual Connection connection(const Cluster& cluster, const Instance& instance) = 0;
   virtual Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) = 0;

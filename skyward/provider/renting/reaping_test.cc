@@ -136,6 +136,45 @@ TEST_F(ReaperTest, IsNotStartedBesideAnotherOne) {
   EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
 }
 
+// Killed for its memory, say.
+TEST_F(ReaperTest, IsStartedAgainWhileItsPoolIsOpen) {
+  const auto cloud = opened();
+  EXPECT_EQ(cloud->capabilities().tend_interval, 30s);
+  const std::string first = fixture_.started.back().input;
+  const std::size_t before = fixture_.started.size();
+  const auto tend = [&] { return cloud->tend(cluster(), soon()); };
+  auto reaper = io::FileLock::try_lock(reaper_lock(fixture_.world, cluster().id));
+  EXPECT_TRUE(tend());
+  EXPECT_EQ(fixture_.started.size(), before) << "there is one";
+  reaper.reset();
+  EXPECT_TRUE(tend());
+  ASSERT_EQ(fixture_.started.size(), before + 1);
+  EXPECT_EQ(fixture_.started.back().input, first);
+
+  std::filesystem::remove(home_ + "/skyward");
+  const Status missing = tend();
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("nothing would terminate the machines"));
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+  EXPECT_TRUE(tend()) << "the pool is closed";
+}
+
+TEST_F(ReaperTest, FindsThePoolInUseAfterTheStateDirectoryWasDeleted) {
+  auto cloud = opened();
+  const Cluster made = cluster();
+  const auto first = watch_pool(fixture_.world, made.id);
+  std::filesystem::remove_all(home_ + "/state");
+  EXPECT_FALSE(is_open_here(fixture_.world, made.id));
+  const std::size_t before = fixture_.started.size();
+  EXPECT_TRUE(cloud->tend(made, soon()));
+  EXPECT_TRUE(is_open_here(fixture_.world, made.id)) << "before there is another reaper";
+  EXPECT_EQ(fixture_.started.size(), before + 1) << "nobody can tell whether there is one";
+  EXPECT_TRUE(first.holder()) << "for the first one";
+  (void)cloud->teardown(made, soon());
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_FALSE(first.holder());
+}
+
 TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
   spec_.provider.settings["token"] = cloud_->token;
   const auto cloud = opened();

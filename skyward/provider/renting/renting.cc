@@ -34,6 +34,8 @@ constexpr Duration kCleanUpTime = 120s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
+// So long a program may be without the process that terminates its machines if it dies.
+constexpr Duration kTendInterval = 30s;
 
 // A pool may be without a limit; its machines end when their agent hears nothing for the lease.
 Duration lifetime_of(const PoolSpec& spec) {
@@ -60,6 +62,7 @@ class Renting final : public Provider {
   Capabilities capabilities() const override {
     Capabilities facts = cloud_->capabilities();
     facts.charges_interval = kChargesInterval;
+    if (cloud_->needs_reaper()) facts.tend_interval = kTendInterval;
     return facts;
   }
   Status check(const PoolSpec& spec) override;
@@ -84,6 +87,7 @@ class Renting final : public Provider {
   Status teardown(const Cluster& cluster, Time deadline) override;
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
                                       Time deadline) override;
+  Status tend(const Cluster& cluster, Time deadline) override;
   Connection connection(const Cluster& cluster, const Instance& instance) override;
   Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
   Error explain(const Instance& instance, Error error) override;
@@ -96,6 +100,8 @@ class Renting final : public Provider {
     std::unique_ptr<RentedSite> site{};
     Mark mark{};
     PoolDirectory directory{};
+    std::vector<std::unique_ptr<io::FileLock>>
+        lost_locks{};           // of deleted files: reapers watch them
     std::string login_key{};    // public
     std::string pinned_zone{};  // where its machines stand already
     int launches = 0;
@@ -116,6 +122,7 @@ class Renting final : public Provider {
   // Cluster::unattended.
   std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
+  Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
   void tell(const std::string& line) const {
     if (world_.tell) world_.tell(line);
   }
@@ -236,16 +243,34 @@ Status Renting::furnish(const Cluster& cluster, Plan& plan, Time deadline) {
                         plan.site->way_back()["account"])) {
       tell(fmt::format("the pool {} was left behind: what it still has is being removed", left));
     }
-    // By this computer's clock, which the reaper looks at, too.
-    const std::int64_t ahead_s = plan.site->wall_s() - world_.wall_s();
-    const Status started = start_reaper(world_, plan.spec.agent_path,
-                                        {.provider = plan.spec.provider,
-                                         .pool = cluster.id,
-                                         .region = cluster.region,
-                                         .expires_s = plan.mark.expires_s - ahead_s});
-    if (!started) return started;
+    if (Status started = start_its_reaper(cluster, plan); !started) return started;
   }
   return plan.site->furnish(book_of(cluster), plan.mark, plan.login_key, deadline);
+}
+
+Status Renting::start_its_reaper(const Cluster& cluster, const Plan& plan) const {
+  // By this computer's clock, which the reaper looks at, too.
+  const std::int64_t ahead_s = plan.site->wall_s() - world_.wall_s();
+  return start_reaper(world_, plan.spec.agent_path,
+                      {.provider = plan.spec.provider,
+                       .pool = cluster.id,
+                       .region = cluster.region,
+                       .expires_s = plan.mark.expires_s - ahead_s});
+}
+
+Status Renting::tend(const Cluster& cluster, Time) {
+  const auto found = plans_.find(cluster.id);
+  if (found == plans_.end() || !cloud_->needs_reaper()) return {};
+  Plan& plan = found->second;
+  // Somebody has deleted the lock's file. Without one, a new reaper and 'skyward gc' would take
+  // the pool for one that was left behind.
+  if (!is_open_here(world_, cluster.id)) {
+    auto again = make_pool_directory(world_, cluster.id);
+    if (!again) return fail(again);
+    plan.lost_locks.push_back(std::exchange(plan.directory.lock, std::move(again->lock)));
+  }
+  if (io::FileLock::holder(reaper_lock(world_, cluster.id))) return {};
+  return start_its_reaper(cluster, plan);
 }
 
 Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan, const Offer& offer) {
