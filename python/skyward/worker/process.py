@@ -10,7 +10,7 @@ import socket
 import sys
 import types
 
-from . import by_value, results, sources  # noqa: F401  # functions and classes refer to them
+from . import results, sources  # noqa: F401  # functions come with their sources
 from .loop import Worker
 from .output import flush_output, send_lines
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
@@ -73,6 +73,8 @@ def main():
     results.memory.limit = min(memory // 8, MOST_BYTES) // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
     import cloudpickle
+
+    from . import by_value  # noqa: F401  # classes refer to it
 
     keep_sentinels()
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
