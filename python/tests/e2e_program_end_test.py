@@ -95,8 +95,11 @@ with sky.ComputePool(display="quiet") as pool:
          f"exec 3<&0; (read go <&3; kill -TERM 1) & exec {sys.executable} {tmp_path}/program.py"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert child.stdout.readline() == "open\n"
-    _, err = child.communicate("go\n", timeout=DEADLINE)
+    try:
+        assert child.stdout.readline() == "open\n"
+        _, err = child.communicate("go\n", timeout=DEADLINE)
+    finally:
+        child.kill()  # and with it all that is in the namespace
     assert child.returncode == 128 + signal.SIGTERM, err
 
 
