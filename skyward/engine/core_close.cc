@@ -23,8 +23,7 @@ constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
 
 Status machines_left(const EngineState& state, const std::vector<InstanceId>& ids,
                      const Error& why) {
-  const ProviderSheet* sheet = find_provider_sheet(state.spec.provider.name);
-  if (sheet == nullptr || !sheet->rents) {
+  if (!provider_rents(state.spec.provider.name)) {
     return fail(ErrorKind::unavailable,
                 fmt::format("{} of {} did not close: {}", fmt::join(ids, ", "),
                             provider_label(state.spec.provider.name), why.message),

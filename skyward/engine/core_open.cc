@@ -158,9 +158,8 @@ void all_ready(EngineState& state, EngineEffects& effects, Time now) {
 
 // Whether it is about to rent machines that have no network among them.
 bool rents_apart(const EngineState& state) {
-  const ProviderSheet* sheet = find_provider_sheet(state.spec.provider.name);
-  return !state.options.private_network && state.nodes.size() > 1 && sheet != nullptr &&
-         sheet->rents;
+  return !state.options.private_network && state.nodes.size() > 1 &&
+         provider_rents(state.spec.provider.name);
 }
 
 }  // namespace

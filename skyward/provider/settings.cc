@@ -252,9 +252,7 @@ Result<std::string> provider_to_take(const World& world, const std::string& name
     if (!found) return fail(found);
     return std::move(found->value);
   }
-  const ProviderSheet* sheet = find_provider_sheet(named);
-  const bool rents = sheet != nullptr && sheet->rents;
-  return rents && world.variable(kProviderVariable) == "local" ? "local" : named;
+  return provider_rents(named) && world.variable(kProviderVariable) == "local" ? "local" : named;
 }
 
 }  // namespace skyward::provider

@@ -37,6 +37,11 @@ bool is_number(std::string_view text, bool whole) {
 
 }  // namespace
 
+bool provider_rents(std::string_view name) {
+  const ProviderSheet* sheet = find_provider_sheet(name);
+  return sheet != nullptr && sheet->rents;
+}
+
 const ProviderSheet* find_provider_sheet(std::string_view name) {
   const auto sheets = provider_sheets();
   const auto found = std::ranges::find(sheets, name, &ProviderSheet::name);

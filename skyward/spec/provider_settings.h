@@ -61,6 +61,8 @@ struct ProviderSheet {
 std::span<const ProviderSheet> provider_sheets();
 // Null when no provider with settings has this name.
 const ProviderSheet* find_provider_sheet(std::string_view name);
+// Whether its machines cost money; false for a provider without a sheet.
+bool provider_rents(std::string_view name);
 
 // The provider's name for people; the name itself without a sheet.
 std::string provider_label(const std::string& name);
