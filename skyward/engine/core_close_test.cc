@@ -12,7 +12,22 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-using CoreCloseTest = CoreTest;
+class CoreCloseTest : public CoreTest {
+ protected:
+  // Up to the teardown of a pool with one machine, whose end was refused each time.
+  void close_with_a_machine_that_stays() {
+    on_close(state, effects, now);
+    effects.drop_all();
+    lose(0);
+    while (state.phase == Phase::terminating) {
+      effects.drop_all();
+      on_terminated(state, effects, now, kRefused);
+      if (state.phase == Phase::terminating) advance_to(state.releases.again_at());
+    }
+    effects.drop_events();
+    effects.take<Teardown>();
+  }
+};
 
 TEST_F(CoreCloseTest, ClosedWhileOffersAreListed) {
   make();
@@ -196,16 +211,7 @@ TEST_F(CoreCloseTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
 TEST_F(CoreCloseTest, WhatIsLeftHereCostsNothing) {
   open_to_running({.nodes = 1});
   state.spec.provider.name = "local";
-  on_close(state, effects, now);
-  effects.drop_all();
-  lose(0);
-  while (state.phase == Phase::terminating) {
-    effects.drop_all();
-    on_terminated(state, effects, now, kRefused);
-    if (state.phase == Phase::terminating) advance_to(state.releases.again_at());
-  }
-  effects.drop_events();
-  effects.take<Teardown>();
+  close_with_a_machine_that_stays();
   on_torn_down(state, effects, now, kRefused);
   effects.drop_events();
   const Status left = effects.take<Closed>().status;
@@ -216,16 +222,7 @@ TEST_F(CoreCloseTest, WhatIsLeftHereCostsNothing) {
 
 TEST_F(CoreCloseTest, WhatTearingDownEndedIsNotLeft) {
   open_to_running({.nodes = 1});
-  on_close(state, effects, now);
-  effects.drop_all();
-  lose(0);
-  while (state.phase == Phase::terminating) {
-    effects.drop_all();
-    on_terminated(state, effects, now, kRefused);
-    if (state.phase == Phase::terminating) advance_to(state.releases.again_at());
-  }
-  effects.drop_events();
-  effects.take<Teardown>();
+  close_with_a_machine_that_stays();
   on_torn_down(state, effects, now, {});
   effects.take_event<PoolStopped>();
   EXPECT_TRUE(effects.take<Closed>().status);
