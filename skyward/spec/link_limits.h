@@ -26,8 +26,8 @@ inline constexpr Duration kHeartbeatInterval = 1s;
 // Silence after which a node counts as lost if its agent ends with its connection: nothing but a
 // stopped process is silent there.
 inline constexpr Duration kHeartbeatTimeout = 10s;
-// A deadline that is noticed so late: this process was stopped (Ctrl-Z), or its loop was held up.
-// What nodes have sent meanwhile waits in buffers, and gets so long to be read.
+// If a deadline is noticed this late, the process was stopped (Ctrl-Z) or its loop was held up.
+// What nodes have sent in the meantime waits in buffers; the loop gets this long to read it.
 inline constexpr Duration kHeldUp = kHeartbeatInterval / 4;
 inline constexpr Duration kReadingGrace = 2 * kHeartbeatInterval;
 // The defaults for nodes on other machines, which ComputePool can change. Without a byte for this

@@ -28,8 +28,8 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     from its first item to its end.
 
     `options` are those of ComputePool; ``with pool(nodes=4) as opened:`` also opens one, as does
-    ``async with``. Inside,
-    ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool; ``sky`` is this package, as imported."""
+    ``async with``. Inside, ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool; ``sky`` is this
+    package, as imported."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(function):

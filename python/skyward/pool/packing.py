@@ -28,8 +28,8 @@ FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
 """Functions that nodes need not receive again; the newest is kept whatever its size."""
 HEAVY_BYTES = 8 << 20
 HEAVY_SECONDS = 1.0
-"""A function that carries this much data in each call, or has taken so long to serialize in all,
-deserves a warning."""
+"""A function deserves a warning if each call carries this much of its data, or if serializing it
+has taken this long in total."""
 CHECK_SECONDS = 0.02
 """How often calls check for edits of the program's modules: less than it takes to edit and reload
 one. Sending a new function object always checks."""

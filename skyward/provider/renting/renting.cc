@@ -34,7 +34,7 @@ constexpr Duration kCleanUpTime = 120s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
-// So long a program may be without the process that terminates its machines if it dies.
+// A reaper that has died is replaced within this time.
 constexpr Duration kTendInterval = 30s;
 
 // A pool may be without a limit; its machines end when their agent hears nothing for the lease.
