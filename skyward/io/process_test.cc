@@ -27,6 +27,7 @@
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/forbidden_calls_fixture.h"
+#include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 
 namespace skyward::io {

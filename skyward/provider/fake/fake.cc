@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <filesystem>
 #include <mutex>
 #include <stop_token>
-#include <system_error>
 #include <utility>
 
 #include "skyward/base/check.h"
-#include "skyward/io/file_lock.h"
+#include "skyward/io/locked_directory.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/fake/account.h"
@@ -225,32 +223,16 @@ Bootstrap FakeProvider::bootstrap(const Cluster& cluster, const Instance& instan
 Result<std::shared_ptr<Simulation>> start_simulation(CloudConfig config, double speed) {
   const std::string root = surroundings_of_this_process().state_root;
   if (Status status = io::ensure_private_directory(root); !status) return fail(status);
-  for (const std::string& name : io::list_directory(root)) {
-    if (!name.starts_with(kDirectoryPrefix)) continue;
-    // A lock that can be taken belonged to a process that is gone.
-    const std::string path = root + "/" + name;
-    if (!io::is_directory(path)) continue;
-    const auto abandoned = io::FileLock::try_lock(path + "/lock");
-    if (abandoned) (void)io::remove_tree(path);
-  }
-  const std::string digits = io::random_hex(kJobIdDigits);
-  const std::string directory = fmt::format("{}/{}{}", root, kDirectoryPrefix, digits);
-  // Made under another name first: nobody sees a cloud's directory before its lock is held.
-  const std::string unfinished = root + "/new-" + digits;
-  if (Status status = io::make_private_directory(unfinished); !status) return fail(status);
-  auto lock = io::FileLock::try_lock(unfinished + "/lock");
-  std::error_code error;
-  if (lock) std::filesystem::rename(unfinished, directory, error);
-  if (!lock || error) {
-    (void)io::remove_tree(unfinished);
-    return fail(ErrorKind::unavailable, "cannot create the directory " + directory,
-                "check the permissions and free space there, or choose another place with TMPDIR");
-  }
+  io::LockedDirectory::remove_abandoned(
+      root, [](std::string_view name) { return name.starts_with(kDirectoryPrefix); });
+  auto directory = io::LockedDirectory::make(root, kDirectoryPrefix + io::random_hex(kJobIdDigits));
+  if (!directory) return fail(directory);
+  const std::string path = (*directory)->path();
   return Simulation::start({.config = std::move(config),
                             .speed = speed,
                             .clock = {},
-                            .directory = directory,
-                            .lock = std::move(lock)});
+                            .directory = path,
+                            .held = *std::move(directory)});
 }
 
 ClientComputer make_client_computer(std::shared_ptr<Simulation> cloud,

@@ -16,7 +16,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "skyward/io/file_lock.h"
+#include "skyward/io/locked_directory.h"
 #include "skyward/provider/fake/cloud.h"
 #include "skyward/provider/world.h"
 
@@ -27,9 +27,9 @@ class Simulation {
   struct Options {
     CloudConfig config{};
     double speed = 60;
-    std::function<Time()> clock{};         // this machine's clock; empty: its own
-    std::string directory{};               // where its pools keep their state; removed at the end
-    std::unique_ptr<io::FileLock> lock{};  // held until then
+    std::function<Time()> clock{};  // this machine's clock; empty: its own
+    std::string directory{};        // where its pools keep their state; removed at the end
+    std::unique_ptr<io::LockedDirectory> held{};  // the same one, until then
   };
   // How a machine's process learns what happened. Called on any thread, one call at a time.
   struct MachineCallbacks {

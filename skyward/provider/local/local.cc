@@ -12,7 +12,7 @@
 #include "skyward/base/text.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
-#include "skyward/io/file_lock.h"
+#include "skyward/io/locked_directory.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
@@ -89,11 +89,10 @@ class LocalProvider final : public Provider {
   // What prepare() keeps of a spec for the verbs that come after it.
   struct Plan {
     std::string agent_path;
-    Bootstrap bootstrap;                  // without its directory
-    std::unique_ptr<io::FileLock> lock;   // says that this pool's driver lives
-    std::unique_ptr<io::FileLock> whole;  // of the directory, for the same
-    std::map<std::string, int> used_ids;  // of each instance its node; an id never comes back
-    std::vector<int> devices;             // of all nodes
+    Bootstrap bootstrap;                        // without its directory
+    std::unique_ptr<io::LockedDirectory> held;  // says that this pool's driver lives
+    std::map<std::string, int> used_ids;        // of each instance its node; an id never comes back
+    std::vector<int> devices;                   // of all nodes
     double devices_per_node = 0;
   };
 
@@ -309,18 +308,11 @@ Result<std::vector<Offer>> LocalProvider::offers(const PoolSpec&, Time) {
                              .billing_increment_minutes = 0}};
 }
 
-// Locks that can be taken belonged to a driver that is gone, and so did their directory. The file
-// alone is not enough: something may have cleaned it up.
+// Those of drivers that are gone.
 void LocalProvider::remove_abandoned() const {
-  for (const std::string& name : io::list_directory(surroundings_.state_root)) {
-    const std::string path = surroundings_.state_root + "/" + name;
-    if (!is_cluster_id(name) || !io::is_directory(path)) continue;
-    const auto whole = io::FileLock::try_lock_directory(path);
-    const auto lock = whole ? io::FileLock::try_lock(path + "/lock") : nullptr;
-    if (!lock) continue;
-    io::kill_marked(kNodeVariable, {path + "/"}, kKillTimeout);
-    (void)io::remove_tree(path);  // tried again next time
-  }
+  io::LockedDirectory::remove_abandoned(
+      surroundings_.state_root, is_cluster_id,
+      [](const std::string& path) { io::kill_marked(kNodeVariable, {path + "/"}, kKillTimeout); });
 }
 
 Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
@@ -336,25 +328,13 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   if (!is_cluster_id(id) || io::is_directory(root + "/" + id)) {  // a try of that job
     id = std::string(kLocalIdPrefix) + io::random_hex(kJobIdDigits);
   }
-  const std::string digits = id.substr(kLocalIdPrefix.size());
-  const std::string directory = root + "/" + id;
-  // Made under another name first: nobody sees a pool's directory before its lock is held.
-  const std::string unfinished = root + "/new-" + digits;
-  if (Status status = io::make_private_directory(unfinished); !status) return fail(status);
-  auto lock = io::FileLock::try_lock(unfinished + "/lock");
-  auto whole = io::FileLock::try_lock_directory(unfinished);
-  std::error_code error;
-  if (lock && whole && !io::is_directory(directory)) fs::rename(unfinished, directory, error);
-  if (!lock || !whole || !io::is_directory(directory) || error) {
-    (void)io::remove_tree(unfinished);
-    return fail(ErrorKind::unavailable, "cannot create the directory " + directory,
-                "check the permissions and free space there, or choose another place with TMPDIR");
-  }
+  auto directory = io::LockedDirectory::make(root, id);
+  if (!directory) return fail(directory);
+  const std::string path = (*directory)->path();
 
   Plan plan{.agent_path = spec.agent_path,
             .bootstrap = plan_bootstrap(spec),
-            .lock = std::move(lock),
-            .whole = std::move(whole),
+            .held = *std::move(directory),
             .used_ids = {},
             .devices = *std::move(devices),
             .devices_per_node = spec.accelerator ? spec.accelerator->count : 0};
@@ -362,7 +342,7 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   return Cluster{.id = id,
                  .region = offer.region,
                  .instance_type = offer.instance_type,
-                 .details = {{"directory", directory}, {"head_port", std::to_string(*port)}}};
+                 .details = {{"directory", path}, {"head_port", std::to_string(*port)}}};
 }
 
 // The cluster's directory, if its details name one that this provider may have made.
