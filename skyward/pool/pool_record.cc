@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kColumns = 100;
+constexpr std::int64_t kRetryUs = 10'000'000;
 constexpr std::string_view kPoolFile = "pool.log";
 constexpr std::string_view kProvidersFile = "providers";
 constexpr std::string_view kMetricsFile = "metrics.csv";
@@ -46,18 +47,41 @@ PoolRecord::PoolRecord(std::string root, std::string job_id)
       display_(DisplayOptions{.width = kColumns, .dated = true}) {}
 
 std::optional<std::string> PoolRecord::keep(std::span<const Event> events, std::int64_t wall_us) {
-  if (broken_ || events.empty()) return std::nullopt;
+  if (events.empty()) return std::nullopt;
+  if (wall_us < retry_us_) {
+    missing_ += events.size();
+    return std::nullopt;
+  }
   if (directory_.empty() && !make_directory(wall_us)) {
-    broken_ = true;
-    return fmt::format("the pool's log files are not kept: cannot write below {}", root_);
+    return failed(fmt::format("the pool's log files are not kept: cannot write below {}", root_),
+                  events.size(), wall_us);
   }
   for (const Event& event : events) keep_one(event, wall_us);
+  if (flush() && missing_ > 0) {
+    write(
+        std::string(kPoolFile),
+        fmt::format("{} pool     WARN    events and lines of output that are missing above: up to "
+                    "{}, since the log files could not be written\n",
+                    utc_text(wall_us), std::exchange(missing_, 0)));
+  }
+  if (flush()) return std::nullopt;
+  return failed(fmt::format("the pool's log files have a gap here: cannot write to {}", directory_),
+                events.size(), wall_us);
+}
+
+bool PoolRecord::flush() {
   bool good = true;
   for (auto& [name, file] : files_) good = file.stream.flush().good() && good;
-  if (good) return std::nullopt;
-  broken_ = true;
-  files_.clear();
-  return fmt::format("the pool's log files end here: cannot write to {}", directory_);
+  return good;
+}
+
+std::optional<std::string> PoolRecord::failed(std::string why, std::size_t events,
+                                              std::int64_t wall_us) {
+  retry_us_ = wall_us + kRetryUs;
+  missing_ += events;
+  for (auto& [name, file] : files_) file.stream = {};  // opened again
+  if (std::exchange(told_, true)) return std::nullopt;
+  return why;
 }
 
 bool PoolRecord::make_directory(std::int64_t wall_us) {
@@ -65,12 +89,13 @@ bool PoolRecord::make_directory(std::int64_t wall_us) {
   fs::create_directories(root_, error);
   if (error) return false;
   fs::permissions(root_, fs::perms::owner_all, error);
-  directory_ =
+  const std::string made =
       fmt::format("{}/{}-{}", root_, utc_moment(wall_us / 1'000'000, "%Y%m%d-%H%M%S"), job_id_);
-  fs::create_directory(directory_, error);
+  fs::create_directory(made, error);
   if (error) return false;
-  fs::permissions(directory_, fs::perms::owner_all, error);
+  fs::permissions(made, fs::perms::owner_all, error);
   if (error) return false;
+  directory_ = made;
   lock_ = io::FileLock::try_lock(directory_ + "/lock");
   forget_old_pools();
   return true;
@@ -98,17 +123,18 @@ void PoolRecord::forget_old_pools() const {
 
 void PoolRecord::write(const std::string& name, std::string_view text) {
   File& file = files_[name];
-  const bool is_full = file.stream.is_open() && file.size + text.size() > kFileBytes;
-  if (is_full || !file.stream.is_open()) {
-    const std::string path = fmt::format("{}/{}", directory_, name);
-    if (is_full) {
-      file.stream.close();
-      std::error_code error;
-      fs::rename(path, path + ".1", error);
-      file = {};
-    }
+  const std::string path = fmt::format("{}/{}", directory_, name);
+  if (file.stream.is_open() && file.size + text.size() > kFileBytes) {
+    std::error_code error;
+    fs::rename(path, path + ".1", error);
+    file = {};
+  }
+  if (!file.stream.is_open()) {
     file.stream.open(path, std::ios::binary | std::ios::app);
-    if (name == kMetricsFile) file.stream << kMetricsHead;
+    std::string_view head = name == kMetricsFile ? kMetricsHead : "";
+    if (file.size > 0) head = "\n";  // after a failed write, which may have written half a line
+    file.stream << head;
+    file.size += head.size();
   }
   file.stream.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.size += text.size();

@@ -32,7 +32,9 @@ class PoolRecord {
   PoolRecord(std::string root, std::string job_id);
 
   // Writes new events; `wall_us`: now, in microseconds since 1970. Blocks for as long as the disk
-  // does. If the files cannot be written, returns why, once; otherwise empty.
+  // does. If the files cannot be written, as on a full disk, returns why the first time, and empty
+  // otherwise. What comes in the next ten seconds is dropped, then it tries again; pool.log says
+  // how much is missing.
   std::optional<std::string> keep(std::span<const Event> events, std::int64_t wall_us);
   // The pool has closed: it is not shown as open any more.
   void close() { lock_.reset(); }
@@ -46,6 +48,8 @@ class PoolRecord {
     std::uintmax_t size = 0;
   };
 
+  bool flush();
+  std::optional<std::string> failed(std::string why, std::size_t events, std::int64_t wall_us);
   bool make_directory(std::int64_t wall_us);
   void forget_old_pools() const;
   void write(const std::string& name, std::string_view text);
@@ -60,7 +64,9 @@ class PoolRecord {
   LogDisplay display_;
   std::int64_t read_us_ = -1;  // when the last line was read
   std::string read_text_;      // the same as text
-  bool broken_ = false;
+  std::int64_t retry_us_ = 0;  // after a failed write: when to try again
+  std::size_t missing_ = 0;    // events that were not written since the last good write
+  bool told_ = false;
 };
 
 }  // namespace skyward

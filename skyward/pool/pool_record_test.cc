@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kNoon = 1'750'161'600'000'000;  // 2025-06-17T12:00:00Z
+constexpr std::int64_t kLater = kNoon + 11'000'000;    // when it tries again
 
 class PoolRecordTest : public ::testing::Test {
  protected:
@@ -85,12 +86,41 @@ TEST_F(PoolRecordTest, OldPoolsGoAndNothingElse) {
   EXPECT_TRUE(fs::exists(root_ / "20250617-120000-1a2b3c4d"));
 }
 
-TEST_F(PoolRecordTest, APlaceThatCannotBeWrittenIsToldOnce) {
+TEST_F(PoolRecordTest, APlaceThatCannotBeWrittenIsToldOnceAndTriedAgain) {
   std::ofstream(root_) << "a file";
   PoolRecord record(root_.string(), "1a2b3c4d");
-  const std::vector<Event> events = {line("x")};
+  const std::vector<Event> events = {line("lost")};
   EXPECT_THAT(record.keep(events, kNoon).value_or(""), HasSubstr(root_.string()));
-  EXPECT_EQ(record.keep(events, kNoon), std::nullopt);
+  fs::remove(root_);
+  EXPECT_EQ(record.keep(events, kNoon + 1), std::nullopt);
+  EXPECT_FALSE(fs::exists(root_)) << "not yet";
+  EXPECT_EQ(record.keep(std::vector<Event>{line("kept")}, kLater), std::nullopt);
+  const fs::path pool = root_ / "20250617-120011-1a2b3c4d";
+  EXPECT_THAT(text(pool / "node-1.log"), HasSubstr("kept\n"));
+  EXPECT_THAT(text(pool / "pool.log"), HasSubstr("missing above: up to 2, "));
+}
+
+TEST_F(PoolRecordTest, AFullDiskMakesAGapNotAnEnd) {
+  const fs::path pool = root_ / "20250617-120000-1a2b3c4d";
+  PoolRecord record(root_.string(), "1a2b3c4d");
+  const Metrics metrics{.node = 1, .cpu_percent = 50, .memory_used_mb = 10, .memory_total_mb = 20};
+  const std::vector<Event> events = {metrics, line("first")};
+  ASSERT_EQ(record.keep(events, kNoon), std::nullopt);
+  fs::create_symlink("/dev/full", pool / "node-2.log");
+  LogLine lost = line("lost");
+  lost.node = 2;
+  EXPECT_THAT(record.keep(std::vector<Event>{lost}, kNoon).value_or(""), HasSubstr(pool.string()));
+  EXPECT_EQ(record.keep(std::vector<Event>{lost}, kLater), std::nullopt) << "told once";
+  fs::remove(pool / "node-2.log");
+
+  ASSERT_EQ(record.keep(events, kLater + 20'000'000), std::nullopt);
+  EXPECT_THAT(text(pool / "pool.log"), HasSubstr("missing above: up to 2, "));
+  EXPECT_THAT(text(pool / "node-1.log"), HasSubstr("first\n\n"));  // half a line would end there
+  const std::string table = text(pool / "metrics.csv");
+  EXPECT_EQ(table.find("cpu_percent"), table.rfind("cpu_percent")) << "one head";
+  ASSERT_EQ(record.keep(events, kLater + 20'000'000), std::nullopt);
+  const std::string course = text(pool / "pool.log");
+  EXPECT_EQ(course.find("missing"), course.rfind("missing")) << course;
 }
 
 }  // namespace
