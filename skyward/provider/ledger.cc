@@ -132,16 +132,12 @@ class SqliteLedger final : public Ledger {
     const auto version = schema_version();
     if (!version) return fail(version);
     if (*version == kSchemaVersion) return {};
-    if (*version > kSchemaVersion) {
-      return fail(ErrorKind::unsupported,
-                  fmt::format("the ledger {} was written by a newer version of skyward", path_),
-                  "use that version, or set XDG_STATE_HOME to another directory");
-    }
     return transaction([&] { return complete_schema(); });
   }
 
   // Of a file that is only read.
   Status learn_schema() {
+    if (const auto version = schema_version(); !version) return fail(version);
     const auto there = columns();
     if (!there) return fail(there);
     blank_ = there->empty();
@@ -311,12 +307,18 @@ class SqliteLedger final : public Ledger {
         {gone_s, std::int64_t{late}, pool, key_or_id, key_or_id});
   }
 
+  // Fails with `unsupported` for a newer one than this program knows.
   Result<std::int64_t> schema_version() {
     std::int64_t version = 0;
     const Status status = select("PRAGMA user_version", {}, [&](sqlite3_stmt* row) {
       version = sqlite().column_int64(row, 0);
     });
     if (!status) return fail(status);
+    if (version > kSchemaVersion) {
+      return fail(ErrorKind::unsupported,
+                  fmt::format("the ledger {} was written by a newer version of skyward", path_),
+                  "use that version, or set XDG_STATE_HOME to another directory");
+    }
     return version;
   }
 

@@ -207,6 +207,9 @@ TEST_F(LedgerFile, OfANewerVersionIsLeftAlone) {
   const auto refused = Ledger::open(path_);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("a newer version of skyward"));
+  const auto unread = Ledger::open_to_read(path_);
+  ASSERT_FALSE(unread) << "nobody knows what its columns mean";
+  EXPECT_EQ(unread.error().message, refused.error().message);
 }
 
 TEST_F(LedgerFile, AMachineThatNobodySawGoIsTold) {
