@@ -100,6 +100,14 @@ TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
   EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
 }
 
+TEST_F(EntryTest, AFileThatIsThereIsMarkedAsUsed) {
+  (void)run({"sh", "-c"}, upload(true));
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::days(300);
+  fs::last_write_time(stored(), long_ago);
+  EXPECT_THAT(run({"sh", "-c"}, ""), Not(HasSubstr("need")));
+  EXPECT_GT(fs::last_write_time(stored()), long_ago + std::chrono::days(299));
+}
+
 TEST_F(EntryTest, TheAgentHasTheRightsOfALogin) {
   const std::string said = run({"sh", "-c", "umask 0027; exec sh -c \"$1\"", "sh"}, upload(true));
   EXPECT_THAT(said, HasSubstr("umask=0027\n"));

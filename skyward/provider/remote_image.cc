@@ -130,9 +130,18 @@ for name in "${archives[@]}"; do
     unpacked=$(mktemp -d "$root/archives/new-XXXXXXXX")
     tar -xf "$root/files/$name" -C "$unpacked"
     chmod 755 "$unpacked"
+    touch -- "$unpacked"
     mv -T -- "$unpacked" "$root/archives/$name" 2>/dev/null || rm -rf -- "$unpacked"
   fi
+  touch -c -- "$root/archives/$name" || true
 done
+# What no pool has asked for in a month makes room, unless a worker still imports from it.
+if [[ -d /proc/self ]]; then
+  find "$root/files" "$root/archives" -mindepth 1 -maxdepth 1 -mtime +30 2>/dev/null |
+    while IFS= read -r old; do
+      grep -qsF -- "${old##*/}" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || rm -rf -- "$old"
+    done || true
+fi
 if [[ ! $ready ]]; then
   if [[ ${#archives[@]} -gt 0 ]]; then
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/archives/${archives[0]} \

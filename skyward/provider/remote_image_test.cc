@@ -1,9 +1,11 @@
 #include "skyward/provider/remote_image.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -136,6 +138,39 @@ TEST_F(RemoteImageTest, IsPreparedOnceAndAWorkerRunsInIt) {
   const Run second = run({.uploads = {}, .bootstrap = image.bootstrap}, "/usr/bin:/bin");
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.steps, first.steps);
+}
+
+TEST_F(RemoteImageTest, WhatNoPoolHasUsedForAMonthMakesRoom) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  const fs::path cache = root_ + "/home/.cache/skyward";
+  const auto make = [&](const std::string& name, std::chrono::days age) {
+    fs::create_directories(cache / "archives" / name / "folder");
+    std::ofstream(cache / "files" / name) << "x";
+    const auto time = fs::file_time_type::clock::now() - age;
+    fs::last_write_time(cache / "archives" / name, time);
+    fs::last_write_time(cache / "files" / name, time);
+  };
+  const std::string mark = io::random_hex(8);
+  make("old-" + mark, std::chrono::days(32));
+  make("young-" + mark, std::chrono::days(29));
+  make("busy-" + mark, std::chrono::days(400));
+  fs::last_write_time(cache / "archives" / image.uploads[0].sha256,
+                      fs::file_time_type::clock::now() - std::chrono::days(400));
+  // Stands for a worker's: the script's own process is as good as another.
+  RemoteImage beside = image;
+  beside.bootstrap.environment.emplace_back("SKYWARD_SYS_PATH",
+                                            cache / "archives" / ("busy-" + mark));
+
+  const Run again = run(beside, path_);
+  ASSERT_EQ(again.code, 0) << again.err;
+  for (const char* kind : {"archives", "files"}) {
+    EXPECT_FALSE(fs::exists(cache / kind / ("old-" + mark)));
+    EXPECT_TRUE(fs::exists(cache / kind / ("young-" + mark)));
+    EXPECT_TRUE(fs::exists(cache / kind / ("busy-" + mark)));
+  }
+  EXPECT_EQ(output(image.bootstrap.worker_command),
+            fmt::format("it's me {}/archives/{}\n", cache.string(), image.uploads[0].sha256));
 }
 
 TEST_F(RemoteImageTest, AnInterruptedStartIsMadeAgain) {
