@@ -147,7 +147,7 @@ TEST_F(RemoteImageTest, WhatNoPoolHasUsedForAMonthMakesRoom) {
   const auto make = [&](const std::string& name, std::chrono::days age) {
     fs::create_directories(cache / "archives" / name / "folder");
     std::ofstream(cache / "files" / name) << "x";
-    const auto time = fs::file_time_type::clock::now() - age;
+    const auto time = fs::last_write_time(cache / "files" / name) - age;
     fs::last_write_time(cache / "archives" / name, time);
     fs::last_write_time(cache / "files" / name, time);
   };
@@ -155,8 +155,8 @@ TEST_F(RemoteImageTest, WhatNoPoolHasUsedForAMonthMakesRoom) {
   make("old-" + mark, std::chrono::days(32));
   make("young-" + mark, std::chrono::days(29));
   make("busy-" + mark, std::chrono::days(400));
-  fs::last_write_time(cache / "archives" / image.uploads[0].sha256,
-                      fs::file_time_type::clock::now() - std::chrono::days(400));
+  const fs::path used = cache / "archives" / image.uploads[0].sha256;
+  fs::last_write_time(used, fs::last_write_time(used) - std::chrono::days(400));
   // Stands for a worker's: the script's own process is as good as another.
   RemoteImage beside = image;
   beside.bootstrap.environment.emplace_back("SKYWARD_SYS_PATH",
