@@ -113,6 +113,42 @@ def test_lambdas_closures_and_keywords(parallel):
     ]
 
 
+class Counted:
+    """Counts how often it is pickled."""
+
+    def __init__(self):
+        self.times = 0
+
+    def __reduce__(self):
+        self.times += 1
+        return int, (7,)
+
+
+def test_a_function_is_serialized_once_for_all_batches(parallel):
+    seven = Counted()
+    loads = []
+
+    def add(x):
+        loads.append(x)  # of this worker
+        return x + seven, len(loads)
+
+    with parallel:
+        answers = parallel(delayed(add)(x) for x in range(100))
+        assert [sum_ for sum_, _ in answers] == [x + 7 for x in range(100)]
+        assert max(length for _, length in answers) >= 25, "each worker keeps its function"
+        assert seven.times == 1
+        loads.append("a change between two calls is sent")
+        assert min(length for _, length in parallel(delayed(add)(x) for x in range(4))) == 2
+
+
+def test_each_item_may_have_a_function_of_its_own(parallel):
+    def times(factor):
+        return lambda x: x * factor
+
+    answers = parallel(delayed(times(i))(i) for i in range(200))
+    assert answers == [i * i for i in range(200)]
+
+
 def test_after_the_block_joblib_is_as_before(pool):
     before = joblib.effective_n_jobs(-1)
     with joblib_backend(pool):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from joblib import register_parallel_backend
@@ -60,6 +61,7 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         self._options = options
         self._initial: Initial | None = None
         self._arguments = SharedArguments(pool)
+        self._functions = _Functions()
         self._in_flight: dict[Future[Any], Any] = {}
         # Of a garbage collection, too, which may end a dropped generator anywhere.
         self._lock = renewed(threading.RLock())
@@ -83,13 +85,16 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         # If this returns 1, joblib runs the calls itself, here; a pool of one slot must not.
         return 1 if n_jobs == 1 else max(2, self._pool.total_slots)
 
+    def start_call(self) -> None:
+        """What the last call's functions refer to may have changed since."""
+        self._functions = _Functions()
+
     def submit(self, func: Any, callback: Any = None) -> "Future[Any]":
         """Never raises: joblib calls this from our thread too, where nobody would hear it."""
         try:
-            args = (func, self.inner_max_num_threads, self._initial)
-            call = PendingCompute(_run, args, {}, _name(func))
             _strip_warning_filters(func)
-            future = self._pool._engine().submit_all([call], self._arguments)[0]
+            call, known = self._functions.call_of(func, self.inner_max_num_threads, self._initial)
+            future = self._pool._engine().submit_all([call], self._arguments, known)[0]
         except Exception as error:
             future = Future()
             future.set_exception(error)
@@ -173,6 +178,52 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
 
     def __reduce__(self) -> Any:
         return SequentialBackend, ()
+
+
+class _Run:
+    """The calls of one function, in batches: a worker loads the function once, and keeps it."""
+
+    def __init__(self, function: Any, threads: int | None, initial: Initial | None) -> None:
+        self.function = function
+        self._threads = threads
+        self._initial = initial
+
+    def __call__(self, batch: Any) -> Any:
+        batch.items = [(self.function, args, kwargs) for _, args, kwargs in batch.items]
+        return _run(batch, self._threads, self._initial)
+
+
+class _Functions:
+    """Those of one Parallel call, each of which is serialized once."""
+
+    KEPT = 8
+    """Some programs make a new function for each item: the others go with each batch."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Any, int]] = {}
+        """What the pool knows of each _Run, by its id."""
+        self._lock = threading.Lock()
+        self._runs: dict[int, _Run] = {}  # by the id of the function; both stay, and so do the ids
+
+    def call_of(
+        self, batch: Any, threads: int | None, initial: Initial | None
+    ) -> tuple[PendingCompute[Any], dict[int, tuple[Any, int]] | None]:
+        """The call that runs the batch, and `known`, if it is one of those that are kept."""
+        items = getattr(batch, "items", ())
+        if items and all(function is items[0][0] for function, _, _ in items):
+            run = self._run_of(items[0][0], threads, initial)
+            if run is not None:
+                plain = copy(batch)
+                plain.items = [(None, args, kwargs) for _, args, kwargs in items]
+                return PendingCompute(run, (plain,), {}, _name(batch)), self.known
+        return PendingCompute(_run, (batch, threads, initial), {}, _name(batch)), None
+
+    def _run_of(self, function: Any, threads: int | None, initial: Initial | None) -> _Run | None:
+        with self._lock:
+            run = self._runs.get(id(function))
+            if run is None and len(self._runs) < self.KEPT:
+                run = self._runs[id(function)] = _Run(function, threads, initial)
+            return run
 
 
 def _run(batch: Callable[[], Any], threads: int | None, initial: Initial | None = None) -> Any:

@@ -336,7 +336,7 @@ class MappedCalls(GroupedCalls):
             self._pace.in_groups = False
             return False
         if id(item.fn) not in self._known:
-            self._known[id(item.fn)] = (self._pool.packing.function(item), 0)
+            self._known[id(item.fn)] = (self._pool.packing.function(item, again=False), 0)
         self._body, _ = self._known[id(item.fn)]
         return True
 

@@ -244,15 +244,18 @@ class OpenPool:
             self.core.await_delivery(LINES_GRACE_SECONDS)
 
     def submit_all(
-        self, items: Sequence[PendingCompute[Any]], shared: SharedArguments | None = None
+        self,
+        items: Sequence[PendingCompute[Any]],
+        shared: SharedArguments | None = None,
+        known: dict[int, tuple[Any, int]] | None = None,
     ) -> list["Future[Any]"]:
         """Sends the calls; the first ones run while the others are pickled. If one cannot be
         pickled, all are cancelled. `shared`: keeps large arguments that several calls have in
-        common."""
+        common. `known`: see Packing.calls()."""
         futures: list[TaskFuture] = []
         self.answers.start()
         try:
-            for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared):
+            for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared, known=known):
                 some = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
                 first = len(futures)
                 futures += some

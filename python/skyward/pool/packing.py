@@ -102,7 +102,8 @@ class Packing:
                 if not everywhere:
                     self._refuse_alone(item)
                 window = STREAM_WINDOW if is_generator(item.fn) else 0
-                function = distinct[id(item.fn)] = (self.function(item), window)
+                body = self.function(item, again=known is None)
+                function = distinct[id(item.fn)] = (body, window)
             return function
 
         def pack(item: PendingCompute[Any], position: int, dumps: Any) -> Any:
@@ -190,14 +191,15 @@ class Packing:
         self._refuse_alone(item)
         return self.function(item)
 
-    def function(self, item: PendingCompute[Any]) -> Any:
-        """The core's function of the call."""
+    def function(self, item: PendingCompute[Any], again: bool = True) -> Any:
+        """The core's function of the call. `again`: the next call of it asks, too; otherwise the
+        caller keeps the answer."""
         was_kept = functions.is_kept(item.fn)
         if not was_kept or time.monotonic() >= self._next_check:
             self._report_edits()
         begin = 0.0 if was_kept else time.monotonic()
         body = functions.dumps_function(item.fn, item.name)
-        if not was_kept and not functions.is_kept(item.fn):
+        if again and not was_kept and not functions.is_kept(item.fn):
             self._weigh(item, len(body), time.monotonic() - begin)
         if (known := self._functions.get(body)) is not None:
             return known
