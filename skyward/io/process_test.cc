@@ -476,7 +476,7 @@ TEST(RunCommand, StopsWhatWritesWithoutEnd) {
     options.new_session = true;
     const auto result = run_command(options, 60s);
     ASSERT_FALSE(result) << command;
-    EXPECT_EQ(result.error().kind, ErrorKind::invalid) << command;
+    EXPECT_EQ(result.error().kind, ErrorKind::exhausted) << command;
     EXPECT_THAT(result.error().message, HasSubstr("'sh' wrote more than 64 MiB"));
   }
 }

@@ -159,7 +159,7 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
   }
   reap_killed(*child, EventLoop::now() + kReapPatience);
   if (too_much) {
-    return fail(ErrorKind::invalid,
+    return fail(ErrorKind::exhausted,
                 fmt::format("'{}' wrote more than {} MiB and was stopped", options.command.front(),
                             kMaxPrintedBytes >> 20),
                 "run it by hand to see what it writes");

@@ -210,11 +210,15 @@ ApiResult<std::string> Api::runtime(Time deadline) {
 ApiResult<EngineHost> Api::host(Time deadline) {
   const auto out = ask({"info", access_.runtime == kDocker ? kDockerHost : kPodmanHost}, deadline,
                        has_failed_to_tell);
-  if (!out) return std::unexpected(out.error());
+  if (!out) {  // nothing was asked for that could be wrong
+    ApiError why = out.error();
+    if (why.kind() == ErrorKind::invalid) why.own_kind = ErrorKind::unavailable;
+    return std::unexpected(std::move(why));
+  }
   auto host = read_host(*out);
   if (!host) {
     return std::unexpected(
-        no_answer({ErrorKind::invalid,
+        no_answer({ErrorKind::unavailable,
                    fmt::format("'{} info' does not say what its host has", access_.runtime),
                    fmt::format("'{} info' must work in a shell", access_.runtime)}));
   }

@@ -122,6 +122,24 @@ TEST(ContainerRefusals, AreFoundBeneathLogsAndAdvice) {
   EXPECT_FALSE(is_certain(silent));
 }
 
+TEST(ContainerRefusals, OfAnEngineThatIsBrokenAreNotTheUsersMistake) {
+  Result<io::CommandResult> ran = io::CommandResult{};
+  ran->status.code = 125;
+  ran->err = "Error: database is locked\n";
+  const Runner run = [&](const Words&, std::string_view, Duration) { return ran; };
+  Api api(kLocal, run, run, {.now = [] { return Time{}; }, .pause = [](Duration) {}});
+  const auto locked = api.host(Time{} + 10s);
+  ASSERT_FALSE(locked);
+  EXPECT_EQ(locked.error().kind(), ErrorKind::unavailable);
+  EXPECT_EQ(locked.error().message, "database is locked");
+  EXPECT_THAT(locked.error().hint, HasSubstr("'podman' by hand"));
+
+  ran = fail(ErrorKind::exhausted, "'podman' wrote more than 64 MiB and was stopped");
+  const auto flooding = api.host(Time{} + 10s);
+  ASSERT_FALSE(flooding);
+  EXPECT_THAT(flooding.error().message, HasSubstr("wrote more than 64 MiB"));
+}
+
 TEST(ContainerNetworks, ThatPeopleMadeAreLookedFor) {
   for (const char* mode :
        {"", "host", "none", "bridge", "slirp4netns", "pasta:-t,1", "ns:/run/x", "container:web"}) {

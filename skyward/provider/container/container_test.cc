@@ -307,6 +307,7 @@ TEST_F(ContainerPool, AnEngineThatIsOffFailsNoSweep) {
   const std::vector<Swept> swept = gc();
   ASSERT_THAT(swept, SizeIs(1));
   EXPECT_EQ(swept[0].action, SweepAction::skipped);
+  EXPECT_EQ(swept[0].resource.kind, "provider");
   EXPECT_EQ(swept[0].resource.id, "container");
   EXPECT_THAT(swept[0].why, HasSubstr("this computer has nothing there"));
   EXPECT_FALSE(container::sweep(fixture_.world, {.is_named = true}, [](const Swept&) {}, soon()));

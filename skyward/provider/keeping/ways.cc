@@ -58,8 +58,8 @@ Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerP
     if (is_off && way.is_set && !options.is_named && !has_pool_in(pools, signed_in)) {
       const std::string place =
           signed_in ? signed_in->home_region : std::string(way.account->provider());
-      Resource region{.kind = "region", .id = place, .region = place};
-      tell({std::move(region), SweepAction::skipped,
+      Resource unsearched{.kind = signed_in ? "region" : "provider", .id = place, .region = place};
+      tell({std::move(unsearched), SweepAction::skipped,
             "this computer has nothing there: " + status.error().message});
     } else if (!status && first) {
       first = status;
