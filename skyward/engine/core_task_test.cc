@@ -540,6 +540,8 @@ TEST_F(CoreTaskTest, RunningTaskIsCancelledByItsNode) {
   effects.expect_nothing_else();
   answer_with(0, id, wire::TaskStatus::cancelled);
   EXPECT_EQ(take_outcome(id).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(state.tasks.on(kFirst).done.tasks, 1U);
+  EXPECT_EQ(state.tasks.on(kFirst).done.failed, 0U) << "nobody wanted it any more";
 }
 
 TEST_F(CoreTaskTest, TaskThatEndedBeforeTheCancelArrivedHasItsResult) {

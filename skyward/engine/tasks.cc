@@ -399,7 +399,9 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
                      may_begin_elsewhere(node, found->second);
   if (!again) {
     ++node.done.tasks;
-    if (result.status != wire::TaskStatus::ok) ++node.done.failed;
+    const bool failed =
+        result.status != wire::TaskStatus::ok && result.status != wire::TaskStatus::cancelled;
+    if (failed) ++node.done.failed;
   }
   if (found == tasks_.end()) {  // answered already by give_up_cancelled
     take_off(node, now);

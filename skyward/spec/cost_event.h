@@ -50,10 +50,10 @@ struct NodeReceipt {
   int node = 0;
   std::string instance_id{};
   std::uint64_t tasks = 0;
-  std::uint64_t failed = 0;
-  double busy_seconds = 0;  // time inside the user's functions, over all slots
-  double up_seconds = 0;    // from ready to the end
-  double cost = 0;          // dollars, of all machines that stood there
+  std::uint64_t failed = 0;  // of these; not the cancelled ones, unless the pool's end cut them
+  double busy_seconds = 0;   // time inside the user's functions, over all slots
+  double up_seconds = 0;     // from ready to the end
+  double cost = 0;           // dollars, of all machines that stood there
   bool operator==(const NodeReceipt&) const = default;
 };
 
