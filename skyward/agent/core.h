@@ -164,8 +164,9 @@ void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::s
 void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line, Time now);
 void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now);
 // The model names of the node's devices. Workers start meanwhile; the node is not ready before.
+// `silent`: the program that should have named them and did not answer in time.
 void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
-                     Time now);
+                     Time now, std::string_view silent = {});
 
 void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId slot, Time now);
 // A result or an item. All output that was written before it must have been given to on_output.

@@ -104,14 +104,19 @@ void warn_workers(const AgentState& state, AgentEffects& effects, Duration left)
     if (slot.phase == SlotPhase::ready) effects.warn(slot.id, left);
 }
 
+// A line of the node's own, on standard error.
+void say(AgentEffects& effects, std::string_view text) {
+  wire::OutputLine line;
+  line.stream = wire::OutputStream::err;
+  line.text = fmt::format("skyward: {}", text);
+  effects.send(wire::Output{{std::move(line)}});
+}
+
 // The engine ends the pool at `pool_ends`. A worker that starts later is told when it greets.
 void announce_end(AgentState& state, AgentEffects& effects, Time now, std::string_view why) {
   state.warn_at = kNever;
   const Duration left = std::max(state.pool_ends - now, Duration{});
-  wire::OutputLine line;
-  line.stream = wire::OutputStream::err;
-  line.text = fmt::format("skyward: this node shuts down in {:g} s: {}", seconds(left), why);
-  effects.send(wire::Output{{std::move(line)}});
+  say(effects, fmt::format("this node shuts down in {:g} s: {}", seconds(left), why));
   if (state.pool_ends < state.gone_at) warn_workers(state, effects, left);
 }
 
@@ -306,8 +311,13 @@ void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapE
 }
 
 void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
-                     Time now) {
+                     Time now, std::string_view silent) {
   state.accelerators = std::move(names);
+  if (!silent.empty() && !is_ending(state)) {
+    say(effects, fmt::format("{} does not answer on this machine: the node opens without it, and "
+                             "tasks that use its devices may hang",
+                             silent));
+  }
   if (state.phase != AgentPhase::starting) return;
   if (!state.accelerators->empty()) tell_workers(state, effects);
   become_ready(state, effects, now);

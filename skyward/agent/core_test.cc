@@ -125,6 +125,17 @@ TEST_F(CoreTest, NamesTheFailedStepOfAScriptThatTellsOnlyFinishedOnes) {
   EXPECT_EQ(take_message<wire::Failed>().step, "deps");
 }
 
+TEST_F(CoreTest, NamesWhatDoesNotSayWhichDevicesThereAre) {
+  configure(1, 1);
+  take("start 0");
+  hello(0);
+  on_accelerators(state, effects, {}, now, "nvidia-smi");
+  const auto said = take_message<wire::Output>().lines.at(0);
+  EXPECT_EQ(said.stream, wire::OutputStream::err);
+  EXPECT_EQ(said.text.find("skyward: nvidia-smi does not answer on this machine"), 0U);
+  EXPECT_TRUE(take_message<wire::Ready>().accelerators.empty());
+}
+
 TEST_F(CoreTest, KillsABootstrapThatTakesTooLong) {
   configure(1, 1, "script");
   take("bootstrap script");

@@ -124,8 +124,8 @@ void AgentLoop::prepare(const wire::Configure& configure) {
   std::string gpus;
   for (const auto& [name, value] : configure.bootstrap_environment)
     if (name == kGpusVariable) gpus = value;
-  metrics_.find_accelerators(std::move(gpus), [this](std::vector<std::string> names) {
-    turn([&] { on_accelerators(state_, *this, std::move(names), now()); });
+  metrics_.find_accelerators(std::move(gpus), [this](FoundDevices found) {
+    turn([&] { on_accelerators(state_, *this, std::move(found.names), now(), found.silent); });
   });
   if (configure.metrics_ms > 0) sample_metrics();
   const auto on_notice = [this](Duration left, std::string reason) {

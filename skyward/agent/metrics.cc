@@ -36,20 +36,25 @@ std::optional<Number> parse_number(std::string_view text) {
 
 std::string read_file(const char* path) { return io::read_file(path).value_or(std::string()); }
 
-// What a program printed; nothing when there is no such program or it failed. Blocks.
-std::optional<std::string> output_of(std::vector<std::string> command) {
+// What a program printed; nothing when there is no such program or it failed. Notes one that did
+// not answer in time. Blocks.
+std::optional<std::string> output_of(std::vector<std::string> command, std::string* silent) {
   io::SpawnOptions options;
   options.command = std::move(command);
   auto result = io::run_command(options, kQueryTimeout);
+  if (!result && result.error().kind == ErrorKind::timeout && silent != nullptr) {
+    *silent = options.command.front();
+  }
   if (!result || result->status.code != 0 || result->status.signal != 0) return std::nullopt;
   return std::move(result->out);
 }
 
-std::optional<std::string> query_gpus(const std::string& gpus, const std::string& fields) {
+std::optional<std::string> query_gpus(const std::string& gpus, const std::string& fields,
+                                      std::string* silent = nullptr) {
   std::vector<std::string> command = {"nvidia-smi", "--query-gpu=" + fields,
                                       "--format=csv,noheader,nounits"};
   if (!gpus.empty()) command.insert(command.end(), {"-i", gpus});
-  return output_of(std::move(command));
+  return output_of(std::move(command), silent);
 }
 
 // AWS's driver has a folder for each device, and tells the machine type that they are of.
@@ -74,16 +79,18 @@ std::vector<std::string> neuron_devices() {
 }
 
 // The first kind of device that is there.
-std::vector<std::string> find_devices(const std::string& gpus) {
-  std::vector<std::string> names;
-  if (const auto text = query_gpus(gpus, "name")) names = parse_gpu_names(*text);
+FoundDevices find_devices(const std::string& gpus) {
+  FoundDevices found;
+  std::vector<std::string>& names = found.names;
+  if (const auto text = query_gpus(gpus, "name", &found.silent)) names = parse_gpu_names(*text);
   if (names.empty()) names = neuron_devices();
-  if (!names.empty()) return names;
-  if (const auto text = output_of({"rocm-smi", "--showproductname"}))
+  if (!names.empty()) return found;
+  if (const auto text = output_of({"rocm-smi", "--showproductname"}, &found.silent))
     names = parse_rocm_names(*text);
-  if (!names.empty()) return names;
-  if (const auto text = output_of({"hl-smi", "-L"})) names = parse_habana_names(*text);
-  return names;
+  if (!names.empty()) return found;
+  if (const auto text = output_of({"hl-smi", "-L"}, &found.silent))
+    names = parse_habana_names(*text);
+  return found;
 }
 
 }  // namespace
@@ -197,15 +204,14 @@ MetricsSampler::MetricsSampler(io::EventLoop& loop)
 
 MetricsSampler::~MetricsSampler() { *alive_ = false; }
 
-void MetricsSampler::find_accelerators(std::string gpus,
-                                       std::function<void(std::vector<std::string>)> done) {
+void MetricsSampler::find_accelerators(std::string gpus, std::function<void(FoundDevices)> done) {
   gpus_ = std::move(gpus);
-  auto names = std::make_shared<std::vector<std::string>>();  // work and done share it
-  loop_.run_blocking([names, wanted = gpus_] { *names = find_devices(wanted); },
-                     [this, alive = alive_, names, done = std::move(done)] {
+  auto found = std::make_shared<FoundDevices>();  // work and done share it
+  loop_.run_blocking([found, wanted = gpus_] { *found = find_devices(wanted); },
+                     [this, alive = alive_, found, done = std::move(done)] {
                        if (!*alive) return;
-                       has_gpus_ = !names->empty() && is_nvidia(names->front());
-                       done(std::move(*names));
+                       has_gpus_ = !found->names.empty() && is_nvidia(found->names.front());
+                       done(std::move(*found));
                      });
 }
 

@@ -68,6 +68,11 @@ class GpuPauses {
   int left_ = 0;
 };
 
+struct FoundDevices {
+  std::vector<std::string> names{};  // of models, one for each device
+  std::string silent{};              // a program that was asked and did not answer in time
+};
+
 class MetricsSampler {
  public:
   explicit MetricsSampler(io::EventLoop& loop);
@@ -75,10 +80,10 @@ class MetricsSampler {
   MetricsSampler(const MetricsSampler&) = delete;
   MetricsSampler& operator=(const MetricsSampler&) = delete;
 
-  // The model names of the node's devices: GPUs of NVIDIA (only those with these indices, joined by
+  // The node's devices: GPUs of NVIDIA (only those with these indices, joined by
   // ',', when some are given), else AWS's Neuron devices, AMD's or Habana's. `done` is called once,
   // on the loop. From then on, samples contain these GPUs.
-  void find_accelerators(std::string gpus, std::function<void(std::vector<std::string>)> done);
+  void find_accelerators(std::string gpus, std::function<void(FoundDevices)> done);
 
   // Takes a sample and calls `done` once, soon, on the loop. Does nothing while another sample is
   // being taken.
