@@ -393,7 +393,7 @@ def test_nothing_was_searched_if_no_provider_answers(state, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(state))  # no other runtime
     code, out, err = skyward("gc")
-    assert code == 69 and "skipped region container" in out and "nothing was searched" in err
+    assert code == 69 and "skipped provider container" in out and "nothing was searched" in err
 
 
 def test_a_pool_does_not_answer_to_the_name_of_another_cloud(state):
