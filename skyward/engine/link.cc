@@ -120,6 +120,7 @@ void EngineLink::connect() {
       entry.files.push_back({.path = upload.path,
                              .hash = upload.sha256,
                              .place = "files/" + upload.sha256,
+                             .size = upload.size,
                              .file = upload.file});
     }
     entry.line =

@@ -78,14 +78,15 @@ std::string options(const EntryPlace& place) {
   return fmt::format(" --pool {} --node {} --life {}", place.pool, place.node.value, place.life);
 }
 
-// Sets $a, the place of the agent for the machine, and $h, its hash.
+// Sets $a, the place of the agent for the machine, and its hash and size, $h and $s.
 std::string choose_agent(std::span<const EntryFile> agents) {
   std::string choice = "case $(uname -m) in ";
   for (const EntryFile& agent : agents.subspan(1)) {
-    choice += fmt::format("{}) a={} h={};; ", agent.machine, agent.place, agent.hash);
+    choice +=
+        fmt::format("{}) a={} h={} s={};; ", agent.machine, agent.place, agent.hash, agent.size);
   }
   const EntryFile& first = agents.front();
-  return choice + fmt::format("*) a={} h={};; esac; ", first.place, first.hash);
+  return choice + fmt::format("*) a={} h={} s={};; esac; ", first.place, first.hash, first.size);
 }
 
 // A quoted word must not hold what some shell finds special in it.
@@ -104,7 +105,8 @@ Result<EntryFile> inspect_agent(const std::string& path) {
     EntryFile agent{.path = path,
                     .hash = hash,
                     .place = fmt::format("agents/{}/skyward-agent", hash),
-                    .machine = machine_of(as_bytes(*bytes))};
+                    .machine = machine_of(as_bytes(*bytes)),
+                    .size = bytes->size()};
     if (!agent.machine.empty()) return agent;
     return fail(ErrorKind::invalid, fmt::format("the agent {} is not a Linux program", path),
                 "install skyward again, or give the path of a skyward-agent that you built");
@@ -123,7 +125,9 @@ std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryF
       "command -v gzip >/dev/null 2>&1 || {{ w=plain; z=cat; }}; "
       "f() {{ rm -f \"$t\"; echo skyward-agent: error \"$c/$1\" $2; exit 1; }}; "
       // Its time says that it is in use: nodes remove files that no pool asks for.
-      "g() {{ [ -x \"$c/$1\" ] && {{ touch -c \"$c/$1\" 2>/dev/null; return; }}; "
+      "g() {{ if [ -x \"$c/$1\" ]; then "
+      "[ $(wc -c <\"$c/$1\") -eq $3 ] && {{ touch -c \"$c/$1\" 2>/dev/null; return; }}; "
+      "rm -f \"$c/$1\"; fi; "
       "echo \"skyward-agent: need $2 $w\"; read n || exit 1; "
       "d=\"$c/${{1%/*}}\"; t=\"$d/new.{0}-{1}.$$\"; "
       "e=$({{ mkdir -p \"$d\" && head -c $n | $z >\"$t\" && chmod 700 \"$t\"; }} 2>&1) "
@@ -135,8 +139,10 @@ std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryF
       "ln \"$t\" \"$c/$1\" 2>/dev/null || [ -x \"$c/$1\" ] || "
       "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e\"; rm -f \"$t\"; }}; ",
       place.pool, place.node.value, kCache);
-  script += choose_agent(agents) + "g $a $h; ";
-  for (const EntryFile& file : files) script += fmt::format("g {} {}; ", file.place, file.hash);
+  script += choose_agent(agents) + "g $a $h $s; ";
+  for (const EntryFile& file : files) {
+    script += fmt::format("g {} {} {}; ", file.place, file.hash, file.size);
+  }
   // What users make there has the rights that they have when they log in.
   script += fmt::format("umask $m; exec \"$c/$a\" connect{}", options(place));
   if (resume) {

@@ -30,10 +30,11 @@ namespace skyward::engine {
 
 // A file that the node must have before its agent starts.
 struct EntryFile {
-  std::string path;       // here
-  std::string hash;       // SHA-256, hex
-  std::string place;      // there, below the user's cache directory for skyward
-  std::string machine{};  // of an agent: what it runs on, as `uname -m` says it
+  std::string path;        // here
+  std::string hash;        // SHA-256, hex
+  std::string place;       // there, below the user's cache directory for skyward
+  std::string machine{};   // of an agent: what it runs on, as `uname -m` says it
+  std::uint64_t size = 0;  // one of another size there is damaged, and replaced
   // Open, if there: read even when its name is gone.
   std::shared_ptr<const io::FileDescriptor> file{};
 };

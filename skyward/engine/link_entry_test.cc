@@ -38,6 +38,7 @@ class EntryTest : public testing::Test {
         "echo \"home=$HOME umask=$(umask)\"\n";
     agent = {.path = home / "agent", .hash = to_hex(sha256(as_bytes(script)))};
     std::ofstream(agent.path) << script;
+    agent.size = script.size();
     agent.place = fmt::format("agents/{}/skyward-agent", agent.hash);
     agents = {agent};
   }
@@ -98,6 +99,18 @@ TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
   EXPECT_THAT(run({"sh", "-c"}, ""), HasSubstr("--life 2 --former 3.1,12.4\n"));
   EXPECT_THAT(run({"sh", "-c"}, "", true), HasSubstr("--life 2 --resume\n"));
   EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
+}
+
+// By a power cut, say.
+TEST_F(EntryTest, AFileThatWasDamagedThereIsBroughtAgain) {
+  (void)run({"sh", "-c"}, upload(true));
+  for (const std::uint64_t left : {0, 10}) {
+    fs::resize_file(stored(), left);
+    const std::string said = run({"sh", "-c"}, upload(true));
+    EXPECT_THAT(said, HasSubstr("skyward-agent: need " + agent.hash));
+    EXPECT_THAT(said, HasSubstr("connect --pool deadbeef"));
+    EXPECT_EQ(fs::file_size(stored()), agent.size);
+  }
 }
 
 TEST_F(EntryTest, AFileThatIsThereIsMarkedAsUsed) {

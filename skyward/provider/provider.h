@@ -61,6 +61,7 @@ struct Capabilities {
 struct Upload {
   std::string path{};
   std::string sha256{};  // 64 hex digits
+  std::uint64_t size = 0;
   // Open, if there: a node that joins weeks later needs it, and caches forget files.
   std::shared_ptr<const io::FileDescriptor> file{};
 

@@ -240,6 +240,7 @@ Result<Upload> upload_of(const std::string& path) {
   }
   return Upload{.path = path,
                 .sha256 = to_hex(sha256(as_bytes(*bytes))),
+                .size = bytes->size(),
                 .file = std::make_shared<const io::FileDescriptor>(*std::move(file))};
 }
 
