@@ -325,6 +325,29 @@ def test_a_broken_ledger_has_an_exit_code_of_its_own(state):
         assert code == 74 and out == "" and "'skyward pool delete ID' terminates" in err
 
 
+def test_no_command_uses_the_ledger_of_a_newer_version(state):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("PRAGMA user_version=1000")
+    for words in (["pool", "list"], ["pool", "get", "aws-11111111"], ["cost"]):
+        code, out, err = skyward(*words)
+        assert code == 74 and out == "" and "a newer version of skyward" in err, words
+    code, _, err = skyward("gc", "--provider", "aws")
+    assert code != 0 and "0 removed" not in err
+
+
+def test_gc_says_that_it_has_no_ledger(state, monkeypatch):
+    docker = state.parent / "docker"
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{state.parent}:/usr/bin:/bin")
+    state.rmdir()
+    state.write_text("in the way")
+    for words in (["gc"], ["gc", "--provider", "container"], ["pool", "delete", "1a2b3c4d"]):
+        code, _, err = skyward(*words)
+        assert code == 74 and f"{state}/ledger.db cannot be" in err, (words, err)
+
+
 def recorded(state, provider, job="174f6ce4"):
     """A pool of which the ledger has nothing (any more)."""
     folder = state / f"20240131-235900-{job}"

@@ -104,8 +104,7 @@ void tell_counts(const Streams& streams, const Tally& tally, bool dry_run) {
 }
 
 int complain_of_sweep(const Streams& streams, const Error& error) {
-  const auto ledger = provider::read_ledger(provider::world_of_this_process());
-  const bool of_the_ledger = !ledger && ledger.error().message == error.message;
+  const bool of_the_ledger = provider::is_of_ledger(provider::world_of_this_process(), error);
   return of_the_ledger ? complain_of_ledger(streams, error) : complain(streams, error);
 }
 

@@ -315,9 +315,11 @@ class SqliteLedger final : public Ledger {
     });
     if (!status) return fail(status);
     if (version > kSchemaVersion) {
-      return fail(ErrorKind::unsupported,
-                  fmt::format("the ledger {} was written by a newer version of skyward", path_),
-                  "use that version, or set XDG_STATE_HOME to another directory");
+      return fail(
+          ErrorKind::unsupported,
+          fmt::format("the ledger {} was written by a newer version of skyward", path_),
+          "use that version; another XDG_STATE_HOME has another ledger, which knows nothing "
+          "of these pools");
     }
     return version;
   }
@@ -438,6 +440,10 @@ class BlankLedger final : public Ledger {
 
 std::string LedgerPool::setting(const std::string& name) const { return value_at(settings, name); }
 
+bool is_of_ledger(const Error& error, const std::string& path) {
+  return error.message.starts_with(fmt::format("the ledger {} ", path));
+}
+
 std::unique_ptr<Ledger> blank_ledger() { return std::make_unique<BlankLedger>(); }
 
 std::int64_t latest_end_s(const LedgerPool& pool, const LedgerEntry& entry, std::int64_t now_s) {
@@ -452,7 +458,8 @@ Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const s
   if (!sqlite().ready) {
     return fail(
         ErrorKind::unsupported,
-        "Skyward keeps its ledger in an SQLite file, but this machine has no libsqlite3.so.0",
+        fmt::format("the ledger {} is an SQLite file, but this machine has no libsqlite3.so.0",
+                    path),
         "install it, for example with 'apt-get install libsqlite3-0'");
   }
   sqlite3* database = nullptr;
@@ -486,8 +493,10 @@ std::string address_of(const std::string& path, std::string_view parameters) {
 Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path();
   if (Status status = io::ensure_private_path(parent); !status) {
-    status.error().hint = "remove it, or set XDG_STATE_HOME to a directory of yours";
-    return fail(status);
+    return fail(status.error().kind,
+                fmt::format("the ledger {} cannot be created: {}", path, status.error().message),
+                "Skyward launches nothing without it: set XDG_STATE_HOME to a directory of yours "
+                "that can be written to");
   }
   auto ledger = open_file(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!ledger) return fail(ledger);

@@ -85,6 +85,9 @@ class Ledger {
   virtual Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) = 0;
 };
 
+// Whether the ledger at this path cannot be used: all its errors name it first.
+bool is_of_ledger(const Error& error, const std::string& path);
+
 // An empty ledger that stores nothing; used when the real one cannot be read.
 std::unique_ptr<Ledger> blank_ledger();
 

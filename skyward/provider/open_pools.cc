@@ -42,6 +42,10 @@ Result<std::unique_ptr<Ledger>> read_ledger(const World& world) {
   return Ledger::open_to_read(*state + "/ledger.db");
 }
 
+bool is_of_ledger(const World& world, const Error& error) {
+  return is_of_ledger(error, state_directory(world) + "/ledger.db");
+}
+
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (!state) return fail(state);

@@ -52,7 +52,7 @@ Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerP
       status = sweep_named(world, *way.account, options, tell_ours, deadline);
     }
     // Where the ledger cannot be read, the place was searched all the same.
-    const bool is_searched = !known && !status && status.error().message == known.error().message;
+    const bool is_searched = !status && is_of_ledger(world, status.error());
     const bool is_off =
         !signed_in || (!status && status.error().kind == ErrorKind::unavailable && !is_searched);
     if (is_off && way.is_set && !options.is_named && !has_pool_in(pools, signed_in)) {
