@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -112,6 +113,8 @@ TEST_F(CommandPool, SenselessLimitsOfSilenceAreRefused) {
        {&PoolOptions::lease, &PoolOptions::heartbeat_timeout, &PoolOptions::reconnect_timeout}) {
     PoolOptions options = over({shell()});
     options.*limit = 0s;
+    EXPECT_THROW(ComputePool{options}, ConfigurationError);
+    options.*limit = std::chrono::duration<double>(std::nan(""));
     EXPECT_THROW(ComputePool{options}, ConfigurationError);
   }
 }

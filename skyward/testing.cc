@@ -33,10 +33,16 @@ std::string type_name(const std::string& name) {
   return out;
 }
 
+void check_price(const std::string& what, double dollars) {
+  constexpr double kMost = 1e6;
+  if (dollars > 0 && dollars <= kMost) return;
+  refuse(fmt::format("{}={}: a price must be positive, and at most a million dollars an hour", what,
+                     dollars));
+}
+
 MachineType type_of(const std::string& name, double on_demand, double spot) {
-  if (!(on_demand > 0) || !(spot > 0)) {
-    refuse(fmt::format("prices[\"{}\"]: a price must be positive", name));
-  }
+  for (const double price : {on_demand, spot})
+    check_price(fmt::format("prices[\"{}\"]", name), price);
   MachineType type{.name = type_name(name),
                    .on_demand = to_micro_dollars(on_demand),
                    .spot = to_micro_dollars(spot)};
@@ -72,13 +78,29 @@ void check_shares(const FakeCloudOptions& options) {
   for (const auto& [name, value] : {std::pair("price_volatility", options.price_volatility),
                                     std::pair("requests_per_second", options.requests_per_second),
                                     std::pair("speed", options.speed)}) {
-    if (!(value >= 0)) refuse(fmt::format("{}={}: it is negative", name, value));
+    constexpr double kMost = 1e9;
+    if (!(value >= 0 && value <= kMost)) {
+      refuse(fmt::format("{}={}: expected a number from 0 to {:g}", name, value, kMost));
+    }
   }
   if (options.preemptions < 0) refuse("preemptions is negative");
+  if (options.quota.value_or(0) < 0) refuse("quota is negative");
+}
+
+void check_times(const FakeCloudOptions& options) {
+  std::vector<std::pair<const char*, Duration>> times = {{"preempt_after", options.preempt_after},
+                                                         {"notice", options.notice},
+                                                         {"launch_delay", options.launch_delay},
+                                                         {"listing_lag", options.listing_lag}};
+  for (const Duration storm : options.storms) times.emplace_back("storms", storm);
+  for (const auto& [name, time] : times) {
+    if (time < Duration{}) refuse(fmt::format("{}={:g} s: it is negative", name, seconds(time)));
+  }
 }
 
 CloudConfig to_config(const FakeCloudOptions& options) {
   check_shares(options);
+  check_times(options);
   CloudConfig config;
   for (const auto& [name, price] : options.prices) {
     const auto spot = options.spot_prices.find(name);
@@ -155,6 +177,7 @@ void FakeCloud::set_spot_price(const std::string& name, double dollars_an_hour) 
     if (std::ranges::find(types, type, &MachineType::name) == types.end()) {
       refuse(fmt::format("it sells no {}", name));
     }
+    check_price(fmt::format("set_spot_price(\"{}\")", name), dollars_an_hour);
     cloud.set_hourly(now, type, true, to_micro_dollars(dollars_an_hour));
   });
 }

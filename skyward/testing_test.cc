@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "skyward/call/error.h"
 #include "skyward/skyward.h"
 
@@ -44,6 +46,19 @@ TEST(FakeCloudForUsers, WhatCannotBeHadIsSaid) {
   EXPECT_THAT(cloud.left(), IsEmpty());
 }
 
+TEST(FakeCloudForUsers, ABudgetEndsThePoolWhenTheClockIsAdvanced) {
+  FakeCloud cloud({.prices = {{"cpu", 1.0}}, .speed = 0});
+  ComputePool pool({.provider = cloud,
+                    .spot = "never",
+                    .budget = 0.30,
+                    .timeout = 10h,
+                    .display = Display::quiet});
+  cloud.advance(10min);
+  EXPECT_EQ(node() >> pool, 0);
+  cloud.advance(10min);
+  EXPECT_THROW(node() >> pool, BudgetExceededError);
+}
+
 TEST(FakeCloudForUsers, DialsThatMakeNoSenseAreRefused) {
   EXPECT_THROW(FakeCloud({.prices = {{"A1000", 1.0}}}), ConfigurationError);
   EXPECT_THROW(FakeCloud({.capacity = {{"L4", 1}}}), ConfigurationError);
@@ -52,6 +67,14 @@ TEST(FakeCloudForUsers, DialsThatMakeNoSenseAreRefused) {
   EXPECT_THROW(cloud.preempt(0), ConfigurationError);
   EXPECT_THROW(cloud.advance(-1s), ConfigurationError);
   EXPECT_THROW(cloud.set_spot_price("L4", 1), ConfigurationError);
+  for (const double price : {-1.0, 0.0, 1e9, std::nan("")}) {
+    EXPECT_THROW(cloud.set_spot_price("cpu", price), ConfigurationError) << price;
+    EXPECT_THROW(FakeCloud({.prices = {{"cpu", price}}}), ConfigurationError) << price;
+  }
+  EXPECT_THROW(FakeCloud({.launch_delay = -1s}), ConfigurationError);
+  EXPECT_THROW(FakeCloud({.storms = {1s, -1s}}), ConfigurationError);
+  EXPECT_THROW(FakeCloud({.quota = -1}), ConfigurationError);
+  EXPECT_THROW(FakeCloud({.speed = INFINITY}), ConfigurationError);
 }
 
 }  // namespace

@@ -2,12 +2,16 @@
 
 #include "skyward/testing.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
+
 #include "bindings.h"
+#include "skyward/call/error.h"
 
 namespace skyward::python {
 
@@ -16,16 +20,24 @@ namespace {
 using testing::FakeCloud;
 using testing::FakeCloudOptions;
 
+// As people give it.
+Duration seconds_of(double value) {
+  constexpr double kMost = 3e9;  // a century
+  if (std::abs(value) <= kMost) return from_seconds(value);
+  throw ConfigurationError(
+      fmt::format("FakeCloud: {} s: expected a finite time, of a century at most", value));
+}
+
 // A field that holds a time, in seconds.
 template <Duration FakeCloudOptions::* field>
 void def_seconds(nb::class_<FakeCloudOptions>& options, const char* name) {
   options.def_prop_rw(
       name, [](const FakeCloudOptions& self) { return seconds(self.*field); },
-      [](FakeCloudOptions& self, double value) { self.*field = from_seconds(value); });
+      [](FakeCloudOptions& self, double value) { self.*field = seconds_of(value); });
 }
 
 std::optional<Duration> duration_or_none(std::optional<double> value) {
-  return value ? std::optional(from_seconds(*value)) : std::nullopt;
+  return value ? std::optional(seconds_of(*value)) : std::nullopt;
 }
 
 void bind_options(nb::module_& module) {
@@ -54,7 +66,7 @@ void bind_options(nb::module_& module) {
           },
           [](FakeCloudOptions& self, const std::vector<double>& values) {
             self.storms.clear();
-            for (const double value : values) self.storms.push_back(from_seconds(value));
+            for (const double value : values) self.storms.push_back(seconds_of(value));
           });
   def_seconds<&FakeCloudOptions::preempt_after>(options, "preempt_after");
   def_seconds<&FakeCloudOptions::notice>(options, "notice");
@@ -71,7 +83,7 @@ void bind_testing(nb::module_& module) {
       .def(nb::init<const FakeCloudOptions&>(), nb::arg("options"), release())
       .def("settings", [](const FakeCloud& self) { return ProviderSpec(self).settings; })
       .def(
-          "advance", [](FakeCloud& self, double value) { self.advance(from_seconds(value)); },
+          "advance", [](FakeCloud& self, double value) { self.advance(seconds_of(value)); },
           nb::arg("seconds"), release())
       .def(
           "elapsed", [](const FakeCloud& self) { return seconds(self.elapsed()); }, release())

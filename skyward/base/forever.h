@@ -11,8 +11,10 @@ namespace skyward {
 
 inline constexpr Duration kForever = Duration::max();
 
-// A limit in seconds, as people give it: more than can be counted is for ever.
+// A limit in seconds, as people give it: more than can be counted is for ever. What is not a number
+// is before all time, which no check for a positive limit lets pass.
 constexpr Duration limit_from_seconds(double value) {
+  if (value != value) return Duration::min();
   return value < seconds(kForever) ? from_seconds(value) : kForever;
 }
 
@@ -23,7 +25,7 @@ constexpr Duration zero_if_forever(Duration limit) {
 }
 
 // A limit as a parameter: a duration of any unit. Where std::chrono would overflow in silence, what
-// is too long to be counted is for ever.
+// is too long to be counted is for ever. NaN becomes Duration::min().
 class TimeLimit {
  public:
   template <typename Rep, typename Period>
@@ -37,7 +39,8 @@ class TimeLimit {
       return limit;
     } else {
       const auto wanted = std::chrono::duration_cast<std::chrono::duration<double>>(limit);
-      if (!(wanted < std::chrono::duration<double>(kForever))) return kForever;
+      if (wanted != wanted) return Duration::min();
+      if (wanted >= std::chrono::duration<double>(kForever)) return kForever;
       if (wanted <= std::chrono::duration<double>(Duration::min())) return Duration::min();
       return std::chrono::duration_cast<Duration>(limit);
     }

@@ -173,19 +173,23 @@ Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
           .stop_at = stop_at};
 }
 
-void Budget::look_again(Time now, const Look& look) {
+void Budget::look_again(Time now, const Look& look, Duration pause) {
   Time next = now < look.drain_at ? std::min(look.warn_at, look.drain_at) : look.stop_at;
   if (draining_ && !noticed_) next = std::min(next, look.notice_at);
-  look_at_ = std::min(now + kBudgetLook, next);
+  look_at_ = std::min(now + pause, next);
 }
 
 Error Budget::spent(const Facts& facts) const {
-  return {
-      ErrorKind::over_budget,
-      fmt::format("the pool's budget of {} is spent: ${:.2f} so far; the rest pays for running "
-                  "tasks and for terminating the machines",
-                  dollars_text(*facts.spec.budget), to_dollars(facts.costs.now(facts.now).total)),
-      "open the pool again with a larger budget=, or with fewer or cheaper machines"};
+  const double total = to_dollars(facts.costs.now(facts.now).total);
+  const std::string budget = dollars_text(*facts.spec.budget);
+  return {ErrorKind::over_budget,
+          total >= *facts.spec.budget
+              ? fmt::format("the pool's budget of {} is spent: ${:.2f} so far", budget, total)
+              : fmt::format("the pool's budget of {} is spent but for what ends the pool: ${:.2f} "
+                            "so far; the rest pays for running tasks and for terminating the "
+                            "machines",
+                            budget, total),
+          "open the pool again with a larger budget=, or with fewer or cheaper machines"};
 }
 
 }  // namespace skyward::engine

@@ -57,9 +57,10 @@ class Budget {
 
   // Judges, and warns once when the budget is nearly spent.
   Look look(EngineEffects& effects, const Facts& facts);
-  // When to judge next; kNever: there is nothing to judge.
-  void look_again(Time now, const Look& look);
+  // When to judge next, after this pause at the latest.
+  void look_again(Time now, const Look& look, Duration pause);
   void stop_looking() { look_at_ = kNever; }
+  // kNever: there is nothing to judge.
   Time look_at() const { return look_at_; }
 
   void drain() { draining_ = true; }

@@ -103,6 +103,9 @@ void on_charges(EngineState& state, EngineEffects& effects, Time now,
 void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId node, NodeSetup setup);
 void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId node,
                 wire::Message message);
+// Before anything else that happens at `now`: the time by the cloud's clock. If that has jumped,
+// money was spent in between.
+void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time theirs);
 // This computer has no network: the node is not late.
 void on_offline(EngineState& state, Time now, NodeId node);
 // The connection is lost for good, the agent refused it, or never answered. `barren`: no worker has

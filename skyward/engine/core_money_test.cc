@@ -153,6 +153,37 @@ TEST_F(MoneyTest, ABudgetIsSpentAsTheCloudsClockGoes) {
   EXPECT_NEAR(began_to_drain(60), 60 - 70.0 / 60, 1);
 }
 
+// A simulated cloud is set forward, or this computer sleeps: nothing else happens meanwhile.
+TEST_F(MoneyTest, ABudgetThatIsSpentInAJumpOfTheClockIsSeenAtOnce) {
+  open(1, 3.6);  // an hour
+  on_clocks(state, effects, now, now + 5min);
+  on_clocks(state, effects, now + 10s, now + 10s + 5min);
+  now += 20s;
+  on_clocks(state, effects, now, now + 5min + 900ms);
+  EXPECT_FALSE(state.budget.is_draining());
+  on_clocks(state, effects, now, now + 30min);
+  EXPECT_EQ(state.phase, Phase::running) << "half of it";
+  on_clocks(state, effects, now, now + 2h);
+  EXPECT_EQ(state.phase, Phase::closing);
+  close();
+}
+
+TEST_F(MoneyTest, WhatChangingPricesCameToInAJumpIsAskedFirst) {
+  ask(1, 3.6, 300s);
+  state.options.billing.prices_change = true;
+  buy(1, {.spot = true, .price_on_demand = 10 * kHourly, .price_spot = kHourly});
+  ready(0);
+  ASSERT_EQ(state.phase, Phase::running);
+  on_clocks(state, effects, now, now);
+  effects.drop_all();
+  on_clocks(state, effects, now, now + 30min);
+  EXPECT_EQ(effects.take<AskCharges>().instances.size(), 1U);
+  EXPECT_EQ(state.phase, Phase::running) << "at the price on demand it would be spent";
+  on_charges(state, effects, now, std::vector<Charge>{});
+  EXPECT_EQ(state.phase, Phase::running);
+  close();
+}
+
 TEST_F(MoneyTest, TheWarningComesAMinuteBeforeOfTheCloudsTime) {
   open(1, 0.36);  // six minutes there, six seconds here
   state.costs.clock().rate = 60;

@@ -12,6 +12,8 @@
 namespace skyward::engine {
 namespace {
 
+constexpr Duration kLeastLook = 20ms;  // at the budget, where a simulated cloud's time flies
+
 void start_draining(EngineState& state, EngineEffects& effects, Time now) {
   state.budget.drain();
   effects.stop_buying();
@@ -80,10 +82,18 @@ void look_at_budget(EngineState& state, EngineEffects& effects, Time now) {
   const bool is_time = state.budget.is_draining() && now >= look.notice_at;
   if (is_time && !state.budget.has_given_notice()) give_notice(state, effects, now, look.stop_at);
   // For the worst, a price is what it might have become since the cloud was asked.
-  if (look.drain_at - now < 2 * kBudgetLook) {
-    state.bills.ask_often(effects, now, state.costs.book());
+  const Duration pause = std::max(state.costs.clock().ours(kBudgetLook), kLeastLook);
+  if (look.drain_at - now < 2 * pause) {
+    state.bills.ask_often(effects, now, state.costs.book(), pause);
   }
-  state.budget.look_again(now, look);
+  state.budget.look_again(now, look, pause);
+}
+
+void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time theirs) {
+  if (!state.costs.clock().read(now, theirs) || !has_machines(state.phase)) return;
+  ask_for_bills(state, effects, now);
+  // What changing prices have come to is known with the answer.
+  if (!state.costs.book().prices_may_change()) look_at_budget(state, effects, now);
 }
 
 void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {

@@ -31,6 +31,15 @@ CostBook new_book(const Options& options, const Offer& offer) {
   return CostBook(rules);
 }
 
+bool CloudClock::read(Time now, Time theirs) {
+  constexpr Duration kTolerance = 1s;  // of ours
+  ahead = theirs - now;
+  const std::optional<Reading> before = std::exchange(last, Reading{now, ahead});
+  if (!before) return false;
+  const Duration since = now - before->at;
+  return ahead - before->ahead > this->theirs(since + kTolerance) - since;
+}
+
 void Costs::take_offer(const Options& options, const Offer& offer) {
   offer_ = offer;
   if (!book_.asked_for_any()) book_ = new_book(options, offer);
@@ -137,8 +146,8 @@ void BillPoll::on_answer(Time now, bool news) {
   if (news) news_at_ = now;
 }
 
-void BillPoll::ask_often(EngineEffects& effects, Time now, const CostBook& book) {
-  const Time again = news_at_ + kBudgetLook;
+void BillPoll::ask_often(EngineEffects& effects, Time now, const CostBook& book, Duration pause) {
+  const Time again = news_at_ + pause;
   if (again <= now) {
     ask(effects, now, book);
   } else if (interval_ > Duration{}) {

@@ -28,6 +28,15 @@ struct Options;
 struct CloudClock {
   Duration ahead{};
   double rate = 1;
+  struct Reading {
+    Time at{};  // by ours
+    Duration ahead{};
+  };
+  std::optional<Reading> last{};
+
+  // Reads both. Whether theirs has passed by more than it should have since the last reading: a
+  // simulated one was set forward, or this computer has slept.
+  bool read(Time now, Time theirs);
 
   Time at(Time now) const { return now + ahead; }
   Duration theirs(Duration ours) const { return from_seconds(seconds(ours) * rate); }
@@ -88,8 +97,8 @@ class BillPoll {
   void ask_last(EngineEffects& effects, const CostBook& book);
   // The answer has come, with charges or without.
   void on_answer(Time now, bool news);
-  // The budget is nearly spent: charges must be no older than kBudgetLook.
-  void ask_often(EngineEffects& effects, Time now, const CostBook& book);
+  // The budget is nearly spent: charges must be no older than `pause`.
+  void ask_often(EngineEffects& effects, Time now, const CostBook& book, Duration pause);
 
   Time ask_at() const { return ask_at_; }
 

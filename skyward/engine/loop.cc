@@ -138,7 +138,11 @@ auto EngineLoop::ask_loop(Find find) -> std::future<decltype(find())> {
 }
 
 std::future<PoolCost> EngineLoop::cost() {
-  return ask_loop([this] { return cost_until(state_, look_at_clocks()); });
+  return ask_loop([this] {
+    const Time now = io::EventLoop::now();
+    state_.costs.clock().ahead = provider_->billing_time() - now;
+    return cost_until(state_, now);
+  });
 }
 
 std::future<std::uint64_t> EngineLoop::least_memory() {
@@ -158,15 +162,13 @@ std::future<NodeShell> EngineLoop::shell_of(NodeId node) {
   });
 }
 
-Time EngineLoop::look_at_clocks() {
-  const Time now = io::EventLoop::now();
-  state_.costs.clock().ahead = provider_->billing_time() - now;
-  return now;
-}
-
 template <typename Step>
 void EngineLoop::turn(Step step) {
-  turn_.take([&] { step(look_at_clocks()); });
+  turn_.take([&] {
+    const Time now = io::EventLoop::now();
+    on_clocks(state_, *this, now, provider_->billing_time());
+    step(now);
+  });
   emit_lines();
   return_memory_later();
   drop_unused_memory_later();

@@ -119,7 +119,6 @@ class EngineLoop final : private EngineEffects {
   // Runs `step` on the core with the present time, then updates the timer.
   template <typename Step>
   void turn(Step step);
-  Time look_at_clocks();
   void emit_lines();
   // Of many tasks, when the last one is done.
   void return_memory_later();

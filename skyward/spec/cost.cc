@@ -222,6 +222,12 @@ std::vector<std::string> CostBook::open_bills() const {
   return out;
 }
 
+bool CostBook::prices_may_change() const {
+  return rules_.prices_change && std::ranges::any_of(machines_, [](const auto& entry) {
+           return entry.second.spot && !entry.second.gone;
+         });
+}
+
 Time CostBook::lasts_until(MicroDollars limit, Time now) const {
   MicroDollars paid = 0;
   std::vector<std::pair<const Machine*, int>> live;

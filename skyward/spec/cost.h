@@ -106,6 +106,8 @@ class CostBook {
   // The cloud's own word wins over what is seen from here. Prices are known up to now.
   void on_charges(std::span<const Charge> charges, Time now);
 
+  // Some machine's price may be another one now than it was when the cloud was asked last.
+  bool prices_may_change() const;
   bool asked_for_any() const { return asked_for_any_; }
   // Some machine has a price that is not nothing.
   bool costs_anything() const { return costs_anything_; }

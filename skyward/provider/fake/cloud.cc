@@ -474,7 +474,9 @@ void Cloud::step_prices(Time now) {
 
 void Cloud::set_hourly(Time now, const std::string& type, bool spot, MicroDollars price) {
   SKYWARD_CHECK(find_type(type) != nullptr, "there is no type {}", type);
-  prices_[{type, spot}].push_back({now, price});
+  std::vector<PriceStep>& steps = prices_[{type, spot}];
+  if (!steps.empty() && steps.back().at == now) steps.pop_back();
+  steps.push_back({now, price});
   if (!spot) return;
   for (const auto& [id, sold] : machines_) {
     if (sold.told.spot && sold.told.type == type && sold.most_hourly > 0 &&
@@ -527,7 +529,7 @@ std::vector<Charge> Cloud::charges(Time now, const std::string& id) const {
   const Sold& sold = found->second;
   std::vector<Charge> out;
   for (const PriceStep& step : prices_.at({sold.told.type, sold.told.spot})) {
-    if (step.at >= std::min(now, sold.ended)) break;
+    if (!out.empty() && step.at >= std::min(now, sold.ended)) break;
     if (step.at <= sold.launched) out.clear();  // the price at which it was sold
     out.push_back({.instance = id,
                    .hourly = to_dollars(step.hourly),

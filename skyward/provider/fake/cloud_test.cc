@@ -243,6 +243,28 @@ TEST_F(CloudTest, PriceStepsAreBilledInTime) {
           Charge{.instance = id, .hourly = to_dollars(3'600'000), .since = 30min, .began = 90min}));
 }
 
+TEST_F(CloudTest, OfTwoPricesAtOneMomentTheLastOneHolds) {
+  const std::string id = bought("one");
+  cloud_->claim(now_, id);
+  now_ += 1h;
+  cloud_->set_hourly(now_, "fake-a100", true, 9'000'000);
+  cloud_->set_hourly(now_, "fake-a100", true, 3'600'000);
+  now_ += 30min;
+  EXPECT_EQ(cloud_->bill(now_), 1'800'000 + 1'800'000);
+  EXPECT_THAT(cloud_->charges(now_, id), SizeIs(2));
+}
+
+TEST_F(CloudTest, AMachineThatEndsAtTheMomentOfItsLaunchIsChargedAsEnded) {
+  start({.launch_delay = {}});
+  const std::string id = bought("one");
+  ASSERT_TRUE(cloud_->preempt(now_, id, 0s));
+  cloud_->advance(now_);
+  now_ += 30min;
+  const std::vector<Charge> charges = cloud_->charges(now_, id);
+  ASSERT_THAT(charges, SizeIs(1));
+  EXPECT_EQ(charges[0].ended, charges[0].began);
+}
+
 TEST_F(CloudTest, WhatIsTakenBackEarlyIsFreeWhereThatIsTheRule) {
   for (const bool rule : {true, false}) {
     start({.billing = {.free_when_taken_back = rule ? 1h : 0h}});

@@ -61,7 +61,7 @@ class Renting final : public Provider {
   std::string_view name() const override { return cloud_->name(); }
   Capabilities capabilities() const override {
     Capabilities facts = cloud_->capabilities();
-    facts.charges_interval = kChargesInterval;
+    if (facts.charges_interval == Duration{}) facts.charges_interval = kChargesInterval;
     if (cloud_->needs_reaper()) facts.tend_interval = kTendInterval;
     return facts;
   }
