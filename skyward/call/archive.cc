@@ -18,12 +18,13 @@ namespace {
 constexpr std::size_t kMaxBlobs = kMaxFrameDescriptors - 1;
 
 constexpr std::string_view kBytes = "bytes";
+constexpr std::string_view kMismatch =
+    "hint: save and load of one of the types do not read what they write";
 
 [[noreturn]] void ended_early(std::uint64_t wanted, std::string_view of, std::uint64_t left) {
   throw SerializationError(
-      fmt::format("the received value ends early: {} {} wanted, {} bytes left\n"
-                  "hint: save and load of one of the types do not read what they write",
-                  wanted, of, left));
+      fmt::format("the received value ends early: {} {} wanted, {} bytes left\n{}", wanted, of,
+                  left, kMismatch));
 }
 
 }  // namespace
@@ -104,6 +105,15 @@ void ArchiveReader::check_count(std::uint64_t count) const {
   const std::uint64_t next = has_next ? payload_->buffers[next_buffer_].size : 0;
   if (count <= std::max(left, next)) return;
   ended_early(count, "elements", std::max(left, next));
+}
+
+void ArchiveReader::expect_end() const {
+  const std::size_t left = stream_.size() - position_;
+  const std::size_t buffers = payload_->buffers.size() - next_buffer_;
+  if (left == 0 && buffers == 0) return;
+  throw SerializationError(fmt::format(
+      "the received value does not end where it should: {} bytes and {} buffers are left\n{}", left,
+      buffers, kMismatch));
 }
 
 void ArchiveReader::read(void* data, std::size_t size) {

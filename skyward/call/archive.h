@@ -91,6 +91,8 @@ class ArchiveReader final
   // Before memory is taken for so many elements, each of which takes a byte at least: the sender is
   // another machine.
   void check_count(std::uint64_t count) const;
+  // When everything should have been read. Throws SerializationError if something is left.
+  void expect_end() const;
 
  private:
   SharedBytes take_from_stream(std::size_t size);

@@ -80,6 +80,7 @@ class ComputeFunctionOf<F, R(P...)> {
   static void invoke(ArchiveReader& arguments, ArchiveWriter& result) {
     std::tuple<typename Parameter<P>::Received...> received;
     std::apply([&arguments](auto&... one) { (one.read(arguments), ...); }, received);
+    arguments.expect_end();
     if constexpr (std::is_void_v<R>) {
       std::apply([](auto&... one) { F(one.give()...); }, received);
     } else {
@@ -116,6 +117,7 @@ class ComputeFunctionOf<F, void(Sink<T>&, P...)> {
   static void invoke(ArchiveReader& arguments, ArchiveWriter&) {
     std::tuple<typename Parameter<P>::Received...> received;
     std::apply([&arguments](auto&... one) { (one.read(arguments), ...); }, received);
+    arguments.expect_end();
     Sink<T> sink = sink_of<T>(require_item_channel());
     std::apply([&sink](auto&... one) { F(sink, one.give()...); }, received);
   }

@@ -266,6 +266,18 @@ TEST(Archive, BytesThatEndEarlyAreRefused) {
   EXPECT_THROW(reader(number), SerializationError);
 }
 
+TEST(Archive, BytesThatNobodyReadsAreRefused) {
+  ArchiveWriter archive({});
+  archive(std::int32_t{7}, std::int32_t{8});
+  const wire::Payload payload = archive.finish();
+  ArchiveReader reader(payload, &map_blob);
+  std::int32_t number = 0;
+  reader(number);
+  EXPECT_THROW(reader.expect_end(), SerializationError);
+  reader(number);
+  EXPECT_NO_THROW(reader.expect_end());
+}
+
 // What another machine sends may begin with any count of elements.
 template <typename T>
 class HostileCount : public testing::Test {

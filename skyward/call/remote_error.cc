@@ -6,6 +6,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "skyward/base/type_text.h"
 #include "skyward/call/thrown_type.h"
 #include "skyward/spec/loss.h"
 
@@ -28,6 +29,30 @@ std::string last_output(const Outcome& outcome) {
   std::string text = "\nlast output of the task:";
   const std::size_t left_out = outcome.tail.size() - std::min(outcome.tail.size(), kShownLines);
   for (const std::string& line : outcome.tail | std::views::drop(left_out)) text += "\n  | " + line;
+  return text;
+}
+
+// What an exception was thrown for, and that one in turn: a line for each.
+std::string causes_of(const std::exception& error) {
+  constexpr int kMost = 8;
+  std::string text;
+  std::exception_ptr held;  // what `at` points to
+  const std::exception* at = &error;
+  for (int depth = 0; depth < kMost && at != nullptr; ++depth) {
+    const auto* nesting = dynamic_cast<const std::nested_exception*>(at);
+    if (nesting == nullptr || nesting->nested_ptr() == nullptr) break;
+    const std::exception_ptr next = nesting->nested_ptr();
+    at = nullptr;
+    try {
+      std::rethrow_exception(next);
+    } catch (const std::exception& cause) {
+      text += "\ncaused by " + type_text(typeid(cause)) + ": " + cause.what();
+      at = &cause;
+    } catch (...) {
+      text += "\ncaused by something that is not a std::exception";
+    }
+    held = next;
+  }
   return text;
 }
 
@@ -55,8 +80,10 @@ wire::Payload write_exception(const std::string& type, const std::string& messag
                               const std::exception* error, BlobStore store) {
   // A text too long for the stream would need shared memory, which may be what failed.
   constexpr std::size_t kLongest = 16 << 10;
+  const std::string causes = error == nullptr ? std::string() : causes_of(*error);
   const auto begin = [&](ArchiveWriter& archive, const std::string& symbol) {
-    archive(type.substr(0, kLongest), message.substr(0, kLongest), symbol);
+    archive(type.substr(0, kLongest), message.substr(0, kLongest), causes.substr(0, kLongest),
+            symbol);
   };
   if (error != nullptr) {
     try {
@@ -82,11 +109,12 @@ void throw_unless_ok(const Outcome& outcome, const std::string& function, std::u
     case OutcomeStatus::raised: {
       std::string type;
       std::string message;
+      std::string causes;
       std::string symbol;
       ArchiveReader archive(outcome.payload, map);
-      archive(type, message, symbol);
-      const std::string text =
-          type + ": " + message + "\n" + where(outcome, function, task) + last_output(outcome);
+      archive(type, message, causes, symbol);
+      const std::string text = type + ": " + message + causes + "\n" +
+                               where(outcome, function, task) + last_output(outcome);
       const RegisteredException* known = symbol.empty() ? nullptr : find_exception(symbol);
       throw_as(known, RemoteError(std::move(type), std::move(message), outcome, text), archive);
     }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "skyward/base/type_text.h"
 #include "skyward/call/map_blob.h"
 #include "skyward/call/thrown_type.h"
 #include "skyward/spec/loss.h"
@@ -16,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 template <typename E>
 std::string thrown(const Outcome& outcome) {
@@ -121,6 +123,48 @@ TEST(ThrownType, ComesBackWithWhatItHas) {
     EXPECT_EQ(error.number, 5);
     EXPECT_THROW(std::rethrow_if_nested(error), RemoteError);
   }
+}
+
+template <typename E>
+Outcome nested_outcome() {
+  Outcome outcome;
+  outcome.status = OutcomeStatus::raised;
+  try {
+    try {
+      try {
+        throw std::logic_error("disk full");
+      } catch (const std::exception&) {
+        std::throw_with_nested(std::range_error("row 5"));
+      }
+    } catch (const std::exception&) {
+      std::throw_with_nested(E("the file"));
+    }
+  } catch (const std::exception& error) {
+    outcome.payload = write_exception(type_text(typeid(error)), error.what(), &error);
+  }
+  return outcome;
+}
+
+TEST(ThrownType, ComesBackFromAroundAnother) {
+  try {
+    throw_unless_ok(nested_outcome<Numbered>(), "train", 7, &map_blob);
+    FAIL() << "nothing was thrown";
+  } catch (const Numbered& error) {
+    EXPECT_STREQ(error.what(), "the file");
+    try {
+      std::rethrow_if_nested(error);
+    } catch (const RemoteError& around) {
+      EXPECT_THAT(around.what(), HasSubstr("Numbered: the file\n"
+                                           "caused by std::range_error: row 5\n"
+                                           "caused by std::logic_error: disk full\nin train"));
+    }
+  }
+}
+
+TEST(RemoteError, SaysWhatAnExceptionWasNestedAround) {
+  const std::string text = thrown<RemoteError>(nested_outcome<std::runtime_error>());
+  EXPECT_THAT(text,
+              StartsWith("std::runtime_error: the file\ncaused by std::range_error: row 5\n"));
 }
 
 // function_test.cc has another type of this name.

@@ -21,11 +21,13 @@ Registry& exceptions() {
 
 }  // namespace
 
-RegisteredException::RegisteredException(const std::type_info& type, Write writer, Make maker)
+RegisteredException::RegisteredException(const std::type_info& type, const std::type_info& nested,
+                                         Write writer, Make maker)
     : symbol_(type.name()), write_(writer), make_(maker) {
   Registry& all = exceptions();
   const std::lock_guard lock(all.mutex);
   if (!all.types.emplace(type, this).second) return;  // a shared library registers it as well
+  all.types.emplace(nested, this);
   for (int number = 2; !all.symbols.emplace(symbol_, this).second; ++number) {
     symbol_ = std::string(type.name()) + "#" + std::to_string(number);
   }

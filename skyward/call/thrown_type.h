@@ -16,7 +16,8 @@
 //   } catch (const BadRow& error) { … }
 //
 // What is caught is also a std::nested_exception, whose nested one is the RemoteError: it knows the
-// node, and the last lines that the task wrote.
+// node, the last lines that the task wrote, and what the exception itself was nested around
+// (std::throw_with_nested).
 
 #include <concepts>
 #include <exception>
@@ -40,7 +41,9 @@ class RegisteredException {
   // Makes the exception again. Call it while the RemoteError is being handled.
   using Make = std::exception_ptr (*)(const std::string& text, ArchiveReader& archive);
 
-  RegisteredException(const std::type_info& type, Write writer, Make maker);
+  // `nested`: the type that std::throw_with_nested() makes of it.
+  RegisteredException(const std::type_info& type, const std::type_info& nested, Write writer,
+                      Make maker);
   RegisteredException(const RegisteredException&) = delete;
   RegisteredException& operator=(const RegisteredException&) = delete;
 
@@ -91,7 +94,16 @@ class ThrownType {
     return std::make_exception_ptr(Arrived(std::move(error)));
   }
 
-  static inline const RegisteredException registered_{typeid(E), &write, &make};
+  static const std::type_info& nested_type() {
+#ifdef __GLIBCXX__
+    if constexpr (!std::derived_from<E, std::nested_exception>) {
+      return typeid(std::_Nested_exception<E>);
+    }
+#endif
+    return typeid(E);
+  }
+
+  static inline const RegisteredException registered_{typeid(E), nested_type(), &write, &make};
 };
 
 }  // namespace skyward

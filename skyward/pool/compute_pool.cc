@@ -183,8 +183,12 @@ void ComputePool::deliver_events(const std::function<void(const Event&)>& on_eve
       }
       if (destroyed) return;
       if (complaint.empty() || std::exchange(complained, true)) continue;
-      view.show(ErrorEvent{"on_event threw an exception; Skyward keeps calling it: " + complaint,
-                           std::nullopt});
+      complaint = "on_event threw an exception; Skyward keeps calling it: " + complaint;
+      if (display == Display::quiet) {
+        write_stderr_line("skyward: " + complaint);
+      } else {
+        view.show(ErrorEvent{complaint, std::nullopt});
+      }
     }
     view.tick();
   }

@@ -28,6 +28,7 @@ Value<R> read_value(const wire::Payload& payload) {
   if constexpr (!std::is_void_v<R>) {
     ArchiveReader archive(payload, &map_buffer);
     archive(value);
+    archive.expect_end();
   }
   return value;
 }

@@ -42,6 +42,7 @@ class [[nodiscard]] Stream {
       T item{};
       ArchiveReader archive(payload, &map_buffer);
       archive(item);
+      archive.expect_end();
       return item;
     }
     const std::unique_ptr<Handle> ended = std::move(handle_);

@@ -3,9 +3,9 @@
 #include <cxxabi.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <typeinfo>
+
+#include "skyward/base/type_text.h"
 
 namespace skyward {
 
@@ -16,10 +16,7 @@ void (*flush_streams)() = nullptr;
 std::string thrown_name() {
   const std::type_info* type = abi::__cxa_current_exception_type();
   if (type == nullptr) return "unknown exception";
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
-  return name ? std::string(name.get()) : std::string(type->name());
+  return type_text(*type);
 }
 
 void set_stream_flush(void (*flush)()) { flush_streams = flush; }
