@@ -134,6 +134,12 @@ def test_files_that_others_may_have_written_are_not_read(project):
         sky.ComputePool()
 
 
+def test_a_folder_named_as_the_file_is_not_to_be_removed(project, monkeypatch):
+    monkeypatch.setenv("SKYWARD_CONFIG", str(project))
+    with pytest.raises(sky.SkywardError, match=r"(?s)is a directory.*give the path of a file"):
+        sky.ComputePool()
+
+
 def test_trust_is_listed_and_taken_back(project, tmp_path):
     file = project / "skyward.toml"
     file.write_text(
@@ -194,9 +200,33 @@ def test_the_program_tells_each_value_and_its_origin(project, tmp_path, monkeypa
     assert ["ssh.hosts", "w1", "w2", f"{file}:7"] in lines and "hush" not in out
 
 
+def test_keys_of_the_clouds_own_tools_are_told_and_never_shown(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("VERDA_CLIENT_ID", "hush")
+    monkeypatch.setenv("VERDA_CLIENT_SECRET", "hush")
+    monkeypatch.setenv("VAST_API_KEY", "hush")
+    monkeypatch.setenv("DIGITALOCEAN_TOKEN", "hush")
+    monkeypatch.delenv("RUNPOD_API_KEY", raising=False)
+    (tmp_path / ".runpod").mkdir()
+    (tmp_path / ".runpod" / "config.toml").write_text('apikey = "hush"')
+    status, out, _ = show("--origin", "--json")
+    assert status == 0 and "hush" not in out
+    rows = {row.pop("name"): row for row in map(json.loads, out.splitlines())}
+    for name, origin in (
+        ("verda.client_id", "$VERDA_CLIENT_ID"),
+        ("verda.client_secret", "$VERDA_CLIENT_SECRET"),
+        ("vastai.api_key", "$VAST_API_KEY"),
+        ("digital_ocean.token", "$DIGITALOCEAN_TOKEN"),
+        ("runpod.api_key", "~/.runpod/config.toml"),
+    ):
+        assert rows[name] == {"value": "(set)", "origin": origin}
+    assert rows["digital_ocean.node_token"]["value"] == "(not set)"
+    status, _, err = config("show", "--origin")
+    assert (status, err) == (0, "")
+
+
 def test_the_program_names_what_is_wrong_in_a_file(project):
     (project / "skyward.toml").write_text("[providers.aws]\nuse_ssm = 1\n")
     status, out, err = show("--json")
     assert status == 2 and json.loads(out)["error"] == "invalid"
-    assert f"{project}/skyward.toml:2: [providers.aws] use_ssm is not valid" in err
+    assert f"{project}/skyward.toml:2: [providers.aws] use_ssm = 1 is not valid" in err
     assert "expected true or false" in err

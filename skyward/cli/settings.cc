@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
+#include <span>
 
 #include "skyward/base/nearest.h"
 #include "skyward/base/text.h"
 #include "skyward/cli/commands.h"
 #include "skyward/cli/print_json.h"
 #include "skyward/io/machine.h"
+#include "skyward/provider/secrets.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/provider_settings.h"
 
@@ -62,6 +65,13 @@ Result<std::vector<SettingOrigin>> general(const World& world,
   return out;
 }
 
+// Where a cloud's own variables or files have this.
+std::optional<std::string> origin_of(const World& world, const provider::SecretSheet& key) {
+  const auto found = provider::find_secret(world, {}, key);
+  if (!found) return std::nullopt;
+  return found->origin;
+}
+
 // Of one provider: what its table knows, and what its cloud's own tools are set to.
 Result<std::vector<SettingOrigin>> settings_of(const World& world,
                                                const provider::SettingsFiles& files,
@@ -69,16 +79,24 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world,
   auto settings = provider::settings_of(world, files, name, {});
   if (!settings) return settings;
   const ProviderSheet* sheet = find_provider_sheet(name);
+  const provider::TableRow* row = provider::find_row(name);
+  const auto keys = row != nullptr && row->secrets != nullptr
+                        ? row->secrets()
+                        : std::span<const provider::SecretSheet>();
   for (const ProviderSetting& setting : sheet->settings) {
-    if (setting.kind != SettingKind::secret) continue;
+    const bool secret = setting.kind == SettingKind::secret;
     const auto found = std::ranges::find(*settings, setting.name, &SettingOrigin::name);
     if (found != settings->end()) {
-      found->value = "(set)";
-    } else {
+      if (secret) found->value = "(set)";
+      continue;
+    }
+    const auto key = std::ranges::find(keys, setting.name, &provider::SecretSheet::setting);
+    if (const auto origin = key == keys.end() ? std::nullopt : origin_of(world, *key)) {
+      settings->push_back({std::string(setting.name), "(set)", *origin});
+    } else if (secret) {
       settings->push_back({std::string(setting.name), "(not set)", "default"});
     }
   }
-  const provider::TableRow* row = provider::find_row(name);
   if (row != nullptr && row->settings != nullptr) {
     for (SettingOrigin& one : row->settings(world)) {
       if (find_setting(*sheet, one.name) == nullptr) settings->push_back(std::move(one));

@@ -161,14 +161,18 @@ Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const S
     }
   }
   for (const SecretFile& file : sheet.files) {
-    const auto [path, shown] = tool_file(world, file);
-    places.push_back(shown);
+    auto [path, shown] = tool_file(world, file);
+    const bool listed = std::ranges::find(places, shown) != places.end();  // for another key
+    if (!listed) places.push_back(shown);
     if (!secret.value.empty() || path.empty() || !world.exists(path)) continue;
     const auto text = world.read_safely(path, true);
     if (!text) return std::unexpected(no_key(sheet, text.error().message));
     const std::string key = key_of(world, file);
-    if (key != file.key) places.back() += fmt::format(" ({})", key);
-    secret = {.value = read_secret(*text, file.format, key).value_or(""), .origin = places.back()};
+    if (key != file.key) {
+      shown += fmt::format(" ({})", key);
+      if (!listed) places.back() = shown;
+    }
+    secret = {.value = read_secret(*text, file.format, key).value_or(""), .origin = shown};
   }
   if (secret.value.empty()) {
     return std::unexpected(

@@ -54,6 +54,19 @@ TEST_F(SecretsTest, AFileWithoutTheKeyIsPassedOver) {
   EXPECT_EQ(find()->value, "k");
 }
 
+TEST_F(SecretsTest, AFileOfTwoKeysIsNamedOnce) {
+  constexpr std::array<SecretFile, 2> kTwice = {
+      {{.path = ".some.toml", .format = SecretFormat::toml, .key = "default/key"},
+       {.path = ".some.toml", .format = SecretFormat::toml, .key = "key"}}};
+  SecretSheet sheet = kSheet;
+  sheet.files = kTwice;
+  EXPECT_EQ(find_secret(fixture_.world, spec_, sheet).error().message,
+            "Some Cloud: no token found in the setting token, $SOME_TOKEN, $SOME_OTHER_TOKEN, "
+            "~/.some.toml");
+  fixture_.files["/home/.some.toml"] = "key = \"k\"";
+  EXPECT_EQ(find_secret(fixture_.world, spec_, sheet)->origin, "~/.some.toml");
+}
+
 TEST_F(SecretsTest, TheDirectoryOfConfigurationMayBeElsewhere) {
   fixture_.variables["XDG_CONFIG_HOME"] = "/elsewhere";
   fixture_.files["/home/.config/some/config.yaml"] = "access-token: old\n";

@@ -11,6 +11,7 @@
 #include "skyward/provider/container/container.h"
 #include "skyward/provider/container/diagnose.h"
 #include "skyward/provider/container/sweep.h"
+#include "skyward/provider/digital_ocean/access.h"
 #include "skyward/provider/digital_ocean/diagnose.h"
 #include "skyward/provider/digital_ocean/digital_ocean.h"
 #include "skyward/provider/digital_ocean/sweep.h"
@@ -19,6 +20,7 @@
 #include "skyward/provider/kubernetes/kubernetes.h"
 #include "skyward/provider/kubernetes/sweep.h"
 #include "skyward/provider/local/local.h"
+#include "skyward/provider/runpod/access.h"
 #include "skyward/provider/runpod/diagnose.h"
 #include "skyward/provider/runpod/runpod.h"
 #include "skyward/provider/runpod/sweep.h"
@@ -26,9 +28,11 @@
 #include "skyward/provider/slurm/slurm.h"
 #include "skyward/provider/slurm/sweep.h"
 #include "skyward/provider/ssh/ssh.h"
+#include "skyward/provider/vast/access.h"
 #include "skyward/provider/vast/diagnose.h"
 #include "skyward/provider/vast/sweep.h"
 #include "skyward/provider/vast/vast.h"
+#include "skyward/provider/verda/access.h"
 #include "skyward/provider/verda/diagnose.h"
 #include "skyward/provider/verda/sweep.h"
 #include "skyward/provider/verda/verda.h"
@@ -58,6 +62,7 @@ const std::vector<TableRow>& provider_table() {
        .sweep = digital_ocean::sweep,
        .diagnose = digital_ocean::diagnose,
        .credentials = digital_ocean::has_credentials,
+       .secrets = digital_ocean::secrets,
        .cloud = make_digital_ocean_cloud},
       {.name = "kubernetes",
        .make = make_kubernetes,
@@ -69,6 +74,7 @@ const std::vector<TableRow>& provider_table() {
        .sweep = runpod::sweep,
        .diagnose = runpod::diagnose,
        .credentials = runpod::has_credentials,
+       .secrets = runpod::secrets,
        .cloud = make_runpod_cloud},
       {.name = "slurm",
        .make = make_slurm,
@@ -80,12 +86,14 @@ const std::vector<TableRow>& provider_table() {
        .sweep = vast::sweep,
        .diagnose = vast::diagnose,
        .credentials = vast::has_credentials,
+       .secrets = vast::secrets,
        .cloud = make_vast_cloud},
       {.name = "verda",
        .make = make_verda,
        .sweep = verda::sweep,
        .diagnose = verda::diagnose,
        .credentials = verda::has_credentials,
+       .secrets = verda::secrets,
        .cloud = make_verda_cloud},
   };
   return table;

@@ -4,12 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "skyward/provider/provider.h"
 #include "skyward/provider/renting/rented_cloud.h"
+#include "skyward/provider/secrets.h"
 #include "skyward/provider/sweep.h"
 #include "skyward/provider/world.h"
 
@@ -41,6 +43,8 @@ struct TableRow {
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
   // Whether this computer has credentials for it, valid or not. Null like `sweep`.
   Status (*credentials)(const World&, Time deadline) = nullptr;
+  // What the cloud's own variables and files may hold.
+  std::span<const SecretSheet> (*secrets)() = nullptr;
   // The settings of the cloud's own tools on this computer.
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
   // The cloud without a pool, for the process that outlives one (renting/reaping.h). Null where

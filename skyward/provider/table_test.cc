@@ -49,6 +49,18 @@ TEST(Table, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_TRUE(made.error().hint.contains("\"local\"")) << made.error().hint;
 }
 
+// What `skyward config show` looks up.
+TEST(Table, EverySecretIsASettingOfItsProvider) {
+  for (const TableRow& row : provider_table()) {
+    if (row.secrets == nullptr) continue;
+    const ProviderSheet* sheet = find_provider_sheet(row.name);
+    ASSERT_NE(sheet, nullptr);
+    for (const SecretSheet& secret : row.secrets()) {
+      EXPECT_NE(find_setting(*sheet, secret.setting), nullptr) << row.name << secret.setting;
+    }
+  }
+}
+
 TEST(Table, EverySheetHasARow) {
   for (const ProviderSheet& sheet : provider_sheets()) {
     EXPECT_NE(find_row(sheet.name), nullptr) << sheet.name;

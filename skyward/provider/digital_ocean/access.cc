@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "skyward/provider/marks.h"
-#include "skyward/provider/secrets.h"
 
 namespace skyward::provider::digital_ocean {
 
@@ -29,13 +28,13 @@ constexpr std::array kFiles = {SecretFile{.path = ".config/doctl/config.yaml",
                                                       .format = SecretFormat::yaml,
                                                       .key = "context",
                                                       .secret = "auth-contexts/{}"}}};
-constexpr SecretSheet kToken = {
+constexpr std::array kSecrets = {SecretSheet{
     .cloud = "DigitalOcean",
     .setting = "token",
     .variables = kVariables,
     .files = kFiles,
     .advice =
-        "create one at cloud.digitalocean.com/account/api/tokens and set $DIGITALOCEAN_TOKEN"};
+        "create one at cloud.digitalocean.com/account/api/tokens and set $DIGITALOCEAN_TOKEN"}};
 
 // The id of nothing: a token that may ask for it is told that there is none.
 constexpr const char* kNobody = "0";
@@ -51,7 +50,7 @@ ApiResult<void> judge_right(const ApiResult<T>& answer, const char* scope) {
 }  // namespace
 
 Result<Access> find_access(const World& world, const ProviderSpec& spec) {
-  const auto token = find_secret(world, spec, kToken);
+  const auto token = find_secret(world, spec, kSecrets.front());
   if (!token) return fail(token);
   auto url = base_url_of(world, kUrlVariable, kBaseUrl);
   if (!url) return fail(url);
@@ -86,5 +85,7 @@ ApiResult<void> may_delete(Api& api, Time deadline) {
 ApiResult<void> may_read_actions(Api& api, Time deadline) {
   return judge_right(api.action_status(kNobody, deadline), "actions:read");
 }
+
+std::span<const SecretSheet> secrets() { return kSecrets; }
 
 }  // namespace skyward::provider::digital_ocean

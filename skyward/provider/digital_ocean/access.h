@@ -4,9 +4,11 @@
 // token it is.
 
 #include <map>
+#include <span>
 #include <string>
 
 #include "skyward/provider/digital_ocean/digital_ocean_api.h"
+#include "skyward/provider/secrets.h"
 #include "skyward/provider/world.h"
 #include "skyward/spec/pool_spec.h"
 
@@ -20,6 +22,9 @@ struct Access {
 // The token of the setting, of $DIGITALOCEAN_TOKEN or $DIGITALOCEAN_ACCESS_TOKEN, or doctl's. Fails
 // with `denied` when there is none, and with `invalid` when $DIGITALOCEAN_API_URL may not get it.
 Result<Access> find_access(const World& world, const ProviderSpec& spec);
+
+// What it looks for.
+std::span<const SecretSheet> secrets();
 
 // The same account with another token.
 RestAccount with_token(RestAccount account, const std::string& token);

@@ -5,8 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "skyward/provider/secrets.h"
-
 namespace skyward::provider::runpod {
 
 namespace {
@@ -18,18 +16,18 @@ constexpr std::array kFiles = {
     SecretFile{
         .path = ".runpod/config.toml", .format = SecretFormat::toml, .key = "default/api_key"},
     SecretFile{.path = ".runpod/config.toml", .format = SecretFormat::toml, .key = "apikey"}};
-constexpr SecretSheet kKey = {.cloud = "RunPod",
-                              .setting = "api_key",
-                              .variables = kVariables,
-                              .files = kFiles,
-                              .advice =
-                                  "create one at console.runpod.io, Settings, API Keys, and "
-                                  "set $RUNPOD_API_KEY"};
+constexpr std::array kSecrets = {
+    SecretSheet{.cloud = "RunPod",
+                .setting = "api_key",
+                .variables = kVariables,
+                .files = kFiles,
+                .advice = "create one at console.runpod.io, Settings, API Keys, and "
+                          "set $RUNPOD_API_KEY"}};
 
 }  // namespace
 
 Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec) {
-  const auto key = find_secret(world, spec, kKey);
+  const auto key = find_secret(world, spec, kSecrets.front());
   if (!key) return fail(key);
   auto url = base_url_of(world, kUrlVariable, kBaseUrl);
   if (!url) return fail(url);
@@ -43,5 +41,7 @@ Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec) {
   out.origin = key->origin;
   return out;
 }
+
+std::span<const SecretSheet> secrets() { return kSecrets; }
 
 }  // namespace skyward::provider::runpod

@@ -5,8 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "skyward/provider/secrets.h"
-
 namespace skyward::provider::vast {
 
 namespace {
@@ -16,16 +14,17 @@ constexpr std::array kVariables = {"VAST_API_KEY"};
 constexpr std::array kFiles = {
     SecretFile{.path = ".config/vastai/vast_api_key", .format = SecretFormat::plain},
     SecretFile{.path = ".vast_api_key", .format = SecretFormat::plain}};
-constexpr SecretSheet kKey = {.cloud = "Vast.ai",
-                              .setting = "api_key",
-                              .variables = kVariables,
-                              .files = kFiles,
-                              .advice = "create one at cloud.vast.ai, Keys, and set $VAST_API_KEY"};
+constexpr std::array kSecrets = {
+    SecretSheet{.cloud = "Vast.ai",
+                .setting = "api_key",
+                .variables = kVariables,
+                .files = kFiles,
+                .advice = "create one at cloud.vast.ai, Keys, and set $VAST_API_KEY"}};
 
 }  // namespace
 
 Result<VastAccess> find_access(const World& world, const ProviderSpec& spec) {
-  const auto key = find_secret(world, spec, kKey);
+  const auto key = find_secret(world, spec, kSecrets.front());
   if (!key) return fail(key);
   auto url = base_url_of(world, kUrlVariable, kBaseUrl);
   if (!url) return fail(url);
@@ -39,5 +38,7 @@ Result<VastAccess> find_access(const World& world, const ProviderSpec& spec) {
   };
   return out;
 }
+
+std::span<const SecretSheet> secrets() { return kSecrets; }
 
 }  // namespace skyward::provider::vast

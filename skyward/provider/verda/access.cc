@@ -6,8 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "skyward/provider/secrets.h"
-
 namespace skyward::provider::verda {
 
 namespace {
@@ -52,6 +50,7 @@ constexpr SecretSheet kSecret = {.cloud = "Verda",
                                  .variables = kSecretVariables,
                                  .files = kSecretFiles,
                                  .advice = kAdvice};
+constexpr std::array kSecrets = {kId, kSecret};
 
 }  // namespace
 
@@ -79,5 +78,7 @@ Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec) {
   };
   return out;
 }
+
+std::span<const SecretSheet> secrets() { return kSecrets; }
 
 }  // namespace skyward::provider::verda

@@ -4,9 +4,11 @@
 // from.
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "skyward/provider/rest/oauth2.h"
+#include "skyward/provider/secrets.h"
 #include "skyward/provider/verda/verda_api.h"
 #include "skyward/provider/world.h"
 #include "skyward/spec/pool_spec.h"
@@ -23,5 +25,8 @@ struct VerdaAccess {
 // Fails with `denied` when there is none, and with `invalid` when $VERDA_BASE_URL may not get them.
 // The world outlives the result.
 Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec);
+
+// What it looks for.
+std::span<const SecretSheet> secrets();
 
 }  // namespace skyward::provider::verda
