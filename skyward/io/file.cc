@@ -54,7 +54,8 @@ Result<std::string> read_all(const FileDescriptor& file, const std::string& path
     if (count == 0) return text;
     text.append(chunk.data(), static_cast<std::size_t>(count));
     if (text.size() > max_bytes) {
-      return fail(ErrorKind::exhausted, fmt::format("{} is larger than {} bytes", path, max_bytes));
+      return fail(ErrorKind::exhausted, fmt::format("{} is larger than {} bytes", path, max_bytes),
+                  "check that it is the right file");
     }
   }
 }
@@ -70,8 +71,8 @@ struct OpenFile {
   struct stat status{};
 };
 
-// Opens a regular file without ever blocking.
-Result<OpenFile> open_safely(const std::string& path, bool follow_link) {
+// Opens a regular file without ever blocking. `advice`: for a path at which something else is.
+Result<OpenFile> open_safely(const std::string& path, bool follow_link, const char* advice) {
   const int links = follow_link ? 0 : O_NOFOLLOW;
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | links));
   const int code = errno;
@@ -83,14 +84,17 @@ Result<OpenFile> open_safely(const std::string& path, bool follow_link) {
                   "put a file of your own there");
     }
     if (there && code == ENXIO) {  // a socket
-      return fail(ErrorKind::denied, fmt::format("{} is not a regular file", path), "remove it");
+      return fail(ErrorKind::denied, fmt::format("{} is not a regular file", path), advice);
     }
     if (code != EACCES && code != EPERM) return cannot_read(path, ErrorKind::invalid, code);
     return cannot_read(path, there ? ErrorKind::denied : ErrorKind::unavailable, code);
   }
   if (::fstat(file.get(), &found) != 0) return cannot_read(path, ErrorKind::invalid, errno);
+  if (S_ISDIR(found.st_mode)) {
+    return fail(ErrorKind::denied, fmt::format("{} is a directory", path), advice);
+  }
   if (!S_ISREG(found.st_mode)) {
-    return fail(ErrorKind::denied, fmt::format("{} is not a regular file", path), "remove it");
+    return fail(ErrorKind::denied, fmt::format("{} is not a regular file", path), advice);
   }
   return OpenFile{std::move(file), found};
 }
@@ -143,7 +147,7 @@ Result<std::string> read_file(const FileDescriptor& file, const std::string& pat
 }
 
 Result<std::string> read_safely(const std::string& path, bool follow_link, std::size_t max_bytes) {
-  const auto opened = open_safely(path, follow_link);
+  const auto opened = open_safely(path, follow_link, "move it away");
   if (!opened) return fail(opened);
   if (!is_own(opened->status)) {
     return fail(ErrorKind::denied, fmt::format("{} belongs to another user", path),
@@ -154,7 +158,7 @@ Result<std::string> read_safely(const std::string& path, bool follow_link, std::
 }
 
 Result<std::string> read_named(const std::string& path, std::size_t max_bytes) {
-  const auto opened = open_safely(path, true);
+  const auto opened = open_safely(path, true, "give the path of a file");
   if (!opened) return fail(opened);
   if (Status status = refuse_writable(path, opened->status); !status) return fail(status);
   if (!is_own(opened->status)) {

@@ -52,7 +52,8 @@ TEST_F(File, WhatOthersMayHaveWrittenIsNotRead) {
   ASSERT_TRUE(write_private_file(path, "text"));
   EXPECT_EQ(read_safely(path, false), "text");
   EXPECT_EQ(read_safely(path, false, 3).error().kind, ErrorKind::exhausted);
-  EXPECT_EQ(read_safely(root_, false).error().kind, ErrorKind::denied) << "a directory";
+  EXPECT_EQ(read_safely(root_, false).error().message, root_ + " is a directory");
+  EXPECT_EQ(read_safely(root_, false).error().hint, "move it away");
   for (const unsigned mode : {0620U, 0602U}) {
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
     const auto read = read_safely(path, false);
@@ -82,6 +83,9 @@ TEST_F(File, WhatTheUserNamesMayBelongToAnotherUserAlone) {
   ASSERT_EQ(::symlink(path.c_str(), link.c_str()), 0);
   EXPECT_EQ(read_named(link), "text");
   EXPECT_EQ(read_named(root_ + "/none").error().kind, ErrorKind::invalid);
+  EXPECT_EQ(read_named(root_).error().message, root_ + " is a directory");
+  EXPECT_EQ(read_named(root_).error().hint, "give the path of a file");
+  EXPECT_EQ(read_named(path, 3).error().hint, "check that it is the right file");
   ASSERT_EQ(::chmod(path.c_str(), 0664), 0);
   EXPECT_EQ(read_named(link).error().hint, "run 'chmod go-w " + link + "'");
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);

@@ -76,6 +76,7 @@ std::string wanted_words(SettingKind kind) {
       return "true or false";
     case SettingKind::whole:
     case SettingKind::number:
+    case SettingKind::fraction:
       return "a number";
     case SettingKind::list:
     case SettingKind::lines:
@@ -90,6 +91,28 @@ std::string wanted_words(SettingKind kind) {
   }
 }
 
+// " = 3", for a message; empty for lists, tables and dates.
+std::string shown_value(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return fmt::format(" = \"{}\"", *text);
+  if (const auto flag = node.value_exact<bool>()) return fmt::format(" = {}", *flag);
+  if (const auto whole = node.value_exact<std::int64_t>()) return fmt::format(" = {}", *whole);
+  if (const auto number = node.value_exact<double>()) return fmt::format(" = {}", *number);
+  return "";
+}
+
+// Whether the value in this line would be a string if it were quoted.
+bool lacks_quotes(std::string_view text, int line) {
+  for (int at = 1; at < line; ++at)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  const std::string_view row = text.substr(0, text.find('\n'));
+  const std::size_t equals = row.find('=');
+  if (equals == std::string_view::npos) return false;
+  const std::string value(
+      row.substr(std::min(row.find_first_not_of(" \t", equals + 1), row.size())));
+  return !value.empty() && !std::string_view("\"'[{#").contains(value.front()) &&
+         !toml::parse("value = " + value);
+}
+
 // As the setting's text; none when it is of another type.
 std::optional<std::string> value_of(SettingKind kind, const toml::node& node,
                                     const std::string& folder, const std::string& home) {
@@ -100,6 +123,7 @@ std::optional<std::string> value_of(SettingKind kind, const toml::node& node,
     }
     case SettingKind::whole:
     case SettingKind::number:
+    case SettingKind::fraction:
       if (const auto whole = node.value_exact<std::int64_t>()) return std::to_string(*whole);
       if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
       return std::nullopt;
@@ -158,8 +182,10 @@ Status SettingsReader::read_provider(const std::string& name, const toml::node& 
     const std::string wanted =
         text ? unmet_requirement(*setting, *text) : wanted_words(setting->kind);
     if (!wanted.empty()) {
+      const bool hidden = setting->kind == SettingKind::secret;
       return fail(ErrorKind::invalid,
-                  fmt::format("{}: [providers.{}] {} is not valid", at(here), name, key.str()),
+                  fmt::format("{}: [providers.{}] {}{} is not valid", at(here), name, key.str(),
+                              hidden ? "" : shown_value(value)),
                   fmt::format("expected {}", wanted));
     }
     values[std::string(key.str())] = {*std::move(text), here};
@@ -174,7 +200,8 @@ Status SettingsReader::read(const toml::table& root) {
     if (key.str() == "provider") {
       const auto name = value.value_exact<std::string>();
       if (!name) {
-        return fail(ErrorKind::invalid, fmt::format("{}: provider has an invalid value", at(line)),
+        return fail(ErrorKind::invalid,
+                    fmt::format("{}: provider{} is not valid", at(line), shown_value(value)),
                     fmt::format("expected the name of a provider: \"{}\"",
                                 fmt::join(provider_names(), "\", \"")));
       }
@@ -231,10 +258,11 @@ Result<SettingsFile> parse_settings_file(std::string_view text, const std::strin
                                          const std::string& home) {
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{}:{}: not valid TOML: {}", path, line_of(parsed.error().source()),
-                            parsed.error().description()),
-                "correct that line; quote strings: region = \"eu-west-1\"");
+    const int line = line_of(parsed.error().source());
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{}:{}: not valid TOML: {}", path, line, parsed.error().description()),
+        lacks_quotes(text, line) ? "quote strings: region = \"eu-west-1\"" : "correct that line");
   }
   SettingsReader reader;
   reader.file.path = path;

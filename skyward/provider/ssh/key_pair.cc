@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 #include <utility>
 
 namespace skyward::provider {
@@ -10,6 +11,18 @@ namespace skyward::provider {
 namespace {
 
 constexpr Duration kKeyTimeout = std::chrono::seconds(10);
+constexpr const char* kInstall =
+    "install the OpenSSH client, for example with 'apt-get install openssh-client'";
+
+// What it printed. "Saving key … failed: No space left on device" goes to stdout or stderr,
+// depending on the version.
+std::string why_it_failed(const io::CommandResult& ended) {
+  std::string said = ended.err + ended.out;
+  while (said.ends_with('\n')) said.pop_back();
+  if (!said.empty()) return said;
+  return ended.status.signal != 0 ? fmt::format("it was killed by signal {}", ended.status.signal)
+                                  : fmt::format("exit code {}", ended.status.code);
+}
 
 }  // namespace
 
@@ -17,11 +30,18 @@ Result<std::string> make_key_pair(const World& world, const std::string& path) {
   io::SpawnOptions options;
   options.command = {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "skyward", "-f", path};
   const auto made = world.run(options, kKeyTimeout);
-  if (!made || made->status.code != 0 || made->status.signal != 0) {
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format("ssh-keygen cannot create a key: {}", made ? made->err : made.error().message),
-        "install the OpenSSH client, for example with 'apt-get install openssh-client'");
+  if (!made) {
+    const bool missing = made.error().kind == ErrorKind::invalid;  // it cannot be started at all
+    return fail(ErrorKind::unsupported,
+                fmt::format("ssh-keygen cannot create a key: {}", made.error().message),
+                missing ? kInstall : made.error().hint);
+  }
+  if (made->status.code != 0 || made->status.signal != 0) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("ssh-keygen cannot create a key: {}", why_it_failed(*made)),
+                fmt::format("see whether 'ssh-keygen -t ed25519' works, and whether the disk of {} "
+                            "is full",
+                            std::filesystem::path(path).parent_path().string()));
   }
   Result<std::string> text = world.read_file(path + ".pub");
   while (text && text->ends_with('\n')) text->pop_back();

@@ -1,0 +1,35 @@
+#include "skyward/provider/ssh/key_pair.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(KeyPair, OnlyAMissingProgramIsToBeInstalled) {
+  WorldFixture fixture;
+  fixture.world.run = [](const io::SpawnOptions&, Duration) -> Result<io::CommandResult> {
+    return fail(ErrorKind::invalid, "there is no such program on PATH");
+  };
+  EXPECT_THAT(make_key_pair(fixture.world, "/s/login").error().hint, HasSubstr("openssh-client"));
+
+  fixture.world.run = [](const io::SpawnOptions&, Duration) -> Result<io::CommandResult> {
+    return io::CommandResult{.status = {.code = 1},
+                             .out = "",
+                             .err = "Saving key \"/s/login\" failed: No space left on device\n"};
+  };
+  const Error full = make_key_pair(fixture.world, "/s/login").error();
+  EXPECT_EQ(full.message,
+            "ssh-keygen cannot create a key: Saving key \"/s/login\" failed: No space left on "
+            "device");
+  EXPECT_THAT(full.hint, Not(HasSubstr("install")));
+  EXPECT_THAT(full.hint, HasSubstr("the disk of /s is full"));
+}
+
+}  // namespace
+}  // namespace skyward::provider
