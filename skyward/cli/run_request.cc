@@ -158,7 +158,13 @@ Status add_python(PoolSpec& spec, const RunOptions& options) {
   }
   spec.runtime.python = here.program.empty() ? "python3" : here.program;
   spec.runtime.command.emplace_back("{python}");
-  if (!here.version.empty()) spec.runtime.environment["SKYWARD_CLIENT_PYTHON"] = here.version;
+  // Nothing is pickled: the nodes may have any Python, but this computer's own serves if it is
+  // that.
+  const bool own =
+      spec.image.python == here.version || spec.image.python.starts_with(here.version + ".");
+  if (own && !here.version.empty()) {
+    spec.runtime.environment["SKYWARD_CLIENT_PYTHON"] = here.version;
+  }
   if (options.architecture.empty() || options.architecture == own_architecture()) {
     spec.runtime.uv = here.uv;
   }

@@ -111,8 +111,13 @@ class LocalProvider final : public Provider {
   std::mutex ids_mutex_;  // bootstrap() looks at used_ids while a verb buys a replacement
 };
 
+// Whose functions the nodes get; empty: nobody's.
+std::string client_python(const PoolSpec& spec) {
+  return value_at(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
+}
+
 Status check_python(const PoolSpec& spec) {
-  const std::string client = value_at(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
+  const std::string client = client_python(spec);
   const std::string& wanted = spec.image.python;
   if (client.empty() || wanted.empty() || wanted == "auto") return {};
   if (minor_version(wanted) == minor_version(client)) return {};
@@ -155,11 +160,12 @@ Status LocalProvider::check(const PoolSpec& spec) {
     std::error_code error;
     if (!fs::exists(environment_marker(request), error) &&
         !io::find_program(request.uv, surroundings_.variable("PATH"))) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("the image's packages are installed with uv, but there is no program "
-                              "'{}'",
-                              request.uv),
-                  "install uv ('pip install uv'), or use an image without packages");
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("the image's Python and packages are set up with uv, but there is no program "
+                      "'{}'",
+                      request.uv),
+          "install uv ('pip install uv'), or use this computer's own Python and no packages");
     }
   }
   if (Status status = check_machine(spec); !status) return status;
@@ -239,9 +245,9 @@ bool LocalProvider::needs_environment(const PoolSpec& spec) const {
   if (!spec.image.pip.empty()) return true;
   if (spec.runtime.python.empty()) return false;  // no Python in it
   const std::string& wanted = spec.image.python;
-  const std::string client = value_at(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
-  return !(wanted.empty() || wanted == "auto" || client.empty() ||
-           wanted == minor_version(client) || wanted == client);
+  const std::string client = client_python(spec);
+  return !(wanted.empty() || wanted == "auto" || wanted == minor_version(client) ||
+           wanted == client);
 }
 
 EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) const {
@@ -253,10 +259,11 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   request.index_project = index_project(spec.image);
   if (const std::string uv = value_at(settings_, "uv"); !uv.empty()) request.uv = uv;
 
-  // The driver's own interpreter, unless a patch release is asked for by name: nothing is
-  // downloaded for it.
+  // The driver's own interpreter, unless a patch release is asked for by name, or another Python
+  // than the driver's: nothing is downloaded for it.
   const std::string& wanted = spec.image.python;
-  const bool by_name = !wanted.empty() && wanted != "auto" && wanted != minor_version(wanted);
+  const bool own = minor_version(wanted) == wanted && !client_python(spec).empty();
+  const bool by_name = !wanted.empty() && wanted != "auto" && !own;
   request.python = interpreter(spec);
   if (by_name || request.python.empty()) request.python = wanted;
   if (request.python.empty() || request.python == "auto") request.python = std::string("3");

@@ -252,6 +252,19 @@ TEST_F(Local, AnEmptyImageNeedsNoScript) {
   EXPECT_EQ(provider->bootstrap(cluster, Instance{.id = cluster.id + "-0"}).script, "");
 }
 
+// `skyward run --python 3.12`: nothing is pickled.
+TEST_F(Local, CommandsRunWithAnyPython) {
+  PoolSpec other = spec();
+  other.image.python = "3.12";
+  other.runtime.environment.clear();
+  const auto provider = make({{"uv", root_ + "/agent"}});
+  EXPECT_TRUE(provider->check(other));
+  const Cluster cluster = prepared(*provider, other);
+  const auto instances = provider->provision(cluster, 1, 0, kNever);
+  ASSERT_TRUE(instances);
+  EXPECT_THAT(provider->bootstrap(cluster, instances->at(0)).script, HasSubstr("3.12"));
+}
+
 // The script run for real. Packages come from a folder made here: nothing leaves this machine.
 TEST_F(Local, GpusAreGivenToTheNodesOneByOne) {
   fs::create_directory(root_ + "/bin");
