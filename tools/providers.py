@@ -31,6 +31,7 @@ KINDS = {
     "flag": ("bool", "bool"),
     "whole": ("int", "int"),
     "number": ("float", "double"),
+    "fraction": ("float", "double"),
     "list": ("tuple[str, ...]", "std::vector<std::string>"),
     "lines": ("tuple[str, ...]", "std::vector<std::string>"),
     "pairs": ("dict[str, str] | tuple[str, ...]", "std::map<std::string, std::string>"),
@@ -148,7 +149,7 @@ class Setting:
             found.append("the default is none of the choices")
         if self.row.get("harmless") and self.kind in NEVER_HARMLESS:
             found.append(f"a {self.kind} is never harmless")
-        kinds: dict[str, Any] = {"flag": bool, "whole": int, "number": float}
+        kinds: dict[str, Any] = {"flag": bool, "whole": int, "number": float, "fraction": float}
         if self.default is not None and type(self.default) is not kinds.get(
             self.kind, type(self.default)
         ):
@@ -275,7 +276,7 @@ def cpp_header(sheet: Sheet) -> str:
     for one in sheet.listed:
         explained = one.explained
         if one.standard and "unset" not in one.row:
-            is_word = one.kind in ("flag", "whole", "number")
+            is_word = one.kind in ("flag", "whole", "number", "fraction")
             explained += f" Default: {one.standard if is_word else quoted(one.standard)}."
         field = f"  std::optional<{KINDS[one.kind][1]}> {one.cpp_name}{{}};\n"
         fields.append(comment(explained, "  ") + field)

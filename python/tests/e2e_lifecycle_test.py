@@ -15,6 +15,7 @@ import types
 import weakref
 
 import pytest
+from skyward.base.programs import agent_path
 from skyward.spec.image import CLIENT_PYTHON
 from waiting import DEADLINE, is_alive, wait_until
 
@@ -170,7 +171,24 @@ def test_a_missing_agent_is_named(monkeypatch):
 
 def test_an_agent_that_dies_at_once(monkeypatch):
     monkeypatch.setenv("SKYWARD_AGENT", "/bin/false")
-    with pytest.raises(sky.ProvisioningError), sky.ComputePool(display="quiet"):
+    with (
+        pytest.raises(sky.ProvisioningError, match="its agent, /bin/false, ended"),
+        sky.ComputePool(display="quiet"),
+    ):
+        pytest.fail("entered")
+
+
+def test_an_agent_may_be_named_from_the_working_directory(monkeypatch):
+    folder, name = os.path.split(agent_path())
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("SKYWARD_AGENT", name)
+    with sky.ComputePool(display="quiet") as pool:
+        assert identity(1) >> pool == 1
+    monkeypatch.setenv("SKYWARD_AGENT", ".")
+    with (
+        pytest.raises(sky.ConfigurationError, match=f"is not at {folder}"),
+        sky.ComputePool(display="quiet"),
+    ):
         pytest.fail("entered")
 
 

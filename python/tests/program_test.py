@@ -213,6 +213,21 @@ def test_what_cannot_be_written_is_told(state):
     assert "skyward: could not write everything to standard output" in err
 
 
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["config", "show", "--help"]])
+def test_help_that_cannot_be_written_is_told(state, words):
+    with open("/dev/full", "w") as full:
+        code, _, err = skyward(*words, stdout=full)
+    assert code == 1
+    assert "skyward: could not write everything to standard output" in err
+
+
+def test_hidden_commands_are_not_offered(state):
+    _, _, err = skyward("frobnicate")
+    assert "skyward knows offers" in err and "reap" not in err
+    code, _, err = skyward("reap", "--frob")
+    assert code == 2 and "'skyward reap' has no option --frob" in err
+
+
 def with_job(state, job):
     """The pool that was left behind was that of the job."""
     with sqlite3.connect(state / "ledger.db") as ledger:

@@ -248,11 +248,11 @@ void CommandLine::add_rest() {
        [](const cli::Streams& s) { return cli::list_trusted(s); });
 }
 
-// The names below a command.
+// The names below a command that --help lists, too.
 std::vector<std::string> names_below(const CLI::App& noun) {
   std::vector<std::string> names;
   for (const CLI::App* one : noun.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(one->get_name());
+    if (!one->get_group().empty()) names.push_back(one->get_name());
   }
   return names;
 }
@@ -295,12 +295,14 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
                    fmt::format("'{} --help' lists its options", said));
     }
     if (word.starts_with('-') || names.empty()) continue;
-    if (std::ranges::find(names, word) == names.end()) {
+    const auto below =
+        command->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
+    if (below.empty()) {
       return wrong(
           fmt::format("there is no command '{} {}'", said, word),
           fmt::format("{}{} knows {}", nearest_of(word, names), said, fmt::join(names, ", ")));
     }
-    command = command->get_subcommand(word);
+    command = below.front();
     said += " " + word;
   }
   const std::vector<std::string> names = names_below(*command);
@@ -347,6 +349,16 @@ CommandLine::CommandLine() {
   add_rest();
 }
 
+// Fails if the output did not all get out.
+int with_output(const cli::Streams& streams, int code) {
+  streams.out.flush();
+  if (streams.out.good()) return code;
+  (void)cli::complain(
+      streams, {skyward::ErrorKind::unavailable, "could not write everything to standard output",
+                "check that the disk is not full and that the reader is still there"});
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -359,7 +371,10 @@ int main(int argc, char** argv) {
   try {
     line.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as CLI11 takes them
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return line.app.exit(error, std::cout, std::cerr);
+    if (error.get_exit_code() == 0) {
+      const int code = line.app.exit(error, std::cout, std::cerr);
+      return with_output({std::cout, std::cerr, false}, code);
+    }
     const bool json = std::ranges::find(words, "--json") != words.end();
     const int code =
         cli::complain({std::cout, std::cerr, json}, explain(line.app, words, error.what()));
@@ -367,11 +382,5 @@ int main(int argc, char** argv) {
   }
   if (!behind.empty()) line.add_command(behind);
   const cli::Streams streams{std::cout, std::cerr, line.json};
-  const int code = line.command(streams);
-  std::cout.flush();
-  if (std::cout.good()) return code;
-  (void)cli::complain(
-      streams, {skyward::ErrorKind::unavailable, "could not write everything to standard output",
-                "check that the disk is not full and that the reader is still there"});
-  return 1;
+  return with_output(streams, line.command(streams));
 }

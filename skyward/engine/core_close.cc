@@ -59,8 +59,10 @@ std::string wait_text(const EngineState& state, Time now) {
   }
   const std::string& provider = provider_label(state.spec.provider.name);
   if (state.phase == Phase::closing) {
-    return fmt::format("waiting for {} to answer the last request for machines, {:.0f} s at most",
-                       provider, seconds(state.options.provision_timeout));
+    return fmt::format(
+        "waiting for {} to finish provisioning machines, which are then terminated; "
+        "{:.0f} s at most",
+        provider, seconds(state.options.provision_timeout));
   }
   const std::string limit = fmt::format(", {:.0f} s at most", seconds(kProvisionTimeout));
   if (state.phase == Phase::removing) {

@@ -216,7 +216,7 @@ TEST_F(OpeningLossTest, ClosingWaitsForTheReplacement) {
   state.options.provision_timeout = 20min;
   advance_to(state.tell_wait_at);
   EXPECT_THAT(effects.take_event<Notice>().message,
-              HasSubstr("to answer the last request for machines, 1200 s at most"));
+              HasSubstr("to finish provisioning machines, which are then terminated; 1200 s"));
   on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-2"));
   EXPECT_THAT(failure(), HasSubstr("closed while it was opening"));

@@ -311,9 +311,11 @@ void LinkAttempt::exited(io::ExitStatus status) {
   // What was written last may still be in the pipe: its end is told by the channel, or by this
   // timer.
   loop_.cancel_timer(timer_);
-  std::string why = fmt::format("{} ended ({})",
-                                entry_.line.empty() ? "its agent" : "the command that reaches it",
-                                status.describe());
+  std::string why =
+      fmt::format("{} ended ({})",
+                  entry_.line.empty() ? "its agent, " + connection_.command.front() + ","
+                                      : "the command that reaches it",
+                  status.describe());
   const bool more = is_open() || read_;
   timer_ =
       loop_.start_timer(io::EventLoop::now() + (more ? 20ms : 0ms), [this, why = std::move(why)] {

@@ -226,6 +226,7 @@ std::string as_toml(const ProviderSetting& setting) {
       return "true";
     case SettingKind::whole:
     case SettingKind::number:
+    case SettingKind::fraction:
       return "1";
     case SettingKind::json:
       return "[[\"sh\"]]";
@@ -358,7 +359,10 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
            Wrong{"provider = ", ":1: not valid TOML: "},
            Wrong{"a\n[x", ":1: not valid TOML: "},
            Wrong{"\nprovider = 3",
-                 ":2: provider has an invalid value | expected the name of a provider: "},
+                 ":2: provider = 3 is not valid | expected the name of a provider: "},
+           Wrong{"[providers.aws]\nregion = eu-west-1\n", "| quote strings: region = "},
+           Wrong{"[providers.aws]\nregion = \"a\"\nregion = \"b\"\n", "| correct that line"},
+           Wrong{"[providers.aws\nregion = \"a\"\n", "| correct that line"},
            Wrong{"provider = \"asw\"", ":1: there is no provider \"asw\" | did you mean aws?"},
            Wrong{"[pools.big]\nnodes = 4", ":1: there is no setting or table pools | "},
            Wrong{"providers = 3", ":1: there is no setting or table providers"},
@@ -371,7 +375,7 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
                  ":2: [providers.local] has no setting x | it has none"},
            Wrong{"[providers.command]\npython = \"p\"", "has no setting python"},
            Wrong{"[providers.aws]\nregion = 3",
-                 ":2: [providers.aws] region is not valid | expected text"},
+                 ":2: [providers.aws] region = 3 is not valid | expected text"},
            Wrong{"[providers.aws]\nami = \"\"", "expected text that is not empty"},
            Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected true or false"},
            Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected a whole number"},
@@ -388,8 +392,11 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
                 testing::AllOf(testing::StartsWith(kProjectFile), HasSubstr(wrong.says)))
         << wrong.text;
   }
-  project_says("[providers.runpod]\napi_key = [\"hush\"]");
-  EXPECT_THAT(find("aws", "region"), testing::Not(HasSubstr("hush")));
+  for (const char* secret : {"[\"hush\"]", "\"hush hush\"", "1234"}) {
+    project_says(fmt::format("[providers.runpod]\napi_key = {}", secret));
+    const std::string said = find("aws", "region");
+    EXPECT_FALSE(said.contains("hush") || said.contains("1234")) << said;
+  }
 }
 
 }  // namespace

@@ -67,6 +67,14 @@ std::string excess(const std::vector<const MigProfile*>& profiles, int gpu_gb) {
   return {};
 }
 
+// Where the model with another memory has the profile: what to write for it.
+std::string other_memory(const AcceleratorModel& model, const MigProfile* profile) {
+  if (profile == nullptr) return {};
+  const std::string memory = std::to_string(profile->gpu_gb);
+  if (memory != model.memories && profile->gpu_gb != model.memory_gb) return {};
+  return fmt::format("; or write memory=\"{}GB\", which has {}", memory, profile->name);
+}
+
 }  // namespace
 
 std::span<const MigProfile> mig_profiles() { return kProfiles; }
@@ -103,7 +111,8 @@ Status validate_mig(const Accelerator& accelerator) {
     return fail(ErrorKind::invalid,
                 fmt::format("{}: mig={} is not a profile of the model with {:g}GB",
                             accelerator.name, json_string(text), memory),
-                fmt::format("choose one of {}", fmt::join(valid, ", ")));
+                fmt::format("choose one of {}{}", fmt::join(valid, ", "),
+                            other_memory(*name->model, profile)));
   }
   const std::string too_much = several != nullptr ? excess(profiles, gpu_gb) : "";
   if (too_much.empty()) return {};

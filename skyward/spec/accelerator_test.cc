@@ -188,10 +188,13 @@ TEST(Mig, PartitionsAndWorkers) {
 }
 
 TEST(Mig, RefusalsSayWhichProfilesThereAre) {
-  EXPECT_EQ(refusal("H100", "", 1, "3g.20gb"),
-            "H100: mig=\"3g.20gb\" is not a profile of the model with 80GB | choose one of "
+  EXPECT_EQ(refusal("H100", "", 1, "3g.71gb"),
+            "H100: mig=\"3g.71gb\" is not a profile of the model with 80GB | choose one of "
             "1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb");
-  EXPECT_THAT(refusal("A100", "40GB", 1, "3g.40gb"), HasSubstr("3g.20gb"));
+  EXPECT_THAT(refusal("A100", "", 1, "3g.20gb"),
+              HasSubstr("7g.80gb; or write memory=\"40GB\", which has 3g.20gb"));
+  EXPECT_THAT(refusal("A100", "40GB", 1, "3g.40gb"),
+              HasSubstr("7g.40gb; or write memory=\"80GB\", which has 3g.40gb"));
   EXPECT_THAT(refusal("T4", "", 1, "1g.5gb"), HasSubstr("cannot be split"));
   EXPECT_THAT(refusal("H100", "", 1, std::vector<std::string>{"4g.40gb", "4g.40gb"}),
               HasSubstr("needs 8 slices, but a GPU has 7"));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "skyward/base/nearest.h"
@@ -28,11 +29,13 @@ std::vector<std::string_view> choices_of(const ProviderSetting& setting) {
   return choices;
 }
 
-bool is_number(std::string_view text, bool whole) {
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+bool is_number(std::string_view text, bool whole, double most = kUnlimited) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) &&
-         value >= 0 && (!whole || value == std::floor(value));
+         value >= 0 && value <= most && (!whole || value == std::floor(value));
 }
 
 }  // namespace
@@ -104,6 +107,8 @@ std::string unmet_requirement(const ProviderSetting& setting, const std::string&
       return is_number(value, true) ? "" : "a whole number, not negative";
     case number:
       return is_number(value, false) ? "" : "a number, not negative";
+    case fraction:
+      return is_number(value, false, 1) ? "" : "a number from 0 to 1";
     case choice: {
       const auto choices = choices_of(setting);
       if (std::ranges::find(choices, value) != choices.end()) return "";

@@ -27,6 +27,7 @@ enum class SettingKind : std::uint8_t {
   flag,       // "true", "false"
   whole,      // not negative
   number,     // not negative
+  fraction,   // from 0 to 1
   list,       // joined by ','
   lines,      // joined by '\n'
   choice,     // one of `choices`

@@ -32,7 +32,9 @@ TEST(ProviderSettings, Refusals) {
   EXPECT_THAT(refusal("aws", "region", ""), HasSubstr("AWS(region=\"\") is not valid"));
   EXPECT_THAT(refusal("digital_ocean", "region", "mars1"), HasSubstr("one of nyc1, nyc2"));
   EXPECT_THAT(refusal("vastai", "disk_gb", "1.5"), HasSubstr("a whole number"));
-  EXPECT_THAT(refusal("vastai", "min_reliability", "-1"), HasSubstr("a number, not negative"));
+  EXPECT_THAT(refusal("vastai", "min_cuda", "-1"), HasSubstr("a number, not negative"));
+  EXPECT_EQ(refusal("vastai", "min_reliability", "1"), "accepted");
+  EXPECT_THAT(refusal("vastai", "min_reliability", "3"), HasSubstr("a number from 0 to 1"));
   EXPECT_THAT(refusal("runpod", "api_key", "a\nb"), testing::Not(HasSubstr("a\nb")));
   EXPECT_EQ(refusal("some-other", "any", "thing"), "accepted");
 }

@@ -82,7 +82,7 @@ constexpr std::array<ProviderSetting, 8> kSlurm = {{
 
 constexpr std::array<ProviderSetting, 14> kVastAI = {{
     {"api_key", secret, trusted, "", ""},
-    {"min_reliability", number, trusted, "0.95", ""},
+    {"min_reliability", fraction, trusted, "0.95", ""},
     {"verified_only", flag, trusted, "true", ""},
     {"min_cuda", number, anybody, "12", ""},
     {"geolocation", text, trusted, "", ""},

@@ -22,8 +22,8 @@ MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 
 def agent_path() -> str:
     """The program that runs on a node."""
-    path = os.environ.get("SKYWARD_AGENT") or str(PACKAGE / "bin" / "skyward-agent")
-    if not os.access(path, os.X_OK):
+    path = os.path.abspath(os.environ.get("SKYWARD_AGENT") or PACKAGE / "bin" / "skyward-agent")
+    if not (os.path.isfile(path) and os.access(path, os.X_OK)):
         raise ConfigurationError(
             f"the node program is not at {path};"
             " reinstall skyward, or set SKYWARD_AGENT to where it is"

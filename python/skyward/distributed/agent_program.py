@@ -41,4 +41,6 @@ def ask(verb: str, order: Mapping[str, Any], told: bytes = b"") -> tuple[dict[st
 
 def _program() -> str:
     """The agent that has started this worker; tests have none."""
-    return os.environ.get("SKYWARD_AGENT") or f"/proc/{os.getppid()}/exe"
+    named = os.environ.get("SKYWARD_AGENT", "")
+    # A relative one is the driver's, whose directory this is not.
+    return named if os.path.isabs(named) else f"/proc/{os.getppid()}/exe"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/base/text.h"
+#include "skyward/provider/choosing.h"
 #include "skyward/provider/fake/fake.h"
 
 namespace skyward::provider::fake {
@@ -133,15 +134,9 @@ Result<std::vector<Offer>> FakeRentals::offers(const PoolSpec& spec, Time deadli
                    .price_on_demand = to_dollars(type.on_demand),
                    .price_spot = to_dollars(type.spot)});
   }
-  const OfferRequest request{.accelerator = spec.accelerator,
-                             .cpus = std::max(spec.cpus, 1.0),
-                             .memory_mb = std::max<std::int64_t>(spec.memory_mb, 1),
-                             .prefer_spot = spec.spot.allows_spot()};
-  const auto order = rank_offers(all, request);
-  if (!order) return fail(order);
-  ranked_.clear();
-  for (const std::size_t position : *order) ranked_.push_back(all[position]);
-  return ranked_;
+  auto found = fitting_offers(all, spec);
+  if (found) ranked_ = *found;
+  return found;
 }
 
 Result<std::unique_ptr<RentedSite>> FakeRentals::find_site(const PoolSpec& spec, const Offer& offer,
