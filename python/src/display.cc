@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bindings.h"
 #include "event.h"
@@ -18,17 +19,11 @@ namespace {
 constexpr auto kRenderSignature =
     "def render(self, name: str, fields: tuple[object, ...], wall_us: int) -> str";
 
-DisplayOptions options(int width, bool color, int utc_offset_seconds) {
-  return {.width = width, .color = color, .utc_offset_seconds = utc_offset_seconds};
+DisplayOptions options(int width, bool color, int utc_offset_seconds, bool ascii) {
+  return {.width = width, .color = color, .utc_offset_seconds = utc_offset_seconds, .ascii = ascii};
 }
 
-Terminal terminal(bool is_tty, std::optional<std::string> no_color,
-                  std::optional<std::string> force_color, std::optional<std::string> term) {
-  return {.is_tty = is_tty,
-          .no_color = std::move(no_color),
-          .force_color = std::move(force_color),
-          .term = std::move(term)};
-}
+using Variable = std::optional<std::string>;
 
 }  // namespace
 
@@ -36,23 +31,31 @@ void bind_display(nb::module_& module) {
   nb::class_<Terminal>(module, "Terminal", "Where text goes to, and what the environment says.")
       .def(
           "__init__",
-          [](Terminal* self, bool is_tty, std::optional<std::string> no_color,
-             std::optional<std::string> force_color, std::optional<std::string> term) {
-            new (self) Terminal(
-                terminal(is_tty, std::move(no_color), std::move(force_color), std::move(term)));
+          [](Terminal* self, bool is_tty, Variable no_color, Variable force_color, Variable term,
+             Variable lc_all, Variable lc_ctype, Variable lang) {
+            new (self) Terminal{.is_tty = is_tty,
+                                .no_color = std::move(no_color),
+                                .force_color = std::move(force_color),
+                                .term = std::move(term),
+                                .lc_all = std::move(lc_all),
+                                .lc_ctype = std::move(lc_ctype),
+                                .lang = std::move(lang)};
           },
           nb::arg("is_tty"), nb::arg("no_color").none() = nb::none(),
-          nb::arg("force_color").none() = nb::none(), nb::arg("term").none() = nb::none())
+          nb::arg("force_color").none() = nb::none(), nb::arg("term").none() = nb::none(),
+          nb::arg("lc_all").none() = nb::none(), nb::arg("lc_ctype").none() = nb::none(),
+          nb::arg("lang").none() = nb::none())
       .def("wants_color", &wants_color)
-      .def("can_redraw", &can_redraw);
+      .def("can_redraw", &can_redraw)
+      .def("wants_ascii", &wants_ascii);
 
   nb::class_<LogDisplay>(module, "LogDisplay", "Events as lines.")
       .def(
           "__init__",
-          [](LogDisplay* self, int width, bool color, int utc_offset_seconds) {
-            new (self) LogDisplay(options(width, color, utc_offset_seconds));
+          [](LogDisplay* self, int width, bool color, int utc_offset_seconds, bool ascii) {
+            new (self) LogDisplay(options(width, color, utc_offset_seconds, ascii));
           },
-          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"))
+          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("ascii"))
       .def(
           "render",
           [](LogDisplay& self, const std::string& name, const nb::tuple& fields,
@@ -69,10 +72,12 @@ void bind_display(nb::module_& module) {
   nb::class_<SpinnerDisplay>(module, "SpinnerDisplay", "A line that says how things stand.")
       .def(
           "__init__",
-          [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool redraw) {
-            new (self) SpinnerDisplay(options(width, color, utc_offset_seconds), redraw);
+          [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool ascii,
+             bool redraw) {
+            new (self) SpinnerDisplay(options(width, color, utc_offset_seconds, ascii), redraw);
           },
-          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("can_redraw"))
+          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("ascii"),
+          nb::arg("can_redraw"))
       .def(
           "render",
           [](SpinnerDisplay& self, const std::string& name, const nb::tuple& fields,

@@ -35,6 +35,7 @@ def on(monkeypatch, terminal):
     """Called by the test itself: between set-up and test, pytest puts streams of its own there."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
     # Frames are drawn when a test says so.
@@ -135,6 +136,20 @@ def test_a_terminal_of_plain_letters_gets_plain_letters(monkeypatch):
     spinner.close()
     assert "- launching 2 x t3.small - 0/2 nodes - 0:00" in terminal.getvalue()
     assert "gr??er" in terminal.getvalue()
+    assert terminal.getvalue().isascii()
+
+
+def test_a_locale_without_utf8_gets_plain_letters(monkeypatch):
+    """Python writes UTF-8 where LANG=C, which such a terminal does not show."""
+    terminal = on(monkeypatch, Terminal())
+    monkeypatch.setenv("LC_ALL", "")
+    monkeypatch.setenv("LC_CTYPE", "C.UTF-8")  # as Python sets it
+    monkeypatch.setenv("LANG", "C")
+    spinner = display.Display("spinner")
+    spinner(events.InstanceLaunching(2, "t3.small", "AWS"))
+    spinner(events.PoolStopped("p", 0.5, 1, []))
+    spinner.close()
+    assert "ok 0 tasks in 1.0 s - 0 nodes - set-up 0.50 s\n" in terminal.getvalue()
     assert terminal.getvalue().isascii()
 
 

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "skyward/base/overloaded.h"
+#include "skyward/base/text.h"
 #include "skyward/display/display_text.h"
 
 namespace skyward {
@@ -93,6 +94,25 @@ std::string_view under_way_after(std::string_view step) {
   return found == kNext.end() ? "setting up the image" : found->second;
 }
 
+std::string warning_text(const RegionAutoSelected& e) {
+  return fmt::format("{} is not available in {}, using {}", e.instance_type, e.requested_region,
+                     e.selected_region);
+}
+std::string warning_text(const InstancePreempted& e) {
+  const std::string when = e.seconds_left > 0
+                               ? fmt::format("will be preempted in {:.0f} s", e.seconds_left)
+                               : std::string("was preempted");
+  return fmt::format("{} {}: {}", e.instance_id, when, e.reason);
+}
+std::string warning_text(const InstanceReplaced& e) {
+  return fmt::format("{} replaced by {} (attempt {})", e.old_instance_id, e.new_instance_id,
+                     e.attempt);
+}
+std::string warning_text(const BudgetWarning& e) {
+  return fmt::format("{} of {} spent; at ${:.4g}/hr the pool stops in {}", cents_text(e.spent),
+                     cents_text(e.budget), e.hourly_rate, duration_text(e.seconds_left));
+}
+
 // Where nothing is installed, the environment is none.
 bool is_nothing(double seconds) { return seconds < 0.005; }
 
@@ -114,6 +134,18 @@ bool can_redraw(const Terminal& terminal) {
   return terminal.is_tty && terminal.term.value_or("") != "dumb";
 }
 
+bool wants_ascii(const Terminal& terminal) {
+  if (!terminal.is_tty) return false;
+  const auto is_c = [](const std::string& locale) { return locale == "C" || locale == "POSIX"; };
+  const std::string lang = terminal.lang.value_or("");
+  std::string locale = terminal.lc_all.value_or("");
+  if (locale.empty()) locale = terminal.lc_ctype.value_or("");
+  // Python sets it where LANG=C.
+  if (locale.empty() || (locale == "C.UTF-8" && is_c(lang))) locale = lang;
+  const std::string name = upper(locale);
+  return !name.empty() && !name.contains("UTF-8") && !name.contains("UTF8");
+}
+
 // One overload per event that has something to say; what it says in `out`.
 struct LogDisplay::Renderer {
   LogDisplay& display;
@@ -122,21 +154,31 @@ struct LogDisplay::Renderer {
 
   static constexpr int kPool = -1;
 
+  bool is_narrow() const { return display.options_.width < 60 && !display.options_.dated; }
+
   // Lines after the first of a message stand below its beginning.
   void line(int node, std::string_view level, std::string_view message) {
     const DisplayOptions& options = display.options_;
-    std::string source = node == kPool ? "pool" : fmt::format("node {}", node);
+    std::string source = fmt::format(
+        "{:<{}}", node == kPool ? "pool" : fmt::format("node {}", node), is_narrow() ? 6 : 8);
     if (!display.label_.empty()) source = display.label_ + " " + source;
     const std::string_view color = level == kError                          ? kRed
                                    : level == kWarning || level == "stderr" ? kYellow
                                                                             : kDim;
     const std::string clock =
         options.dated ? utc_text(wall_us) : clock_text(wall_us, options.utc_offset_seconds);
-    out += painted(clock, kDim, options) + " ";
-    out += painted(fmt::format("{:<8}", source), node == kPool ? "" : kCyan, options) + " ";
-    out += painted(fmt::format("{:<7}", level), color, options) + " ";
-    constexpr std::size_t kAround = 10;  // the level, and blanks
-    const std::size_t indent = clock.size() + kAround + std::max<std::size_t>(8, source.size());
+    std::size_t indent = source.size() + 1;
+    if (!is_narrow()) {
+      out += painted(clock, kDim, options) + " ";
+      indent += clock.size() + 1;
+    }
+    out += painted(source, node == kPool ? "" : kCyan, options) + " ";
+    if (!is_narrow()) {
+      out += painted(fmt::format("{:<7}", level), color, options) + " ";
+      indent += 8;
+    } else if (!level.empty() && level != kInfo) {
+      out += painted(level, color, options) + " ";
+    }
     for (const char c : printable_text(message)) {
       out += c;
       if (c == '\n') out.append(indent, ' ');
@@ -157,11 +199,7 @@ struct LogDisplay::Renderer {
     line(kPool, kInfo, fmt::format("infrastructure ready ({})", e.region));
     if (!e.unattended.empty()) line(kPool, kInfo, e.unattended);
   }
-  void operator()(const RegionAutoSelected& e) {
-    line(kPool, kWarning,
-         fmt::format("{} is not available in {}, using {}", e.instance_type, e.requested_region,
-                     e.selected_region));
-  }
+  void operator()(const RegionAutoSelected& e) { line(kPool, kWarning, warning_text(e)); }
   void operator()(const InstanceLaunching& e) {
     if (e.provider == kLocal) return;
     if (is_reached(e.provider)) {
@@ -247,16 +285,11 @@ struct LogDisplay::Renderer {
   }
   void operator()(const InstancePreempted& e) {
     display.steps_.erase(e.instance_id);
-    const std::string when = e.seconds_left > 0
-                                 ? fmt::format("will be preempted in {:.0f} s", e.seconds_left)
-                                 : std::string("was preempted");
-    line(e.node, kWarning, fmt::format("{} {}: {}", e.instance_id, when, e.reason));
+    line(e.node, kWarning, warning_text(e));
   }
   void operator()(const InstanceReplaced& e) {
     display.nodes_[e.new_instance_id] = e.node;
-    line(e.node, kWarning,
-         fmt::format("{} replaced by {} (attempt {})", e.old_instance_id, e.new_instance_id,
-                     e.attempt));
+    line(e.node, kWarning, warning_text(e));
   }
   void operator()(const CostUpdate& e) {
     std::optional<std::int64_t>& told = display.cost_told_us_;
@@ -267,11 +300,7 @@ struct LogDisplay::Renderer {
                      duration_text(e.elapsed_seconds), e.hourly_rate,
                      kinds_text(e.spot_count, e.ondemand_count)));
   }
-  void operator()(const BudgetWarning& e) {
-    line(kPool, kWarning,
-         fmt::format("{} of {} spent; at ${:.4g}/hr the pool stops in {}", cents_text(e.spent),
-                     cents_text(e.budget), e.hourly_rate, duration_text(e.seconds_left)));
-  }
+  void operator()(const BudgetWarning& e) { line(kPool, kWarning, warning_text(e)); }
   void operator()(const CostFinal& e) {
     display.cost_ = e;
     if (e.total_cost <= 0) return;
@@ -313,7 +342,8 @@ struct LogDisplay::Renderer {
 std::string LogDisplay::render(const Event& event, std::int64_t wall_us) {
   Renderer renderer{*this, wall_us, tick(wall_us)};
   std::visit(renderer, event);
-  return std::move(renderer.out);
+  const bool ours = !std::holds_alternative<LogLine>(event);
+  return options_.ascii && ours ? ascii_text(renderer.out) : std::move(renderer.out);
 }
 
 std::string LogDisplay::tick(std::int64_t wall_us) {
@@ -387,45 +417,70 @@ void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
 std::string SpinnerDisplay::render(const Event& event, std::int64_t wall_us) {
   if (!can_redraw_) return log_.render(event, wall_us);
   follow(event, wall_us);
-
-  std::string above;
-  if (const auto* log = std::get_if<LogLine>(&event)) {
-    const std::string_view text = without_trailing_blanks(log->line);
-    if (text.empty()) return "";
-    const std::string whose = label_.empty() ? "" : label_ + " ";
-    above = painted(fmt::format("[{}node {}]", whose, log->node), kCyan, options_) + " ";
-    if (log->stream == "stderr") above += painted("stderr", kYellow, options_) + " ";
-    above += printable_text(text) + "\n";
-  } else if (const auto* notice = std::get_if<Notice>(&event)) {
-    const bool warns = notice->level == kWarningLevel;
-    above = painted(warns ? "!" : "·", warns ? kYellow : kDim, options_) + " " +
-            printable_text(without_trailing_blanks(notice->message)) + "\n";
-  } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
-    above = painted("✗", kRed, options_) + " " +
-            printable_text(without_trailing_blanks(error->message)) + "\n";
-  } else if (const auto* stopped = std::get_if<PoolStopped>(&event)) {
+  if (const auto* stopped = std::get_if<PoolStopped>(&event)) {
     std::string out = clear() + final_line(*stopped);
     active_ = false;
     return out;
   }
+  const std::string above = lines_above(event);
   if (above.empty()) return tick(wall_us);
-  std::string out = clear();
-  return out + above + tick(wall_us);
+  const std::string out = clear() + above;
+  return out + tick(wall_us);
+}
+
+std::string SpinnerDisplay::lines_above(const Event& event) const {
+  const auto line = [&](const char* sign, std::string_view color, std::string_view message) {
+    const std::string shown = options_.ascii ? ascii_text(sign) : sign;
+    return painted(shown, color, options_) + " " +
+           printable_text(without_trailing_blanks(message)) + "\n";
+  };
+  const auto warning = [&](const std::string& message) { return line("!", kYellow, message); };
+  const auto of_node = [&](const auto& e) {
+    return warning(fmt::format("node {}: {}", e.node, warning_text(e)));
+  };
+  return std::visit(
+      Overloaded{
+          [&](const LogLine& e) {
+            const std::string_view text = without_trailing_blanks(e.line);
+            if (text.empty()) return std::string();
+            const std::string whose = label_.empty() ? "" : label_ + " ";
+            std::string out =
+                painted(fmt::format("[{}node {}]", whose, e.node), kCyan, options_) + " ";
+            if (e.stream == "stderr") out += painted("stderr", kYellow, options_) + " ";
+            return out + printable_text(text) + "\n";
+          },
+          [&](const Notice& e) {
+            return e.level == kWarningLevel ? warning(e.message) : line("·", kDim, e.message);
+          },
+          [&](const RegionAutoSelected& e) { return warning(warning_text(e)); },
+          [&](const InstancePreempted& e) { return of_node(e); },
+          [&](const InstanceReplaced& e) { return of_node(e); },
+          [&](const BudgetWarning& e) { return warning(warning_text(e)); },
+          [&](const ErrorEvent& e) { return line("✗", kRed, e.message); },
+          [](const auto&) { return std::string(); },
+      },
+      event);
 }
 
 std::string SpinnerDisplay::final_line(const PoolStopped& event) const {
   const std::uint64_t tasks = task_count(event, &NodeReceipt::tasks);
   const std::uint64_t failed = task_count(event, &NodeReceipt::failed);
   const bool good = failed == 0 && !saw_error_ && ended_by_.empty();
-  std::string out = painted(good ? "✓" : "✗", good ? kGreen : kRed, options_);
-  if (!label_.empty()) out += " " + label_ + ":";
-  if (!ended_by_.empty()) out += fmt::format(" ended by {}:", ended_by_);
-  out += fmt::format(" {} in {}", count_text(tasks, "task"), duration_text(event.total_seconds));
-  if (failed > 0) out += fmt::format(", {} failed", failed);
-  out += fmt::format(" · {} · set-up {}", count_text(event.nodes.size(), "node"),
-                     duration_text(event.setup_seconds));
-  if (cost_.total_cost > 0) out += " · " + split_text(cost_);
-  return out + "\n";
+  std::string sign = good ? "✓" : "✗";
+  std::string text = sign;
+  if (!label_.empty()) text += " " + label_ + ":";
+  if (!ended_by_.empty()) text += fmt::format(" ended by {}:", ended_by_);
+  text += fmt::format(" {} in {}", count_text(tasks, "task"), duration_text(event.total_seconds));
+  if (failed > 0) text += fmt::format(", {} failed", failed);
+  text += fmt::format(" · {} · set-up {}", count_text(event.nodes.size(), "node"),
+                      duration_text(event.setup_seconds));
+  if (cost_.total_cost > 0) text += " · " + split_text(cost_);
+  if (options_.ascii) {
+    sign = ascii_text(sign);
+    text = ascii_text(text);
+  }
+  text = fold_text(text, options_.width);
+  return painted(sign, good ? kGreen : kRed, options_) + text.substr(sign.size()) + "\n";
 }
 
 std::string SpinnerDisplay::tick(std::int64_t wall_us) {
@@ -433,6 +488,7 @@ std::string SpinnerDisplay::tick(std::int64_t wall_us) {
   if (!active_) return "";
   constexpr std::array<std::string_view, 10> kFrames = {"⠋", "⠙", "⠹", "⠸", "⠼",
                                                         "⠴", "⠦", "⠧", "⠇", "⠏"};
+  constexpr std::array<std::string_view, 4> kAsciiFrames = {"-", "\\", "|", "/"};
   const std::int64_t elapsed = std::max<std::int64_t>(wall_us - started_us_, 0);
   std::string text = label_.empty() ? phase_ : label_ + " " + phase_;
   if (nodes_wanted_ > 0) text += fmt::format(" · {}/{} nodes", ready_.size(), nodes_wanted_);
@@ -452,8 +508,12 @@ std::string SpinnerDisplay::tick(std::int64_t wall_us) {
   drawn_ = true;
   const auto frame = static_cast<std::size_t>(elapsed / kFrameMicroseconds) % kFrames.size();
   // The last column stays free: a terminal would move on to the next line.
-  return fmt::format("{}{} {}", kWipe, painted(kFrames[frame], kCyan, options_),
-                     cut_text(text, options_.width - 3));
+  text = cut_text(text, options_.width - 3);
+  return fmt::format(
+      "{}{} {}", kWipe,
+      painted(options_.ascii ? kAsciiFrames[frame % kAsciiFrames.size()] : kFrames[frame], kCyan,
+              options_),
+      options_.ascii ? ascii_text(text) : text);
 }
 
 void SpinnerDisplay::set_tasks(std::uint64_t done, std::uint64_t running, std::uint64_t waiting) {

@@ -4,11 +4,12 @@
 // out. The caller reads the environment, determines the width and writes.
 //
 // A line is "HH:MM:SS source level message", where the source is "pool" or "node 2", behind the
-// label of the pool where it has one. What tasks print is shown whole and as it is; its level is
-// empty for stdout and "stderr" for stderr. Metrics are a line per node every 30 seconds, the first
-// one after 30 seconds: often enough to see a stuck GPU, too rare to drown the output; the cost so
-// far is shown as often. A set-up step is shown once it has taken half a second. A pool that costs
-// nothing shows no money, and a local pool no machines.
+// label of the pool where it has one. On a terminal of less than 60 columns it is "source message",
+// with the level before the message if it is not INFO. What tasks print is shown whole and as it
+// is; its level is empty for stdout and "stderr" for stderr. Metrics are a line per node every 30
+// seconds, the first one after 30 seconds: often enough to see a stuck GPU, too rare to drown the
+// output; the cost so far is shown as often. A set-up step is shown once it has taken half a
+// second. A pool that costs nothing shows no money, and a local pool no machines.
 
 #include <cstdint>
 #include <map>
@@ -26,6 +27,7 @@ struct DisplayOptions {
   bool color = false;
   int utc_offset_seconds = 0;  // of the local time at the start of each line
   bool dated = false;          // lines begin with date and time, as in all log files
+  bool ascii = false;          // signs of our own are ASCII: what tasks print stays as it is
 };
 
 // Facts about the output; variables as they are in the environment.
@@ -34,12 +36,17 @@ struct Terminal {
   std::optional<std::string> no_color{};     // NO_COLOR
   std::optional<std::string> force_color{};  // FORCE_COLOR
   std::optional<std::string> term{};         // TERM
+  std::optional<std::string> lc_all{};       // LC_ALL
+  std::optional<std::string> lc_ctype{};     // LC_CTYPE
+  std::optional<std::string> lang{};         // LANG
 };
 // Colour on a terminal that is not dumb; NO_COLOR turns it off everywhere, FORCE_COLOR (not "0") on
 // everywhere.
 bool wants_color(const Terminal& terminal);
 // True where a line can be redrawn in place.
 bool can_redraw(const Terminal& terminal);
+// True on a terminal whose locale is not one of UTF-8: LANG=C.
+bool wants_ascii(const Terminal& terminal);
 
 // One or more whole lines per event, or nothing.
 class LogDisplay {
@@ -106,6 +113,7 @@ class SpinnerDisplay {
 
  private:
   void follow(const Event& event, std::int64_t wall_us);
+  std::string lines_above(const Event& event) const;
   std::string final_line(const PoolStopped& event) const;
 
   DisplayOptions options_;

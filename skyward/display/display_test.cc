@@ -115,8 +115,9 @@ TEST_F(Log, WhatIsUnderWayIsToldAndNotWhatIsDone) {
 TEST_F(Log, LinesOfSeveralPoolsAreToldApart) {
   display_.set_label("1a2b3c4d");
   EXPECT_EQ(render(printed(1, "hello\nyou")),
-            "12:00:00 1a2b3c4d node 1         hello\n"
-            "                                 you\n");
+            "12:00:00 1a2b3c4d node 1           hello\n"
+            "                                   you\n");
+  EXPECT_EQ(render(Notice{.message = "as wide"}), "12:00:00 1a2b3c4d pool     INFO    as wide\n");
   SpinnerDisplay spinner(DisplayOptions{}, true);
   spinner.set_label("1a2b3c4d");
   EXPECT_EQ(spinner.render(printed(1, "hello"), kNoon),
@@ -270,6 +271,36 @@ TEST_F(Log, WhatTasksPrintIsNeverCut) {
   EXPECT_EQ(render(printed(12, "  " + line)), "12:00:00 node 12            " + line + "\n");
 }
 
+TEST_F(Log, ANarrowTerminalKeepsRoomForWhatIsSaid) {
+  LogDisplay narrow(DisplayOptions{.width = 40});
+  std::string text = narrow.render(InfraCreating{"1a2b3c4d"}, kNoon);
+  text += narrow.render(printed(0, "step 1"), kNoon);
+  text += narrow.render(printed(0, "careful", "stderr"), kNoon);
+  text += narrow.render(ErrorEvent{"first\nsecond", std::nullopt}, kNoon);
+  EXPECT_EQ(text,
+            "pool   opening 1a2b3c4d\n"
+            "node 0 step 1\n"
+            "node 0 stderr careful\n"
+            "pool   ERROR first\n"
+            "       second\n");
+  LogDisplay file(DisplayOptions{.width = 40, .dated = true});
+  EXPECT_TRUE(file.render(InfraCreating{"p"}, kNoon).contains("Z pool     INFO    opening p"));
+}
+
+TEST_F(Log, SignsOfOurOwnAreAsciiWhereTheLocaleIs) {
+  LogDisplay ascii(DisplayOptions{.ascii = true});
+  EXPECT_EQ(ascii.render(InstanceLaunching{2, "t3.small", "aws"}, kNoon),
+            "12:00:00 pool     INFO    launching 2 x t3.small on aws\n");
+  EXPECT_EQ(ascii.render(printed(0, "2 × 3"), kNoon), "12:00:00 node 0           2 × 3\n");
+  SpinnerDisplay spinner(DisplayOptions{.ascii = true}, true);
+  EXPECT_EQ(spinner.render(InstanceLaunching{2, "t3.small", "aws"}, kNoon),
+            "\r\x1b[K- launching 2 x t3.small - 0/2 nodes - 0:00");
+  EXPECT_TRUE(spinner.tick(kNoon + 80'000).starts_with("\r\x1b[K\\ launching"));
+  EXPECT_TRUE(spinner.render(Notice{.message = "hm"}, kNoon).starts_with("\r\x1b[K- hm\n"));
+  EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
+            "\r\x1b[Kok 3 tasks in 2.0 s - 1 node - set-up 1.0 s\n");
+}
+
 TEST_F(Log, TimeIsLocal) {
   LogDisplay east(DisplayOptions{.utc_offset_seconds = 5 * 3600 + 1800});
   EXPECT_EQ(east.render(printed(0, "a"), kNoon), "17:30:00 node 0           a\n");
@@ -286,19 +317,34 @@ TEST_F(Log, ColorNeverReachesWhatTasksPrint) {
 }
 
 TEST(Receipt, FitsTheTerminal) {
-  PoolStopped stopped{.nodes = {{0, "a-very-long-instance-name-of-some-cloud-0", 1, 0, 1, 1}}};
+  PoolStopped stopped{
+      .nodes = {{0, "a-very-long-instance-name-of-some-cloud-0", 1, 0, 1, 1, 12.3457}}};
   EXPECT_EQ(receipt_text(stopped, {}, 60),
             "   node  instance          tasks  failed      busy        up\n"
             "      0  a-very-long-in…       1       0     1.0 s     1.0 s\n");
   for (const int width : {80, 100}) {
     const std::string text =
-        receipt_text(stopped, {.total_cost = 12345.6789, .useful_cost = 12345.6789}, width);
+        receipt_text(stopped, {.total_cost = 12.3457, .useful_cost = 12.3457}, width);
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = text.find('\n', begin);
       EXPECT_LE(text_width(text.substr(begin, end - begin)), width) << text;
       begin = end + 1;
     }
   }
+}
+
+TEST(Receipt, AddsUpWithMachinesThatNoNodeGot) {
+  const PoolStopped stopped{
+      .nodes = {{0, "i-0", 1, 0, 1, 60, 0.0329}, {1, "i-1", 1, 0, 1, 60, 0.0329}}};
+  const std::string text =
+      receipt_text(stopped, {.total_cost = 0.0924, .total_seconds = 61, .useful_cost = 0.0924}, 80);
+  EXPECT_EQ(text,
+            "   node  instance    tasks  failed      busy        up      cost\n"
+            "      0  i-0             1       0     1.0 s     1m00s   $0.0329\n"
+            "      1  i-1             1       0     1.0 s     1m00s   $0.0329\n"
+            "      -  not ready       0       0    0.00 s    0.00 s   $0.0266\n"
+            "  total                  2       0     2.0 s             $0.0924\n"
+            "  useful    $0.0924  100%\n");
 }
 
 TEST(Receipt, OfAShortPoolSaysWhereItsMinimumIs) {
@@ -339,6 +385,11 @@ TEST(Text, DurationsAndMoney) {
   EXPECT_EQ(cut_text("äöü", 3), "äöü");
   EXPECT_EQ(cut_text("äöüß", 3), "äö…");
   EXPECT_EQ(cut_text("ab", 0), "");
+  EXPECT_EQ(fold_text("one two three", 80), "one two three");
+  EXPECT_EQ(fold_text("one two three", 9), "one two\n  three");
+  EXPECT_EQ(fold_text("one two", 7), "one\n  two") << "the last column stays free";
+  EXPECT_EQ(fold_text("seventeen äöü", 5), "seventeen\n  äöü");
+  EXPECT_EQ(fold_text("", 5), "");
 }
 
 TEST(PrintableText, IsAllThatNodesSayToATerminal) {
@@ -377,6 +428,22 @@ TEST(TerminalFacts, ColorAndRedrawing) {
   EXPECT_TRUE(can_redraw(with(true, "1", {}, "xterm")));
   EXPECT_FALSE(can_redraw(with(true, {}, "1", "dumb")));
   EXPECT_FALSE(can_redraw(with(false, {}, "1", "xterm")));
+}
+
+TEST(TerminalFacts, SignsAreAsciiWhereTheLocaleIsNotUtf8) {
+  const auto ascii = [](const char* lc_all, const char* lc_ctype, const char* lang,
+                        bool is_tty = true) {
+    return wants_ascii({.is_tty = is_tty, .lc_all = lc_all, .lc_ctype = lc_ctype, .lang = lang});
+  };
+  EXPECT_TRUE(ascii("", "", "C"));
+  EXPECT_TRUE(ascii("POSIX", "en_US.UTF-8", "en_US.UTF-8"));
+  EXPECT_TRUE(ascii("", "de_DE.ISO-8859-1", "C.UTF-8"));
+  EXPECT_TRUE(ascii("", "C.UTF-8", "C")) << "LC_CTYPE is Python's own";
+  EXPECT_FALSE(ascii("", "", "en_US.UTF-8"));
+  EXPECT_FALSE(ascii("C.utf8", "", "C"));
+  EXPECT_FALSE(ascii("", "C.UTF-8", ""));
+  EXPECT_FALSE(ascii("", "", "C", false));
+  EXPECT_FALSE(wants_ascii({.is_tty = true})) << "as in most containers";
 }
 
 constexpr const char* kWiped = "\r\x1b[K";
@@ -451,6 +518,32 @@ TEST(Spinner, SaysWhatIsNoErrorWithoutTheSignOfOne) {
             wiped + "· node 0: connected again\n" + wiped + "⠋ starting · 0:00");
   EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
             wiped + "✓ 3 tasks in 2.0 s · 1 node · set-up 1.0 s\n");
+}
+
+TEST(Spinner, ShowsWhatTheLogWarnsOf) {
+  SpinnerDisplay spinner(DisplayOptions{}, true);
+  spinner.render(PoolStarted{}, kNoon);
+  const auto shows = [&](const Event& event, const std::string& line) {
+    EXPECT_TRUE(spinner.render(event, kNoon).starts_with(kWiped + line + "\n" + kWiped)) << line;
+  };
+  shows(InstancePreempted{"i-4", 1, "capacity", 12},
+        "! node 1: i-4 will be preempted in 12 s: capacity");
+  shows(InstanceReplaced{"i-4", "i-7", 1, 1}, "! node 1: i-4 replaced by i-7 (attempt 1)");
+  shows(BudgetWarning{8.5, 10, 1.608, 1200},
+        "! $8.50 of $10.00 spent; at $1.608/hr the pool stops in 20m00s");
+  shows(RegionAutoSelected{"nyc1", "nyc3", "h100", "digitalocean"},
+        "! h100 is not available in nyc1, using nyc3");
+}
+
+TEST(Spinner, FoldsItsClosingLine) {
+  SpinnerDisplay spinner(DisplayOptions{.width = 40, .color = true}, true);
+  spinner.render(PoolStarted{}, kNoon);
+  spinner.render(CostFinal{.total_cost = 1.5, .setup_cost = 0.3, .useful_cost = 1.2}, kNoon);
+  EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
+            std::string(kWiped) +
+                "\x1b[32m✓\x1b[0m 3 tasks in 2.0 s · 1 node · set-up\n"
+                "  1.0 s · $1.5000: 80% useful, 20%\n"
+                "  set-up\n");
 }
 
 TEST(Spinner, NeverFillsTheLastColumn) {

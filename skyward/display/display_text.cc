@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -149,6 +151,38 @@ std::string cut_text(std::string_view text, int width) {
   return width > 0 ? out + "…" : std::string();
 }
 
+std::string fold_text(std::string_view text, int width) {
+  std::string out;
+  int column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    const int columns = text_width(word);
+    if (column > 0 && column + 1 + columns >= width) {
+      out += "\n ";
+      column = 1;
+    }
+    if (column > 0) out += ' ';
+    out += word;
+    column += columns + (column > 0 ? 1 : 0);
+  }
+  return out;
+}
+
+std::string ascii_text(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSigns = {
+      {{"×", "x"}, {"·", "-"}, {"…", "~"}, {"✓", "ok"}, {"✗", "failed"}, {kReplacement, "?"}}};
+  std::string out;
+  while (!text.empty()) {
+    const auto* sign =
+        std::ranges::find_if(kSigns, [&](const auto& one) { return text.starts_with(one.first); });
+    const bool found = sign != kSigns.end();
+    out += found ? sign->second : text.substr(0, 1);
+    text.remove_prefix(found ? sign->first.size() : 1);
+  }
+  return out;
+}
+
 std::string split_text(const CostFinal& cost) {
   std::string out = money_text(cost.total_cost);
   const auto parts = parts_of(cost);
@@ -171,8 +205,16 @@ std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int wi
     sum.failed += node.failed;
     sum.busy_seconds += node.busy_seconds;
   }
+  // What machines cost that no node ever got: they were not ready before the pool closed, or their
+  // launch failed.
+  costs.push_back(std::max<MicroDollars>(
+      0, std::llround(1e6 * cost.total_cost) - std::accumulate(costs.begin(), costs.end(), 0LL)));
   costs = round_parts(costs, kShown);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].cost = to_dollars(costs[i] * kShown);
+  NodeRow others;
+  others.node = "-";
+  others.instance = "not ready";
+  others.cost = to_dollars(costs.back() * kShown);
 
   constexpr int kOtherColumns = 45;  // all but the instance, with the blanks between
   constexpr int kCostColumns = 10;
@@ -182,6 +224,7 @@ std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int wi
     row.instance = cut_text(row.instance, room);
     instance_width = std::max(instance_width, text_width(row.instance));
   }
+  if (others.cost > 0) instance_width = std::max(instance_width, text_width(others.instance));
 
   std::string out = fmt::format("  {:>5}  {:<{}}  {:>6}  {:>6}  {:>8}  {:>8}", "node", "instance",
                                 instance_width, "tasks", "failed", "busy", "up");
@@ -189,7 +232,8 @@ std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int wi
   const std::size_t shown = rows.size() > kMaxReceiptRows ? kMaxReceiptRows - 1 : rows.size();
   for (std::size_t i = 0; i < shown; ++i) out += row_text(rows[i], instance_width, with_cost);
   if (shown < rows.size()) out += fmt::format("      …  and {} more\n", rows.size() - shown);
-  if (rows.size() > 1) {
+  if (others.cost > 0) out += row_text(others, instance_width, with_cost);
+  if (rows.size() > 1 || others.cost > 0) {
     out += row_text({"total", "", sum, cost.total_cost}, instance_width, with_cost);
   }
   if (with_cost) out += parts_text(cost);

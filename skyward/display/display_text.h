@@ -32,12 +32,20 @@ int text_width(std::string_view text);
 // The text, cut to `width` with "…" if it is wider.
 std::string cut_text(std::string_view text, int width);
 
+// The text in lines that leave the last column free, broken at blanks; all but the first begin with
+// two blanks. A word that is longer stays whole.
+std::string fold_text(std::string_view text, int width);
+
+// The text with the signs of the displays in ASCII: "x" for "×", "ok" for "✓".
+std::string ascii_text(std::string_view text);
+
 // "$0.0400: 50% useful, 25% set-up, 25% idle".
 std::string split_text(const CostFinal& cost);
 
 // The table of nodes at a pool's end, and below it where the money went. Every line ends with a
 // newline and is no wider than `width` where possible. A sum and its parts, as shown, add up to the
-// last digit. A pool that cost nothing has no column and no lines for money.
+// last digit: what machines cost that no node got has a row of its own. A pool that cost nothing
+// has no column and no lines for money.
 std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int width);
 
 }  // namespace skyward

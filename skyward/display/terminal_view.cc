@@ -44,10 +44,14 @@ TerminalView::TerminalView(Display display) : impl_(std::make_unique<Impl>()) {
   const Terminal terminal{.is_tty = isatty(STDERR_FILENO) == 1,
                           .no_color = variable("NO_COLOR"),
                           .force_color = variable("FORCE_COLOR"),
-                          .term = variable("TERM")};
+                          .term = variable("TERM"),
+                          .lc_all = variable("LC_ALL"),
+                          .lc_ctype = variable("LC_CTYPE"),
+                          .lang = variable("LANG")};
   const DisplayOptions options{.width = terminal_width(),
                                .color = wants_color(terminal),
-                               .utc_offset_seconds = utc_offset_seconds(io::EventLoop::wall_us())};
+                               .utc_offset_seconds = utc_offset_seconds(io::EventLoop::wall_us()),
+                               .ascii = wants_ascii(terminal)};
   switch (display) {
     case Display::log:
       impl_->display = LogDisplay(options);

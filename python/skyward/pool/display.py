@@ -16,11 +16,8 @@ from skyward.callback import BUSY_SECONDS
 from skyward.events import InfraCreating, PoolStopped, SkywardEvent, fields_of_event
 
 _WIPE = "\r\x1b[K"  # what the spinner's line begins with
-_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_PLAIN = str.maketrans(
-    {"×": "x", "·": "-", "…": "~", "✓": "ok", "✗": "failed"}
-    | {frame: "-\\|/"[i % 4] for i, frame in enumerate(_FRAMES)}
-)
+_SIGNS = "×·…✓✗�⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"  # of the renderers, where they are not told to use ASCII
+_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG")
 
 
 class Display:
@@ -31,10 +28,14 @@ class Display:
 
         self._stream: Any = _screen.real(sys.stderr)
         is_tty = _is_terminal(self._stream)
-        variables = (os.environ.get(name) for name in ("NO_COLOR", "FORCE_COLOR", "TERM"))
-        terminal = _core.Terminal(is_tty, *variables)
-        look = (self._width(), terminal.wants_color(), time.localtime().tm_gmtoff)
-        self._plain = not _can_write(self._stream, "×·…✓✗" + _FRAMES)
+        terminal = _core.Terminal(is_tty, *map(os.environ.get, _VARIABLES))
+        self._plain = not _can_write(self._stream, _SIGNS)
+        look = (
+            self._width(),
+            terminal.wants_color(),
+            time.localtime().tm_gmtoff,
+            self._plain or terminal.wants_ascii(),
+        )
         self._pool = ""
         self._closed = threading.Event()
         self._count: Callable[[], tuple[int, int, int]] = _nothing
@@ -111,7 +112,6 @@ class Display:
         if not text or self._stream is None:
             return
         if self._plain:
-            text = text.translate(_PLAIN)
             encoding = getattr(self._stream, "encoding", None) or "ascii"
             text = text.encode(encoding, "replace").decode(encoding)
         try:
