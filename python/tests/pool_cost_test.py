@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 import skyward as sky
 from skyward import PoolCost
 
@@ -28,12 +30,24 @@ def test_event_handlers_get_the_cost_of_a_pool_that_closes():
     pool._display = None  # as where nothing is shown
     for _ in range(2):
         pool._live = live = Live(lambda: seen.append((pool.is_active, pool.cost.total)))
+        pool._paid = live.core
         pool._close()
         assert seen.pop() == (False, 1), "it is asked while it closes"
         live.spent = 7.0
         assert pool.cost.total == 2, "the last one that it was asked for"
     pool._live = Live(None)
-    pool._live.core.is_ours = False  # as in a forked child
+    pool._paid = pool._live.core
+    pool._paid.is_ours = False  # as in a forked child
     assert pool.cost.total == 2
     pool._close()
     assert pool.cost.total == 2
+
+
+def test_a_pool_that_failed_to_open_has_its_cost():
+    cloud, final = sky.testing.FakeCloud(prices={"cpu": 1.0}, failed_boots=1, speed=0), []
+    pool = sky.ComputePool(provider=cloud, display="quiet")
+    pool.on(sky.CostFinal, lambda event: final.append((event.total_cost, pool.cost.total)))
+    with pytest.raises(sky.ProvisioningError):
+        pool.open()
+    assert pool.cost.total == pool.cost.setup == cloud.bill() > 0
+    assert final == [(cloud.bill(), cloud.bill())]

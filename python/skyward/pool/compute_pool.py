@@ -123,7 +123,7 @@ class ComputePool(PoolRequest, StaysHere):
 
     _live: "OpenPool | None" = None
     _opening: "Opening | None" = None
-    _closing: "OpenPool | None" = None  # what was `_live`, until it is closed
+    _paid: Any = None  # the core whose cost still grows
     _delivery: Delivery | None = None
     _around: "ComputePool | None" = None
     _is_entered = False
@@ -416,8 +416,8 @@ class ComputePool(PoolRequest, StaysHere):
     @property
     def cost(self) -> PoolCost:
         """What the pool has cost so far; after its block, the total, until it is entered again."""
-        live = self._live or self._closing
-        return self._last_cost if live is None or not live.core.is_ours else _cost_of(live.core)
+        paid = self._paid
+        return self._last_cost if paid is None or not paid.is_ours else _cost_of(paid)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -472,8 +472,10 @@ class ComputePool(PoolRequest, StaysHere):
         self._delivery = delivery
         try:
             opening.machines = machines = Machines(spec, delivery)
+            self._paid = machines.core
             live = machines.open(poll, self._open_pool)
         except BaseException:
+            self._settle_cost()
             self._end_delivery()
             if show is not None:
                 show.close()
@@ -494,23 +496,25 @@ class ComputePool(PoolRequest, StaysHere):
         if opening is not None and opening.abandon() and opening.is_event_thread():
             return  # its end waits for this thread
         with self._lifecycle:
-            self._closing = live = self._live
-            self._live = None
+            live, self._live = self._live, None
             if live is None:
                 return
             if not live.core.is_ours:  # a forked child: all of it is its parent's
-                self._delivery = self._closing = None
+                self._delivery = self._paid = None
                 return
             if self._display is not None and error is not None:
                 self._display.ended_by(error)
             try:
                 live.close(tell=error is None)
             finally:
-                self._last_cost = _cost_of(live.core)
-                self._closing = None
+                self._settle_cost()
                 self._end_delivery()
                 if self._display is not None:
                     self._display.close()
+
+    def _settle_cost(self) -> None:
+        if self._paid is not None:
+            self._last_cost, self._paid = _cost_of(self._paid), None
 
     def _end_delivery(self) -> None:
         if self._delivery is not None:
