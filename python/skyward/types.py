@@ -1,6 +1,7 @@
 """Types that programs name in their own signatures."""
 
 from skyward.accelerators import Accelerator
+from skyward.call.answers import AwaitableFuture, Stream
 from skyward.callback import Callback
 from skyward.events import ProviderName, SkywardEvent
 from skyward.providers.choice import Provider
@@ -11,6 +12,7 @@ from skyward.task.instance_info import InstanceInfo
 
 __all__ = [
     "Accelerator",
+    "AwaitableFuture",
     "Callback",
     "ComputeSpec",
     "ExitedInstance",
@@ -21,5 +23,6 @@ __all__ = [
     "ProviderName",
     "SkywardEvent",
     "SpotLike",
+    "Stream",
     "Volume",
 ]

@@ -54,11 +54,13 @@ def test_import_is_quick():
 
 
 TYPED = """
-from collections.abc import Awaitable, Callable, Generator
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent import futures
 from typing import assert_type
 import skyward as sky
 from skyward import accelerators
+from skyward.types import Stream
 
 @sky.compute
 def one(x: int) -> int:
@@ -76,6 +78,10 @@ def three(x: int) -> str:
 @sky.compute
 def four(x: int) -> bytes:
     return b""
+
+@sky.compute
+def items(count: int) -> Iterator[int]:
+    yield from range(count)
 
 class Box:
     @sky.compute
@@ -110,6 +116,15 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(one(1), sky.PendingCompute[int])
     assert_type(one(1) >> pool, int)
     assert_type((one(1) > pool).result(), int)
+    assert_type(items(3) >> pool, Stream[int])
+    assert_type(items(3) @ pool, tuple[Stream[int], ...])
+    assert_type((items(3) > pool).result(), Stream[int])
+    assert_type(items.local(3), Iterator[int])
+    with items(3) >> pool as stream_of_one:
+        assert_type(next(stream_of_one), int)
+    (items(3) >> pool).close()
+    assert_type(pool.run_batch(one(1) & two("a")), tuple[int, float])
+    pool.on(sky.LogLine, sky.Error, both)
     assert_type(Box().five(2), sky.PendingCompute[bytes])
     assert_type(two("a", flag=True) @ pool, tuple[float, ...])
     assert_type((one(1) & two("a")) >> pool, tuple[int, float])
@@ -124,6 +139,13 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(tried >> pool, tuple[int | Exception, ...])
     each = sky.gather(one(1), stream=True, return_exceptions=True)
     assert_type(each >> pool, Generator[int | Exception, None, None])
+    flag: bool = bool(pool.nodes)
+    tried = sky.gather(one(1), one(2), return_exceptions=flag)
+    assert_type(sky.gather(one(1), stream=False) >> pool, tuple[int, ...])
+    for answer in sky.gather(one(1), stream=flag) >> pool:
+        assert_type(answer, int | Exception)
+    assert_type(sky.shard(range(3), "abc"), tuple[list[int], list[str]])
+    assert_type(sky.shard([1.5], b"a", seed=1), tuple[list[float], list[int]])
     assert_type(sky.shard([1, 2]), list[int])
     assert_type(sky.shard([1], ["a"], seed=1), tuple[list[int], list[str]])
     assert_type(sky.shard(range(4)), list[int])
@@ -148,6 +170,13 @@ def asked(gpu: sky.NVIDIA, spec: sky.InstanceSpec) -> None:
 async def later(pool: sky.ComputePool) -> None:
     assert_type(await one(1).on(pool), int)
     assert_type(await (one(1) & two("a")).on(pool), tuple[int, float])
+    assert_type(await (one(1) > pool), int)
+    several = await asyncio.gather(one(1).on(pool), two("a").on(pool))
+    assert_type(several, tuple[int, float])
+    assert_type([item async for item in items(3) >> pool], list[int])
+    assert_type(await items(3).on(pool), Stream[int])
+    async with asyncio.TaskGroup() as group:
+        assert_type(group.create_task(one(1).on(pool)), asyncio.Task[int])
 """
 STAR = """
 from skyward import *
@@ -174,6 +203,8 @@ sky.ComputePool(display="loud")
 (one(1) & one(2)) @ sky.ComputePool()
 sky.Executor().submit(one, "text")
 sky.ComputePool().on(sky.LogLine)(one)
+sky.ComputePool().on(sky.LogLine, lambda event: event.cpu)
+sky.ComputePool(spot="sometimes")
 """
 
 

@@ -37,7 +37,7 @@ class Awaited(asyncio.Future[Any]):
         return self._steps
 
 
-def awaited(answer: "Future[R]", loop: asyncio.AbstractEventLoop) -> Coroutine[Any, Any, R]:
+def awaited(answer: "Future[R]", loop: asyncio.AbstractEventLoop) -> Coroutine[object, object, R]:
     """The answer in this loop; cancelling either cancels the other."""
     future: Any = Awaited(loop=loop)
     futures._chain_future(answer, future)  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial, update_wrapper
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
@@ -12,6 +12,9 @@ from skyward.call.limits import LONGEST_SECONDS, checked_limits
 from skyward.call.pending import PendingBatch, PendingCompute, recorded
 from skyward.call.text import call_text, name_of
 from skyward.exceptions import ConfigurationTypeError
+
+if TYPE_CHECKING:
+    from skyward.call.answers import Stream
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -75,7 +78,13 @@ class ComputeFunction(Generic[P, R]):
         timeout = None if self._timeout is None else min(self._timeout * calls, LONGEST_SECONDS)
         return ComputeFunction(fn, timeout, self._retries)
 
-    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> PendingCompute[R]:
+    @overload  # a generator: its items come as a stream
+    def __call__(
+        self: "ComputeFunction[Q, Iterator[S]]", /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> "PendingCompute[Stream[S]]": ...
+    @overload
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> PendingCompute[R]: ...
+    def __call__(self, /, *args: Any, **kwargs: Any) -> PendingCompute[Any]:
         check = self._check
         if check is None:
             check = _check_of(self._fn)

@@ -76,21 +76,35 @@ def gather(
 ) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7, T8]: ...
 @overload
 def gather(
-    *computations: PendingCompute[S], stream: Literal[True], ordered: bool = True
+    *computations: PendingCompute[S],
+    stream: Literal[True],
+    ordered: bool = True,
+    return_exceptions: Literal[False] = False,
 ) -> PendingStream[S]: ...
 @overload
 def gather(
     *computations: PendingCompute[S],
     stream: Literal[True],
     ordered: bool = True,
-    return_exceptions: Literal[True],
+    return_exceptions: bool,
 ) -> PendingStream[S | Exception]: ...
 @overload
 def gather(
-    *computations: PendingCompute[S], return_exceptions: Literal[True]
+    *computations: PendingCompute[S],
+    stream: Literal[False] = False,
+    return_exceptions: Literal[False] = False,
+) -> PendingBatch[*tuple[S, ...]]: ...
+@overload
+def gather(
+    *computations: PendingCompute[S], stream: Literal[False] = False, return_exceptions: bool
 ) -> PendingBatch[*tuple[S | Exception, ...]]: ...
 @overload
-def gather(*computations: PendingCompute[S]) -> PendingBatch[*tuple[S, ...]]: ...
+def gather(
+    *computations: PendingCompute[S],
+    stream: bool,
+    ordered: bool = True,
+    return_exceptions: bool = False,
+) -> PendingBatch[*tuple[S | Exception, ...]] | PendingStream[S | Exception]: ...
 def gather(
     *computations: Any, stream: bool = False, ordered: bool = True, return_exceptions: bool = False
 ) -> Any:

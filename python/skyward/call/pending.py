@@ -33,6 +33,8 @@ from skyward.call.text import call_text, note_position, short
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from skyward.call.answers import AwaitableFuture
+
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
 Ts = TypeVarTuple("Ts")
@@ -42,10 +44,12 @@ class PoolLike(Protocol):
     """What calls are sent to: a ComputePool."""
 
     def run(self, pending: "PendingCompute[S]", /) -> S: ...
-    def run_batch(self, batch: "PendingBatch[*tuple[Any, ...]]", /) -> tuple[Any, ...]: ...
+    def run_batch(self, batch: "PendingBatch[*Ts]", /) -> tuple[*Ts]: ...
     def broadcast(self, pending: "PendingCompute[S]", /) -> tuple[S, ...]: ...
-    def submit(self, pending: "PendingCompute[S]", /) -> "Future[S]": ...
-    def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]", /) -> "list[Future[Any]]": ...
+    def submit(self, pending: "PendingCompute[S]", /) -> "AwaitableFuture[S]": ...
+    def submit_batch(
+        self, batch: "PendingBatch[*tuple[Any, ...]]", /
+    ) -> "list[AwaitableFuture[Any]]": ...
 
 
 Target = PoolLike | ModuleType
@@ -99,7 +103,7 @@ class PendingCompute(Generic[R]):
             )
         return answer
 
-    def __gt__(self, pool: Target) -> "Future[R]":
+    def __gt__(self, pool: Target) -> "AwaitableFuture[R]":
         __tracebackhide__ = True
         submit = getattr(resolve(pool), "submit", None)
         return submit(self) if submit is not None else NotImplemented
@@ -126,7 +130,7 @@ class PendingCompute(Generic[R]):
                 f"{call_text(self)} has not been sent; write await {self.name}(…).on(pool)"
             )
 
-    def on(self, pool: Target) -> "Coroutine[Any, Any, R]":
+    def on(self, pool: Target) -> "Coroutine[object, object, R]":
         """Sends the call, and returns a future of the running asyncio loop. The future is also a
         coroutine, so ``create_task()`` accepts it. Cancelling it stops the call on its worker."""
         from skyward.call.awaited import awaited, running_loop
@@ -234,7 +238,7 @@ class PendingBatch(Generic[*Ts]):
                 " async functions await gather(…).on(pool) for all answers",
             )
 
-    def on(self, pool: Target) -> "Coroutine[Any, Any, tuple[*Ts]]":
+    def on(self, pool: Target) -> "Coroutine[object, object, tuple[*Ts]]":
         """Sends the batch at once, and returns an awaitable of the running asyncio loop. All calls
         finish before the error of the first failing one (in the order written) is raised."""
         import asyncio
@@ -244,7 +248,7 @@ class PendingBatch(Generic[*Ts]):
         loop, target = running_loop(lambda: repr(self)), _awaited_by(self, pool)
         futures = [asyncio.wrap_future(future, loop=loop) for future in target.submit_batch(self)]
         return cast(
-            "Coroutine[Any, Any, tuple[*Ts]]",
+            "Coroutine[object, object, tuple[*Ts]]",
             AwaitedBatch(futures, self.items, self.return_exceptions),
         )
 

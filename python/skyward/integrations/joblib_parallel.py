@@ -94,7 +94,7 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         try:
             _strip_warning_filters(func)
             call, known = self._functions.call_of(func, self.inner_max_num_threads, self._initial)
-            future = self._pool._engine().submit_all([call], self._arguments, known)[0]
+            future: Future[Any] = self._pool._engine().submit_all([call], self._arguments, known)[0]
         except Exception as error:
             future = Future()
             future.set_exception(error)

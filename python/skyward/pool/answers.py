@@ -15,7 +15,7 @@ from skyward.pool.answer import settle
 from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
 from skyward.pool.machines import bring_answers
 from skyward.pool.outcome import answer_of, may_retry, note_attempts
-from skyward.pool.stream import Stream, cancel
+from skyward.pool.stream import TaskStream, cancel
 from skyward.transport.forks import renewed
 
 CLOSE_SECONDS = 10.0
@@ -126,7 +126,7 @@ class Answers(GroupedCalls):
         entries: list[_Entry] = []
         for item, call, receiver in zip(items, calls, receivers, strict=True):
             if call.is_stream:
-                receiver.set_result(Stream(receiver.handle, item.name))
+                receiver.set_result(TaskStream(receiver.handle, item.name))
             else:
                 entries.append((item, call if item.retries else None, receiver, item.retries))
         self._add(entries)

@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, TypeVarTuple, overload
 
 from skyward.base.suggest import suggesting
 from skyward.call.by_value import StaysHere
@@ -57,8 +57,7 @@ from skyward.spec.volume import VolumeLike, normalize_volumes
 from skyward.transport.forks import renewed
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
+    from skyward.call.answers import AwaitableFuture
     from skyward.events import SkywardEvent
     from skyward.pool.display import Display
     from skyward.pool.machines import Machines, Opening
@@ -68,6 +67,7 @@ else:
     from skyward.callback import SkywardEvent
 
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 E = TypeVar("E", bound=SkywardEvent)
 S = TypeVar("S")
 H = TypeVar("H", bound=Callable[[Any], Any])
@@ -287,9 +287,7 @@ class ComputePool(PoolRequest, StaysHere):
             raise _from_here(error)
         return result
 
-    def run_batch(
-        self, batch: "PendingBatch[*tuple[Any, ...]]", *args: Never, **kwargs: Never
-    ) -> tuple[Any, ...]:
+    def run_batch(self, batch: PendingBatch[*Ts], *args: Never, **kwargs: Never) -> tuple[*Ts]:
         """Runs the calls at the same time, and returns the answers in the order of the calls:
         ``batch >> pool``.
 
@@ -301,9 +299,10 @@ class ComputePool(PoolRequest, StaysHere):
             raise refused_arguments("run_batch", batch)
         engine, items = self._engine(), _batch(batch).items
         try:
-            return engine.run_all(items, batch.return_exceptions)
+            results: tuple[*Ts] = engine.run_all(items, batch.return_exceptions)
         except SkywardError as error:
             raise _from_here(error)
+        return results
 
     def broadcast(self, pending: PendingCompute[R], *args: Never, **kwargs: Never) -> tuple[R, ...]:
         """Runs the call once on every worker; answers in rank order: ``pending @ pool``."""
@@ -324,7 +323,9 @@ class ComputePool(PoolRequest, StaysHere):
         def __rmatmul__(self, other: Any) -> Any:
             raise _not_pending(other, "@ pool")
 
-    def submit(self, pending: PendingCompute[R], *args: Never, **kwargs: Never) -> "Future[R]":
+    def submit(
+        self, pending: PendingCompute[R], *args: Never, **kwargs: Never
+    ) -> "AwaitableFuture[R]":
         """Sends the call and returns at once. ``cancel()`` of the future stops the task on its
         worker."""
         if args or kwargs:
@@ -335,7 +336,7 @@ class ComputePool(PoolRequest, StaysHere):
         """What ``f(x).on(pool)`` returns."""
         return self._engine().send_awaited(pending, loop)
 
-    def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> "list[Future[Any]]":
+    def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> "list[AwaitableFuture[Any]]":
         """The same for each call of a batch."""
         return self._engine().submit_all(_batch(batch).items)
 
@@ -368,7 +369,7 @@ class ComputePool(PoolRequest, StaysHere):
     @overload
     def on(self, *types: type[SkywardEvent]) -> Callable[[H], H]: ...
     @overload
-    def on(self, *types: Any) -> Any: ...
+    def on(self, first: type[SkywardEvent], other: type[SkywardEvent], /, *more: Any) -> Any: ...
     def on(self, *types: Any, handler: Any = None) -> Any:
         """Registers a handler for events of these types (none: all), from now on and at each
         opening.

@@ -7,11 +7,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from itertools import islice
 from typing import Any
 
 from skyward import _core
+from skyward.call.answers import AwaitableFuture
 from skyward.call.by_value import plain_dumps
 from skyward.call.function import ComputeFunction
 from skyward.call.pending import PendingCompute
@@ -32,7 +32,7 @@ from skyward.pool.mapped_calls import (
 from skyward.pool.outcome import answer_of, may_retry, note_attempts, summary_of
 from skyward.pool.packing import Packing
 from skyward.pool.restarts import run_together
-from skyward.pool.stream import Stream
+from skyward.pool.stream import TaskStream
 from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.transport import serialize
 from skyward.transport.forks import renewed
@@ -248,7 +248,7 @@ class OpenPool:
         items: Sequence[PendingCompute[Any]],
         shared: SharedArguments | None = None,
         known: dict[int, tuple[Any, int]] | None = None,
-    ) -> list["Future[Any]"]:
+    ) -> "list[AwaitableFuture[Any]]":
         """Sends the calls; the first ones run while the others are pickled. If one cannot be
         pickled, all are cancelled. `shared`: keeps large arguments that several calls have in
         common. `known`: see Packing.calls()."""
@@ -358,7 +358,7 @@ class OpenPool:
         waiting = []
         for position, call in enumerate(calls):
             if call is not None and call.is_stream:
-                answers[position] = Stream(handles[position], items[position].name)
+                answers[position] = TaskStream(handles[position], items[position].name)
             else:
                 waiting.append(position)
         # With these, calls are taken as they end, so that no retry waits for the others.

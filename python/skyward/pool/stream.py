@@ -1,9 +1,9 @@
 """The items of a generator that runs on a worker."""
 
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from skyward.call.answers import Stream
 from skyward.call.by_value import StaysHere
 from skyward.exceptions import CancelledError, NotProvisionedError, SkywardError
 from skyward.pool.outcome import answer_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ENDED = object()
 
 
-class Stream(Iterator[Any], StaysHere):
+class TaskStream(Stream[Any], StaysHere):
     """The items of a generator that runs on a worker, as they arrive. The generator is at most a
     few items ahead.
 
@@ -35,9 +35,6 @@ class Stream(Iterator[Any], StaysHere):
 
     def __reduce__(self) -> Any:
         raise TypeError("a stream stays in its program: pass its items, list(stream)")
-
-    def __iter__(self) -> "Stream":
-        return self
 
     def __next__(self) -> Any:
         __tracebackhide__ = True  # for notebooks and pytest
@@ -64,11 +61,7 @@ class Stream(Iterator[Any], StaysHere):
             raise error.with_traceback(None) from error.__cause__  # the caller's line counts
         raise StopIteration
 
-    def __aiter__(self) -> "Stream":
-        return self
-
     async def __anext__(self) -> Any:
-        """The next item; other tasks of the asyncio loop run meanwhile."""
         from asyncio import CancelledError
 
         if self._reading is None:
@@ -86,16 +79,11 @@ class Stream(Iterator[Any], StaysHere):
         return item
 
     def close(self) -> None:
-        """Stops the generator; it runs its ``finally`` blocks."""
         handle, self._handle = self._handle, None
         if handle is not None:
             cancel(handle)
         if self._reading is not None:
             self._reading.close()
-
-    async def aclose(self) -> None:
-        """The same, for ``contextlib.aclosing``. Does not wait."""
-        self.close()
 
     def _cut(self) -> None:
         """Closes it for a reader that was interrupted or cancelled. It has an end that is none:
@@ -110,12 +98,6 @@ class Stream(Iterator[Any], StaysHere):
             f"{self._name}(): the stream was closed when a read of it was interrupted or cancelled;"
             " items after that may be missing"
         )
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:

@@ -4,9 +4,10 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
+from skyward.call.answers import AwaitableFuture
 from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text
 from skyward.exceptions import CancelledError, SkywardError
@@ -18,7 +19,7 @@ _swapping = renewed(threading.RLock())
 """Held while a retried call gets its next handle, and while a future is cancelled."""
 
 
-class TaskFuture(AnswerFuture):
+class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
     on its worker. An error that nobody reads is logged."""
 
@@ -28,12 +29,6 @@ class TaskFuture(AnswerFuture):
     def __init__(self, handle: Any) -> None:
         super().__init__()
         self.handle = handle
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        """In an asyncio loop."""
-        import asyncio
-
-        return asyncio.wrap_future(self).__await__()
 
     def send_again(self, send: Callable[[], Any]) -> bool:
         """Replaces a failed attempt by another one. False: it was cancelled meanwhile."""

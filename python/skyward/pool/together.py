@@ -13,7 +13,7 @@ from typing import Any
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError
 from skyward.pool.outcome import answer_of
-from skyward.pool.stream import Stream
+from skyward.pool.stream import TaskStream
 from skyward.transport.remote_error import FAILED_AFTER_ATTRIBUTE
 
 GRACE_SECONDS = 15.0
@@ -31,7 +31,7 @@ def run_once(engine: Any, pending: PendingCompute[Any]) -> tuple[Any, ...]:
     """The answers by rank. `engine`: the OpenPool."""
     call, handles = engine.send_everywhere(pending, together=True)
     if call.is_stream:
-        return tuple(Stream(handle, pending.name) for handle in handles)
+        return tuple(TaskStream(handle, pending.name) for handle in handles)
     try:
         outcomes = _wait(handles)
     except BaseException:  # Ctrl-C: nobody will read the answers

@@ -28,7 +28,7 @@ class _StandardNumber(int):
 MAX_NODES = 10_000
 MAX_CONCURRENCY = 1024
 """As in skyward/spec/limits.h."""
-STANDARD_SPOT: str = _StandardText("always")
+STANDARD_SPOT: Any = _StandardText("always")
 STANDARD_TIMEOUT: int = _StandardNumber(3600)
 STANDARD_CONCURRENCY: int = _StandardNumber(1)
 

@@ -90,7 +90,6 @@ SpotLike = (
         "spot-if-available",
         "on-demand",
     ]
-    | str
     | float
     | SpotStrategy
 )

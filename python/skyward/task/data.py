@@ -4,7 +4,7 @@ everything."""
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, TypeVar, overload
+from typing import Any, SupportsIndex, TypedDict, TypeVar, Unpack, overload
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.task.instance_info import instance_info
@@ -15,74 +15,62 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
+_Numbers = range | bytes | bytearray
+
+
+class _How(TypedDict, total=False):
+    shuffle: bool
+    seed: SupportsIndex | None
+    drop_last: bool
+    node: int | None
+    total_nodes: int | None
+
+
+@overload
+def shard(a: str, /, **how: Unpack[_How]) -> list[str]: ...
+@overload
+def shard(a: _Numbers, /, **how: Unpack[_How]) -> list[int]: ...
+@overload
+def shard(a: A, /, **how: Unpack[_How]) -> A: ...
+@overload
+def shard(a: str, b: str, /, **how: Unpack[_How]) -> tuple[list[str], list[str]]: ...
+@overload
+def shard(a: str, b: _Numbers, /, **how: Unpack[_How]) -> tuple[list[str], list[int]]: ...
+@overload
+def shard(  # type: ignore[overload-overlap]
+    a: str, b: B, /, **how: Unpack[_How]
+) -> tuple[list[str], B]: ...
+@overload
+def shard(a: _Numbers, b: str, /, **how: Unpack[_How]) -> tuple[list[int], list[str]]: ...
+@overload
+def shard(a: _Numbers, b: _Numbers, /, **how: Unpack[_How]) -> tuple[list[int], list[int]]: ...
+@overload
+def shard(  # type: ignore[overload-overlap]
+    a: _Numbers, b: B, /, **how: Unpack[_How]
+) -> tuple[list[int], B]: ...
+@overload
+def shard(a: A, b: str, /, **how: Unpack[_How]) -> tuple[A, list[str]]: ...
+@overload
+def shard(a: A, b: _Numbers, /, **how: Unpack[_How]) -> tuple[A, list[int]]: ...
+@overload
+def shard(a: A, b: B, /, **how: Unpack[_How]) -> tuple[A, B]: ...
 @overload
 def shard(
-    text: str,
-    /,
-    *,
-    shuffle: bool = False,
-    seed: int | None = None,
-    drop_last: bool = False,
-    node: int | None = None,
-    total_nodes: int | None = None,
-) -> list[str]: ...
+    a: str | _Numbers, b: Any, c: Any, /, **how: Unpack[_How]
+) -> tuple[list[Any], Any, Any]: ...
 @overload
 def shard(
-    numbers: range | bytes | bytearray,
-    /,
-    *,
-    shuffle: bool = False,
-    seed: int | None = None,
-    drop_last: bool = False,
-    node: int | None = None,
-    total_nodes: int | None = None,
-) -> list[int]: ...
+    a: Any, b: str | _Numbers, c: Any, /, **how: Unpack[_How]
+) -> tuple[Any, list[Any], Any]: ...
 @overload
 def shard(
-    array: A,
-    /,
-    *,
-    shuffle: bool = False,
-    seed: int | None = None,
-    drop_last: bool = False,
-    node: int | None = None,
-    total_nodes: int | None = None,
-) -> A: ...
+    a: Any, b: Any, c: str | _Numbers, /, **how: Unpack[_How]
+) -> tuple[Any, Any, list[Any]]: ...
 @overload
-def shard(
-    a: A,
-    b: B,
-    /,
-    *,
-    shuffle: bool = False,
-    seed: int | None = None,
-    drop_last: bool = False,
-    node: int | None = None,
-    total_nodes: int | None = None,
-) -> tuple[A, B]: ...
+def shard(a: A, b: B, c: C, /, **how: Unpack[_How]) -> tuple[A, B, C]: ...
 @overload
-def shard(
-    a: A,
-    b: B,
-    c: C,
-    /,
-    *,
-    shuffle: bool = False,
-    seed: int | None = None,
-    drop_last: bool = False,
-    node: int | None = None,
-    total_nodes: int | None = None,
-) -> tuple[A, B, C]: ...
-@overload
-def shard(
-    *arrays: Any,
-    shuffle: bool = False,
-    seed: int | None = None,
-    drop_last: bool = False,
-    node: int | None = None,
-    total_nodes: int | None = None,
-) -> Any: ...
-def shard(
+def shard(*arrays: Any, **how: Unpack[_How]) -> Any: ...
+def shard(  # type: ignore[misc]  # each keyword of _How
     *arrays: Any,
     shuffle: bool = False,
     seed: int | None = None,

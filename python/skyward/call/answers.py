@@ -1,0 +1,54 @@
+"""What a call gives that is not its result at once, as programs and type checkers see it. Pools
+make them."""
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+R = TypeVar("R")
+T = TypeVar("T", covariant=True)
+
+
+class Stream(Iterator[T]):
+    """The items of a generator that runs on a worker, as they arrive: for ``for`` and, in asyncio,
+    for ``async for``."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    async def __anext__(self) -> T:
+        """The next item; other tasks of the asyncio loop run meanwhile."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stops the generator; it runs its ``finally`` blocks."""
+
+    async def aclose(self) -> None:
+        """The same, for ``contextlib.aclosing``. Does not wait."""
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AwaitableFuture(Future[R]):
+    """The answer of a call, later; in asyncio, it can be awaited."""
+
+    def __await__(self) -> Generator[Any, None, R]:
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
