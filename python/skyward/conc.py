@@ -6,10 +6,13 @@
 
 ``pool.map`` does this without threads; these take any function, with several calls in it."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import Any, TypeVar
+
+from skyward.exceptions import ConfigurationError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,23 +22,58 @@ def map_async(
     fn: Callable[[T], R], items: Iterable[T], concurrency: int | None = None
 ) -> Iterator[R]:
     """Calls ``fn`` for each item, at most `concurrency` at a time (None: all at once), starting
-    right away; yields the results in the order of the items. The error of the first failing item,
-    in that order, is raised; calls that have not started by then never do. Each call sees the
-    context variables of the caller."""
-    work = list(items)
-    threads = ThreadPoolExecutor(max(1, concurrency or len(work)), "skyward-conc")
-    futures = [threads.submit(copy_context().run, fn, item) for item in work]
-    threads.shutdown(wait=False)
+    right away; yields the results in the order of the items. Draws an item when its call can
+    start, so with `concurrency` the input may be endless. The error of the first failing item, in
+    that order, is raised; calls that have not started by then never do. Each call sees the context
+    variables of the caller."""
+    if concurrency is None:
+        items = list(items)
+        concurrency = max(1, len(items))
+    elif isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise ConfigurationError(
+            f"concurrency={concurrency!r}: a whole number is expected, at least 1, or None"
+        )
+    results = _results(fn, iter(items), concurrency)
+    next(results)  # starts the first calls; from here on, dropping it ends the rest
+    return results
 
-    def results() -> Iterator[R]:
+
+def _results(fn: Callable[[T], R], items: Iterator[T], concurrency: int) -> Iterator[Any]:
+    """First None, when the first calls have started, and then the results."""
+    context, threads = copy_context(), ThreadPoolExecutor(concurrency, "skyward-conc")
+    calls: deque[Future[R]] = deque()
+    running: list[Future[R]] = []
+    is_dry = False
+
+    def draw() -> None:
+        nonlocal is_dry
+        running[:] = [call for call in running if not call.done()]
         try:
-            for future in futures:
-                yield future.result()
-        finally:
-            for future in futures:
-                future.cancel()
+            while not is_dry and len(running) < concurrency:
+                running.append(threads.submit(context.copy().run, fn, next(items)))
+                calls.append(running[-1])
+        except StopIteration:
+            is_dry = True
+        except Exception as error:  # of the input: raised at its place
+            is_dry = True
+            calls.append(Future())
+            calls[-1].set_exception(error)
 
-    return results()
+    try:
+        draw()
+        yield None
+        while calls:
+            while not is_dry and not calls[0].done():
+                wait(running, return_when=FIRST_COMPLETED)
+                draw()
+            result = calls.popleft().result()
+            if not is_dry:
+                draw()
+            yield result
+    finally:
+        for call in calls:
+            call.cancel()
+        threads.shutdown(wait=False)
 
 
 def for_each_async(

@@ -1,6 +1,7 @@
 """sky.Executor is an executor as concurrent.futures has them."""
 
 import gc
+import itertools
 import signal
 import subprocess
 import sys
@@ -281,6 +282,50 @@ def test_the_first_failing_item_raises():
     assert next(answers) == 0
     with pytest.raises(LookupError, match="1"):
         next(answers)
+
+
+def test_inputs_of_threads_are_drawn_when_their_calls_can_start():
+    drawn, go = [], threading.Event()
+
+    def endless():
+        for item in itertools.count():
+            drawn.append(item)
+            yield item
+
+    answers = conc.map_async(lambda x: go.wait(30) and x, endless(), concurrency=2)
+    assert drawn == [0, 1]
+    go.set()
+    assert [next(answers) for _ in range(50)] == list(range(50))
+    assert len(drawn) <= 52
+    answers.close()
+
+
+def test_threads_are_kept_busy_while_the_first_call_runs():
+    ninth = threading.Event()
+
+    def call(x):
+        if x == 9:
+            ninth.set()
+        return x if x else ninth.wait(30) and "first"
+
+    assert list(conc.map_async(call, range(12), 2)) == ["first", *range(1, 12)]
+
+
+def test_an_input_of_threads_that_fails_raises_at_its_place():
+    def two():
+        yield from (1, 2)
+        raise LookupError("no third")
+
+    answers = conc.map_async(str, two(), concurrency=3)
+    assert [next(answers), next(answers)] == ["1", "2"]
+    with pytest.raises(LookupError, match="no third"):
+        next(answers)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "2"])
+def test_threads_need_a_number(wrong):
+    with pytest.raises(sky.ConfigurationError, match=r"concurrency=.*at least 1, or None"):
+        conc.map_async(str, [1], wrong)
 
 
 def test_context_variables_are_those_of_the_caller():
