@@ -190,6 +190,20 @@ def test_closing_the_iterator_cancels_what_is_in_flight(pool, tmp_path, taken):
         threading.Event().wait(0.01)
 
 
+def test_the_end_of_the_block_tells_of_calls_that_are_cut_off():
+    told = []
+    with sky.ComputePool(display="quiet") as pool:
+        assert list(pool.map(abs, range(10))) == list(range(10))
+        pool.on(sky.Error, told.append)
+        answers = pool.map(lambda x: x and threading.Event().wait(60), range(10))
+        assert next(answers) == 0
+    assert [event.message.partition(";")[0] for event in told] == [
+        "1 call that was not done is cancelled"  # the others have not been sent
+    ]
+    with pytest.raises(sky.SkywardError):
+        next(answers)
+
+
 def test_the_time_limit_covers_the_whole(pool, tmp_path):
     answers = pool.map(
         wait_at,

@@ -206,6 +206,11 @@ class MappedCalls(GroupedCalls):
         ended_tasks = self._tasks - len(self._window)
         return answered - ended_tasks, max(self._total, self._sent) - answered - len(self._window)
 
+    def unfinished(self) -> int:
+        """How many of the sent calls have not ended; none of a group that has news."""
+        left = [sent for sent in list(self._window) if not self._wait(sent, 0)]
+        return sum(len(sent.calls) if isinstance(sent, Group) else 1 for sent in left)
+
     # ------------------------------------------------------------------ sending
 
     def _fill(self) -> None:
@@ -473,6 +478,11 @@ class Mapped:
             now, ended = list(self._now), self._ended
         counts = [calls.beyond_tasks() for calls in now]
         return ended + sum(done for done, _ in counts), sum(left for _, left in counts)
+
+    def unfinished(self) -> int:
+        with self._lock:
+            now = list(self._now)
+        return sum(calls.unfinished() for calls in now)
 
 
 def maker_of(

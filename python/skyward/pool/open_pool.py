@@ -75,7 +75,7 @@ class OpenPool:
             ends.callback(self.core.close)
             for awaited in self._awaited_calls():
                 awaited.flush()
-            if tell and (count := self.answers.unfinished()):
+            if tell and (count := self.answers.unfinished() + self.mapped.unfinished()):
                 self.tell(_cancelled_text(count))
 
     def counts(self) -> tuple[int, int, int]:
@@ -451,7 +451,7 @@ def _wait_until(end: float, handle: Any, name: str) -> None:
 
 def _cancelled_text(count: int) -> str:
     what = "1 call that was not done is" if count == 1 else f"{count} calls that were not done are"
-    return f"{what} cancelled; wait for the futures inside the block: future.result()"
+    return f"{what} cancelled; wait for the futures, or read the results of map(), inside the block"
 
 
 _open_pools: "weakref.WeakSet[OpenPool]" = weakref.WeakSet()
