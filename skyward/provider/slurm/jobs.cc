@@ -57,6 +57,28 @@ std::string hint_of(std::string_view reason) {
   return "'scontrol show job' and 'sacctmgr show assoc user=$USER' show more";
 }
 
+// Why a node does not run.
+void say_why(const Job& job, MachineStatus& out) {
+  if (job.state == "PENDING") {
+    out.reason = job.reason;
+    out.message = never_starts(job.reason);
+    if (!out.message.empty()) out.hint = hint_of(job.reason);
+    out.capacity = out.message.empty();
+    return;
+  }
+  out.reason = job.state;
+  const bool has_reason = !job.reason.empty() && job.reason != "None";
+  out.message = fmt::format("job {} has ended{}{}", job.id, has_reason ? ": " : "",
+                            has_reason ? job.reason : "");
+  out.hint = fmt::format(
+      "'scontrol show job {0}' and 'sacct -j {0}' show why, and so does the "
+      "output that extra=[\"--output=FILE\"] keeps",
+      job.id);
+  // What its nodes, or other jobs, have done to it. Another job may fare better.
+  out.capacity = is_one_of(job.state, {"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"}) ||
+                 stage_of(job, nullptr) != Stage::terminated;
+}
+
 MachineStatus status_of(const Job& job, int number, const JobMemory* memory) {
   const bool has_run = memory != nullptr && !memory->names.empty();
   MachineStatus out{.instance = {.id = JobNode{job.id, number}.text()},
@@ -70,12 +92,7 @@ MachineStatus status_of(const Job& job, int number, const JobMemory* memory) {
     const bool is_there = std::ranges::find(job.names, out.zone) != job.names.end();
     if (out.stage == Stage::running && !is_there) out.stage = Stage::terminated;
   }
-  if (out.stage >= Stage::stopped) {
-    out.reason = job.state == "PENDING" ? job.reason : job.state;
-    out.message = never_starts(job.reason);
-    if (!out.message.empty()) out.hint = hint_of(job.reason);
-    out.capacity = out.message.empty();
-  }
+  if (out.stage >= Stage::stopped) say_why(job, out);
   return out;
 }
 

@@ -226,6 +226,24 @@ TEST_F(SlurmJobs, APreemptedJobTakesAllItsNodesWithIt) {
   EXPECT_TRUE(found->front().capacity);
 }
 
+TEST_F(SlurmJobs, AJobThatFailsIsNoLackOfCapacity) {
+  ASSERT_TRUE(launch(2));
+  for (const auto& [state, capacity] : {std::pair("FAILED", false),
+                                        {"CANCELLED", false},
+                                        {"TIMEOUT", false},
+                                        {"COMPLETING", false},
+                                        {"NODE_FAIL", true},
+                                        {"BOOT_FAIL", true}}) {
+    slurm_.find(17)->state = state;
+    const auto found = jobs().look_up({"17-0"}, soon());
+    ASSERT_THAT(*found, SizeIs(1)) << state;
+    EXPECT_EQ(found->front().reason, state);
+    EXPECT_EQ(found->front().capacity, capacity) << state;
+    EXPECT_THAT(found->front().message, HasSubstr("job 17 has ended"));
+    EXPECT_THAT(found->front().hint, HasSubstr("'scontrol show job 17' and 'sacct -j 17'"));
+  }
+}
+
 TEST_F(SlurmJobs, ARequeuedJobIsNotTheSameAndIsCancelled) {
   ASSERT_TRUE(launch(2));
   EXPECT_EQ(stage("17-0"), Stage::running);

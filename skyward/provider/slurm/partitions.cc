@@ -40,13 +40,13 @@ std::string model_of(std::string_view type) {
   return accelerator_in(words);
 }
 
-std::string words_of(Duration time) {
+}  // namespace
+
+std::string text_of(Duration time) {
   const auto minutes = std::chrono::ceil<std::chrono::minutes>(time).count();
   if (minutes % 1440 == 0) return fmt::format("{} d", minutes / 1440);
   return minutes % 60 == 0 ? fmt::format("{} h", minutes / 60) : fmt::format("{} min", minutes);
 }
-
-}  // namespace
 
 Result<Wishes> read_wishes(const ProviderSpec& spec) {
   Wishes out{.partition = spec.setting("partition"),
@@ -195,8 +195,8 @@ Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const Po
   return fail(ErrorKind::invalid,
               fmt::format("Slurm: the partition {} accepts jobs of at most {}, but {}= asks for "
                           "{}; nothing was submitted",
-                          shelf.partition, words_of(limit),
-                          wishes.time > Duration{} ? "time" : "timeout", words_of(out.time)),
+                          shelf.partition, text_of(limit),
+                          wishes.time > Duration{} ? "time" : "timeout", text_of(out.time)),
               "ask for less time, or name another partition: 'sinfo -o \"%P %l\"'");
 }
 

@@ -28,6 +28,9 @@ struct Wishes {
 // Fails with `invalid` on a time that is none, and on words for sbatch that would break the pool.
 Result<Wishes> read_wishes(const ProviderSpec& spec);
 
+// "90 min", "8 h", "2 d".
+std::string text_of(Duration time);
+
 // The first GPUs of a list of generic resources: of "gpu:h100:4(S:0-1),shard:8", four "h100".
 struct Gpus {
   std::string type{};  // as the site spells it; empty: the site gives none

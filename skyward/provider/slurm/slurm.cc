@@ -25,6 +25,12 @@ constexpr Duration kQueueTimeout = 24h * 90;
 // From the start of the job to the agent's first word: its upload, perhaps through a login node.
 constexpr Duration kJobGreetTimeout = 300s;
 
+// What srun says of a job that has ended.
+std::vector<std::string> signs_of_end(std::string_view job) {
+  return {fmt::format("Slurm job {} has expired", job), "Invalid job id",
+          "Job/step already complet"};
+}
+
 class SlurmProvider final : public KeptNodes {
  public:
   SlurmProvider(World world, Access access, Wishes wishes, std::string login)
@@ -111,6 +117,13 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
   }
   auto request = request_of(*shelf, wishes_, spec);
   if (!request) return fail(request);
+  if (wishes_.time > Duration{} && (spec.timeout == Duration{} || wishes_.time < spec.timeout)) {
+    tell_once(fmt::format(
+        "Slurm: time= ends each job after {}, before the pool's timeout{}: a call that runs then "
+        "starts again in a new job. Leave out time=, or set the pool's timeout= no higher",
+        text_of(wishes_.time),
+        spec.timeout > Duration{} ? fmt::format(" of {}", text_of(spec.timeout)) : ""));
+  }
   request->script = job_script(keeper_terms(spec));
   JobOrder order{
       .request = *std::move(request), .nodes_there = shelf->nodes, .tell = [this](const Job& job) {
@@ -134,7 +147,7 @@ Connection SlurmProvider::connection(const Cluster& cluster, const Instance& ins
   const auto node = read_job_node(instance.id);
   SKYWARD_CHECK(node, "{} was not prepared here", instance.id);
   Connection out = connection_by(cluster, access_.words_to(node->job, instance.private_ip));
-  out.permanent_errors = {"Invalid job id", "Job/step already complet"};
+  out.permanent_errors = signs_of_end(node->job);
   if (access_.login) {
     out.environment = {{"SSH_ASKPASS_REQUIRE", "never"}};
     std::ranges::copy(permanent_ssh_errors(), std::back_inserter(out.permanent_errors));
@@ -145,7 +158,17 @@ Connection SlurmProvider::connection(const Cluster& cluster, const Instance& ins
 Error SlurmProvider::explain(const Instance& instance, Error error) {
   if (access_.login) error = explain_ssh_error(*access_.login, {}, std::move(error));
   const auto node = read_job_node(instance.id);
-  if (!node || !error.hint.empty()) return error;
+  if (!node) return error;
+  const auto said = [&](const std::string& text) { return error.message.contains(text); };
+  if (std::ranges::any_of(signs_of_end(node->job), said)) {
+    const std::string limit = wishes_.time > Duration{}
+                                  ? fmt::format(" (time= limits it to {})", text_of(wishes_.time))
+                                  : std::string();
+    return {.kind = ErrorKind::lost,
+            .message = fmt::format("its job {} has ended{}: {}", node->job, limit, error.message),
+            .hint = fmt::format("'scontrol show job {0}' and 'sacct -j {0}' show why", node->job)};
+  }
+  if (!error.hint.empty()) return error;
   error.hint = fmt::format("'scontrol show job {}' shows the state of its job", node->job);
   return error;
 }

@@ -116,12 +116,12 @@ bool says_any(std::string_view text, std::initializer_list<std::string_view> wor
 std::string words_of(std::string_view said) {
   std::string_view line;
   for (const std::string_view one : split(said, '\n')) {
-    if (trimmed(one).empty()) continue;
+    if (trimmed(one).empty() || one.starts_with("Try \"")) continue;
     line = trimmed(one);
     if (line.contains("failed:")) break;  // says more than the lines before it
   }
   for (const std::string_view begin : {"sbatch: error: ", "squeue: error: ", "sinfo: error: ",
-                                       "scancel: error: ", "scontrol: error: "}) {
+                                       "scancel: error: ", "scontrol: error: ", "sbatch: "}) {
     if (line.starts_with(begin)) line.remove_prefix(begin.size());
   }
   return std::string(line);
@@ -352,7 +352,8 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
   }
   if (!ran) return std::unexpected(no_answer(ran.error()));
   if (ran->status.signal == 0 && ran->status.code == 0) return ran->out;
-  const bool is_slurms = ran->err.contains(": error: ");
+  // sbatch ends with ssh's 255, too; ssh never names it.
+  const bool is_slurms = ran->err.contains(": error: ") || ran->err.contains(words.front() + ": ");
   if (ran->status.signal != 0 || (ran->status.code == kSshFailed && !is_slurms)) {
     std::string said = words_of(ran->err);
     if (said.empty())

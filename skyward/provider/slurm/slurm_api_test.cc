@@ -188,6 +188,13 @@ TEST_F(SlurmRefusals, SayWhatToDoInSlurmsOwnWords) {
                             "is invalid (missing or exceeds some limit)\n");
   EXPECT_THAT(time.hint, HasSubstr("lower time="));
   EXPECT_TRUE(is_certain(refused(255, "sbatch: error: Invalid --time specification\n")));
+  const auto option = refused(255,
+                              "sbatch: unrecognized option '--nonsense'\nTry \"sbatch --help\" "
+                              "for more information\n");
+  EXPECT_EQ(option.kind(), ErrorKind::invalid);
+  EXPECT_EQ(option.message, "unrecognized option '--nonsense'");
+  EXPECT_THAT(option.hint, HasSubstr("extra="));
+  EXPECT_TRUE(is_certain(option));
   EXPECT_EQ(refused(127, "sh: 1: sbatch: not found\n").kind(), ErrorKind::unsupported);
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "skyward/provider/slurm/keeper.h"
 #include "skyward/provider/slurm/slurm_computer_fixture.h"
 
@@ -88,6 +90,44 @@ TEST_F(SlurmPool, WhatItWaitsForIsTold) {
   EXPECT_LE(told_.size(), 13U) << "every ten minutes, as long as nothing changes";
   EXPECT_LT(requests(), 260) << "others use the controller, too";
   EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
+  spec_.provider.settings["time"] = "30";
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto signs = cloud->connection(life.cluster, life.instances[0]).permanent_errors;
+  for (const std::string said :
+       {"srun: error: Slurm job 17 has expired\n",
+        "srun: error: Unable to confirm allocation for job 17: Invalid job id specified\n",
+        "srun: error: Unable to create step for job 17: Job/step already completing or "
+        "completed\n"}) {
+    EXPECT_TRUE(std::ranges::any_of(signs, [&](const std::string& sign) {
+      return said.contains(sign);
+    })) << said;
+    const Error why = cloud->explain(life.instances[0], {ErrorKind::denied, said, {}});
+    EXPECT_EQ(why.kind, ErrorKind::lost);
+    EXPECT_THAT(why.message, StartsWith("its job 17 has ended (time= limits it to 30 min)"));
+    EXPECT_THAT(why.hint, HasSubstr("sacct -j 17"));
+  }
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(SlurmPool, ATimeLimitBelowTheTimeoutIsTold) {
+  const auto told_with = [&](const std::string& time) {
+    spec_.provider.settings["time"] = time;
+    told_.clear();
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    EXPECT_TRUE(life.status);
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    return told_.empty() ? std::string() : told_.front();
+  };
+  EXPECT_THAT(told_with("30"), StartsWith("Slurm: time= ends each job after 30 min, before the "
+                                          "pool's timeout of 1 h"));
+  EXPECT_EQ(told_with("60"), "");
+  EXPECT_EQ(told_with(""), "");
 }
 
 TEST_F(SlurmPool, AControllerThatRestartsCostsNoJobItsPlace) {
