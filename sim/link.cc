@@ -91,6 +91,7 @@ struct SimulatedLink::EngineEffects final : engine::EngineEnd::Effects {
     link.events_.on_engine_message(std::move(message));
   }
   void on_trouble(std::string why) override { link.simulator_.say("{}: {}", link.name_, why); }
+  void on_unreached(Error) override {}
   void on_recovered(Duration) override { link.simulator_.say("{}: connected again", link.name_); }
   void on_offline() override { link.events_.on_offline(); }
   void on_lost(Error why) override { link.events_.on_lost(std::move(why)); }

@@ -106,6 +106,10 @@ void on_offline(EngineState& state, Time now, NodeId id) {
   if (state.nodes[id].is_alive()) state.nodes.hear(id, now);
 }
 
+void on_unreached(EngineState& state, NodeId id, const Error& why) {
+  if (state.nodes[id].state == NodeState::connecting) state.nodes.note_unreached(id, why.message);
+}
+
 void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
                 wire::Message message) {
   const Node& node = state.nodes[id];

@@ -108,6 +108,8 @@ void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId nod
 void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time theirs);
 // This computer has no network: the node is not late.
 void on_offline(EngineState& state, Time now, NodeId node);
+// An attempt to reach it for the first time has failed; another follows.
+void on_unreached(EngineState& state, NodeId node, const Error& why);
 // The connection is lost for good, the agent refused it, or never answered. `barren`: no worker has
 // ever begun a task there.
 void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId node, Error why,

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -46,6 +47,19 @@ std::string names_text(std::string_view kind, const std::vector<std::string>& na
   return text;
 }
 
+// Of nodes that were not reached yet, why.
+std::string unreached_text(const EngineState& state) {
+  std::string text;
+  std::size_t count = 0;
+  for (const Node& node : state.nodes) {
+    if (node.state != NodeState::connecting || node.unreached.empty()) continue;
+    if (++count > kMostNamed) continue;
+    text += fmt::format("; node {} was not reached: {}", node.id.value, node.unreached);
+  }
+  if (count > kMostNamed) text += fmt::format("; nor were {} more", count - kMostNamed);
+  return text;
+}
+
 // What closing waits for, and for how long at most.
 std::string wait_text(const EngineState& state, Time now) {
   std::vector<std::string> names;
@@ -59,10 +73,10 @@ std::string wait_text(const EngineState& state, Time now) {
   }
   const std::string& provider = provider_label(state.spec.provider.name);
   if (state.phase == Phase::closing) {
+    const Duration most = state.options.provision_timeout;  // with a queue, of months
     return fmt::format(
-        "waiting for {} to finish provisioning machines, which are then terminated; "
-        "{:.0f} s at most",
-        provider, seconds(state.options.provision_timeout));
+        "waiting for {} to finish provisioning machines, which are then terminated{}", provider,
+        most > std::chrono::hours(1) ? "" : fmt::format("; {:.0f} s at most", seconds(most)));
   }
   const std::string limit = fmt::format(", {:.0f} s at most", seconds(kProvisionTimeout));
   if (state.phase == Phase::removing) {
@@ -130,10 +144,14 @@ void fail_open(EngineState& state, EngineEffects& effects, Time now, Error why) 
 void end_lifetime(EngineState& state, EngineEffects& effects, Time now) {
   if (is_closing(state.phase)) return;
   const bool opening = is_opening(state.phase);
-  const Error why{ErrorKind::timeout,
-                  fmt::format("the pool's timeout of {} s has expired{}; releasing its machines",
-                              seconds(state.spec.timeout), opening ? " while it opened" : ""),
-                  "allow more time: ComputePool(timeout=seconds)"};
+  const std::string unreached = opening ? unreached_text(state) : std::string();
+  const Error why{
+      ErrorKind::timeout,
+      fmt::format("the pool's timeout of {} s has expired{}{}; releasing its machines",
+                  seconds(state.spec.timeout), opening ? " while it opened" : "", unreached),
+      unreached.empty() ? "allow more time: ComputePool(timeout=seconds)"
+                        : "see why it was not reached, or allow more time: "
+                          "ComputePool(timeout=seconds)"};
   if (opening) {
     fail_open(state, effects, now, why);
     return;

@@ -200,6 +200,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
     case NodeState::connecting:
       text = fmt::format("its agent sent no greeting within {:.0f} s",
                          seconds(state.options.greet_timeout));
+      if (!node.unreached.empty()) text += ": " + node.unreached;
       break;
     case NodeState::bootstrapping:
       kind = ErrorKind::unavailable;

@@ -217,6 +217,9 @@ TEST_F(OpeningLossTest, ClosingWaitsForTheReplacement) {
   advance_to(state.tell_wait_at);
   EXPECT_THAT(effects.take_event<Notice>().message,
               HasSubstr("to finish provisioning machines, which are then terminated; 1200 s"));
+  state.options.provision_timeout = 24h * 90;
+  advance_to(state.tell_wait_at);
+  EXPECT_THAT(effects.take_event<Notice>().message, testing::EndsWith("which are then terminated"));
   on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-2"));
   EXPECT_THAT(failure(), HasSubstr("closed while it was opening"));

@@ -402,6 +402,21 @@ TEST_F(CorePoolTest, BootstrapThatNeverEnds) {
 
 // -------------------------------------------------------------------------------------- deadlines
 
+TEST_F(CorePoolTest, ATimeoutWhileItOpensSaysWhyNodesWereNotReached) {
+  open_to_starting({.nodes = 2, .timeout = 20s});
+  join(0);
+  on_unreached(state, NodeId{1}, {ErrorKind::lost, "no network", {}});
+  on_unreached(state, NodeId{1}, {ErrorKind::lost, "cannot resolve the name gpu-3", {}});
+  on_unreached(state, kFirst, {ErrorKind::lost, "too late to matter", {}});
+  while (state.phase == Phase::starting) advance();
+  ASSERT_TRUE(state.open_error);
+  EXPECT_EQ(state.open_error->kind, ErrorKind::timeout);
+  EXPECT_EQ(state.open_error->message,
+            "the pool's timeout of 20 s has expired while it opened; node 1 was not reached: "
+            "cannot resolve the name gpu-3; releasing its machines");
+  effects.drop_all();
+}
+
 TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
   open_to_running({.nodes = 1, .timeout = 100s});
   const TaskId running = submit_to(0);

@@ -132,10 +132,7 @@ void EngineEnd::ended(ConnectionEnd end, Time now) {
     return effects_.on_offline();
   }
   if (was_connected) return effects_.on_trouble(std::move(end.error.message));
-  if (options_.stands && !policy_.was_welcomed() && policy_.tries() == 1) {
-    const std::string& hint = end.error.hint;
-    effects_.on_trouble(end.error.message + (hint.empty() ? "" : "; " + hint));
-  }
+  if (!policy_.was_welcomed()) effects_.on_unreached(std::move(end.error));
 }
 
 std::string EngineEnd::tries_text(Duration tried) const {

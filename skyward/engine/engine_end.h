@@ -27,7 +27,6 @@ class EngineEnd {
   struct Options {
     wire::Hello hello;        // `descriptors`: blobs go beside the frames
     bool reconnects = false;  // the agent outlives its connections
-    bool stands = false;      // its machine is not still booting: a first failure is reported
     LinkPolicy::Limits limits;
     std::uint32_t seed = 0;  // for the pauses between connections
   };
@@ -54,6 +53,8 @@ class EngineEnd {
     // It reconnects, and why; then that it has reconnected, and how long that took.
     virtual void on_trouble(std::string why) = 0;
     virtual void on_recovered(Duration after) = 0;
+    // An attempt to reach a node has failed; none has succeeded yet, and others follow.
+    virtual void on_unreached(Error why) = 0;
     // An attempt has failed because this computer has no network; the node may be well.
     virtual void on_offline() = 0;
     virtual void on_lost(Error why) = 0;  // once, last

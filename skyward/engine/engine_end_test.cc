@@ -98,6 +98,7 @@ class EngineEndTest : public ::testing::Test, protected EngineEnd::Effects {
   void on_welcome() override { happened.emplace_back("welcome"); }
   void on_message(wire::Message message) override { heard.push_back(std::move(message)); }
   void on_trouble(std::string why) override { happened.push_back("trouble: " + why); }
+  void on_unreached(Error why) override { happened.push_back("unreached: " + why.message); }
   void on_recovered(Duration) override { happened.emplace_back("recovered"); }
   void on_offline() override { happened.emplace_back("offline"); }
   void on_lost(Error why) override { lost.push_back(std::move(why)); }
@@ -199,6 +200,22 @@ TEST_F(EngineEndTest, WithoutANetworkHereTheNodeWaits) {
   }
   ASSERT_EQ(lost.size(), 1U) << "the agent has ended by then";
   EXPECT_GT(now, Time{} + 1h + 10min);
+}
+
+TEST_F(EngineEndTest, EachFailedAttemptAtANewNodeIsTold) {
+  begin();
+  end->on_end({.error = {ErrorKind::lost, "no way there", {}}}, 0, now);
+  EXPECT_THAT(happened, ElementsAre("connect", "unreached: no way there"));
+  happened.clear();
+  // Whatever it says, the node is given up in the end.
+  while (lost.empty() && ring()) {
+    if (happened.empty() || happened.back() != "connect") continue;
+    end->on_end({.error = {ErrorKind::lost, "nor this way", {}}}, 0, now);
+  }
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost.front().kind, ErrorKind::unreachable);
+  EXPECT_THAT(happened, ::testing::Contains("unreached: nor this way"));
+  EXPECT_LE(now, Time{} + 1h + 30s);
 }
 
 TEST_F(EngineEndTest, AnAgentThatHasExitedIsLostAtOnce) {

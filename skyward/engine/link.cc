@@ -55,11 +55,8 @@ EngineEnd::Options options_of(wire::Hello hello, const provider::Connection& con
   hello.descriptors = socket;
   const auto seed = static_cast<std::uint32_t>(io::EventLoop::now().time_since_epoch().count()) +
                     hello.node.value;
-  return {.hello = std::move(hello),
-          .reconnects = connection.shell,
-          .stands = connection.stands,
-          .limits = limits,
-          .seed = seed};
+  return {
+      .hello = std::move(hello), .reconnects = connection.shell, .limits = limits, .seed = seed};
 }
 
 }  // namespace
@@ -205,6 +202,10 @@ void EngineLink::receive(io::Incoming incoming) {
 
 void EngineLink::on_trouble(std::string why) {
   if (events_.on_trouble) events_.on_trouble(std::move(why));
+}
+
+void EngineLink::on_unreached(Error why) {
+  if (events_.on_unreached) events_.on_unreached(std::move(why));
 }
 
 void EngineLink::on_recovered(Duration after) {

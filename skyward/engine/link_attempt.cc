@@ -328,7 +328,8 @@ void LinkAttempt::exited(io::ExitStatus status) {
 void LinkAttempt::finish(End end) {
   if (std::exchange(over_, true)) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
-  std::string words = trimmed(reader_.noise() + stderr_tail_);
+  const std::string said = reader_.noise() + stderr_tail_;
+  std::string words = trimmed(said);
   // A command that does not run its last word as a shell would often quotes it, and nobody wants to
   // read our script.
   if (const std::size_t at = words.find(entry_.line); !entry_.line.empty() && at != words.npos) {
@@ -336,9 +337,7 @@ void LinkAttempt::finish(End end) {
   }
   if (!words.empty() && !end.means.gone) end.error.message += "; it wrote: " + words;
   // The command's own words. Where a shell has answered, they are the machine's.
-  const auto says = [&](const std::string& sign) {
-    return !reached_ && stderr_tail_.contains(sign);
-  };
+  const auto says = [&](const std::string& sign) { return !reached_ && said.contains(sign); };
   if (std::ranges::any_of(connection_.permanent_errors, says)) {
     end.means.permanent = true;
     end.error.kind = ErrorKind::denied;

@@ -88,6 +88,25 @@ TEST(AttemptTest, ALackOfFilesPassesAndAMissingProgramDoesNot) {
   EXPECT_EQ(short_of_files->error.kind, ErrorKind::exhausted);
 }
 
+TEST(AttemptTest, ALoginShellThatRefusesIsPermanent) {
+  io::EventLoop loop;
+  provider::Connection connection;
+  connection.command = {"sh", "-c", "echo 'This account is currently not available.'; exit 1"};
+  connection.permanent_errors = {"account is currently not available"};
+  std::optional<LinkAttempt::End> end;
+  LinkAttempt attempt(loop, connection, false, {.line = "true", .agents = {}, .files = {}},
+                      {.on_reached = [] {},
+                       .on_open = [] {},
+                       .on_frame = [](io::Incoming) {},
+                       .on_idle = [] {},
+                       .on_end = [&](LinkAttempt::End told) { end = std::move(told); },
+                       .on_gone = [&] { loop.stop(); }});
+  loop.run();
+  ASSERT_TRUE(end);
+  EXPECT_TRUE(end->means.permanent) << end->error.message;
+  EXPECT_EQ(end->error.kind, ErrorKind::denied);
+}
+
 TEST(AttemptTest, SaysWhetherThisComputerHasANetwork) {
   const auto is_offline = [](const std::string& words) {
     io::EventLoop loop;

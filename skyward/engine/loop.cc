@@ -337,6 +337,17 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
                         .level = "warning",
                         .instance_id = instance.id});
   };
+  const bool stands = connection.stands;
+  events.on_unreached = [this, node, instance, stands](Error why) {
+    why = provider_->explain(instance, std::move(why));
+    const bool is_first = state_.nodes[node].unreached.empty();
+    turn([&](Time) { on_unreached(state_, node, why); });
+    if (!stands || !is_first) return;
+    caller_.emit(Notice{.message = fmt::format("node {}: {}{}{}; connecting again", node.value,
+                                               why.message, why.hint.empty() ? "" : "; ", why.hint),
+                        .level = "warning",
+                        .instance_id = instance.id});
+  };
   events.on_recovered = [this, node, instance](Duration after) {
     caller_.emit(Notice{.message = fmt::format("node {}: connected again after {:.1f} s",
                                                node.value, seconds(after)),

@@ -85,6 +85,7 @@ void Nodes::launch(NodeId id, Instance instance, Time now, Time deadline) {
   node.gone_at = kNever;
   set_state(node, NodeState::connecting);
   node.connecting_at = now;
+  node.unreached.clear();
   node.prepared_at = {};
   set_deadline(node, deadline);
 }
@@ -94,6 +95,8 @@ void Nodes::connect(EngineEffects& effects, NodeId id) {
   effects.emit(BootstrapStarting{node.instance.id});
   effects.connect(id, node.instance);
 }
+
+void Nodes::note_unreached(NodeId node, std::string why) { at(node).unreached = std::move(why); }
 
 void Nodes::keep(NodeId id, Instance instance) {
   Node& node = at(id);

@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <queue>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct Node {
 
   Instance instance;
   bool bought = false;  // the instance must be released
+
+  std::string unreached;  // why its agent did not greet yet: the last attempt's reason
 
   InstanceId replaced;  // the previous machine, until the new one is ready
 
@@ -89,6 +92,7 @@ class Nodes {
   void connect(EngineEffects& effects, NodeId node);
   // It came too late; it is released with the others.
   void keep(NodeId node, Instance instance);
+  void note_unreached(NodeId node, std::string why);
 
   // Its agent has greeted. False: the node no longer expects it.
   bool join(NodeId node, Time now, Time reached_at);

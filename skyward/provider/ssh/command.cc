@@ -220,7 +220,7 @@ std::vector<std::string> permanent_ssh_errors() {
       "Host key verification failed",          "Permission denied (",
       "Too many authentication failures",      "Bad configuration option",
       "Bad owner or permissions on",           "no matching host key type found",
-      "no matching key exchange method found",
+      "no matching key exchange method found", "This account is currently not available",
   };
 }
 
@@ -231,7 +231,13 @@ std::vector<std::string> hopeless_ssh_errors() {
 Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Error error) {
   const std::string words = error.message;
   SshTarget target = wanted;
+  // Of a jump that is silent, the last ssh says no more than that; of a host behind it, it does.
+  const bool is_lost_on_the_way =
+      !options.jumps.empty() && !words.contains("stdio forwarding failed") &&
+      (words.contains("UNKNOWN port") || words.contains("during banner exchange"));
+  bool blames_one = words.contains(wanted.host);
   for (const SshTarget& jump : options.jumps) {
+    blames_one = blames_one || words.contains(jump.host);
     if (words.contains(jump.host) && !words.contains(wanted.host)) target = jump;
   }
   const auto says = [&](std::string_view text) { return words.contains(text); };
@@ -242,6 +248,16 @@ Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Erro
     told = unknown_key(target, options);
   } else if (says("Permission denied (") || says("Too many authentication failures")) {
     told = refused_login(target, options);
+  } else if (says("This account is currently not available")) {
+    told = {.kind = ErrorKind::denied,
+            .message = fmt::format("{} allows this user no commands: its login shell is nologin",
+                                   target.text()),
+            .hint = "set user= to another user, or give this one a shell there: 'chsh -s /bin/sh'"};
+  } else if (is_lost_on_the_way && !blames_one) {
+    told = {.kind = ErrorKind::unreachable,
+            .message = fmt::format("{} is not reached through the jump host {}", target.text(),
+                                   options.jumps.back().text()),
+            .hint = "check that the jump host is on, and its address: see jump="};
   } else if (says("Could not resolve hostname")) {
     told = {.kind = ErrorKind::invalid,
             .message = fmt::format("cannot resolve the name {}", target.host),

@@ -151,6 +151,8 @@ TEST(SshError, OthersSayWhatToDo) {
            Case{"me@w1: Permission denied (publickey).\r\n", ErrorKind::denied,
                 "refused the login for this user with the key /k/id",
                 "try 'ssh -p 22 me@w1' by hand; set user=, identity_file="},
+           Case{"This account is currently not available.\n", ErrorKind::denied,
+                "me@w1:22 allows this user no commands", "chsh"},
            Case{"ssh: Could not resolve hostname w1: Name or service not known\r\n",
                 ErrorKind::invalid, "cannot resolve the name w1", "~/.ssh/config"},
            Case{"ssh: connect to host w1 port 22: Connection refused\r\n", ErrorKind::unreachable,
@@ -174,6 +176,18 @@ TEST(SshError, AJumpHostIsBlamedForItsOwn) {
       {.message = "No ED25519 host key is known for gate and you have requested strict checking.\n"
                   "Host key verification failed.\nConnection closed by UNKNOWN port 65535\n"});
   EXPECT_THAT(told.message, HasSubstr("the host key of j@gate is unknown"));
+}
+
+TEST(SshError, ASilentJumpHostIsNamed) {
+  const SshOptions options{.jumps = {{.host = "gate", .user = "j"}}};
+  const Error told = explain_ssh_error(
+      {.host = "w1"}, options, {.message = "Connection timed out during banner exchange\r\n"});
+  EXPECT_THAT(told.message, HasSubstr("w1 is not reached through the jump host j@gate"));
+  const Error behind = explain_ssh_error(
+      {.host = "w1"}, options,
+      {.message = "channel 0: open failed: connect failed: No route to host\r\n"
+                  "stdio forwarding failed\r\nConnection closed by UNKNOWN port 65535\r\n"});
+  EXPECT_THAT(behind.message, HasSubstr("w1 does not answer"));
 }
 
 TEST(SshError, WhatIsNotOfSshStaysAsItIs) {

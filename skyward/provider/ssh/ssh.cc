@@ -259,6 +259,7 @@ Connection SshProvider::connection(const Cluster& cluster, const Instance& insta
   return {.command = ssh_command(hosts_[host], options_),
           .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
           .shell = true,
+          .stands = true,
           .agents = plan->second.agents,
           .uploads = plan->second.image.uploads,
           .permanent_errors = permanent_ssh_errors(),
