@@ -92,9 +92,10 @@ class ComputeFunctionOf<F, R(P...)> {
   // Prints F the way people read it.
   static constexpr const char* pretty() { return __PRETTY_FUNCTION__; }
 
-  // The mangled name of this very type holds F's with all its parameters.
-  static inline const RegisteredFunction registered_{typeid(ComputeFunctionOf).name(), pretty(),
-                                                     &invoke};
+  // The mangled name of this very type holds F's with all its parameters. Of this program or library
+  // alone: workers do not know what a library has registered.
+  [[gnu::visibility("hidden")]] static inline const RegisteredFunction registered_{
+      typeid(ComputeFunctionOf).name(), pretty(), &invoke};
 };
 
 // A function that yields.
@@ -124,8 +125,9 @@ class ComputeFunctionOf<F, void(Sink<T>&, P...)> {
 
   static constexpr const char* pretty() { return __PRETTY_FUNCTION__; }
 
-  static inline const RegisteredFunction registered_{typeid(ComputeFunctionOf).name(), pretty(),
-                                                     &invoke};
+  // Of this program or library alone, as above.
+  [[gnu::visibility("hidden")]] static inline const RegisteredFunction registered_{
+      typeid(ComputeFunctionOf).name(), pretty(), &invoke};
 };
 
 // The compute function made from F.
