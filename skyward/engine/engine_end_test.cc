@@ -207,7 +207,7 @@ TEST_F(EngineEndTest, EachFailedAttemptAtANewNodeIsTold) {
   end->on_end({.error = {ErrorKind::lost, "no way there", {}}}, 0, now);
   EXPECT_THAT(happened, ElementsAre("connect", "unreached: no way there"));
   happened.clear();
-  // Whatever it says, the node is given up in the end.
+  // Whatever it says, the node is lost at its deadline.
   while (lost.empty() && ring()) {
     if (happened.empty() || happened.back() != "connect") continue;
     end->on_end({.error = {ErrorKind::lost, "nor this way", {}}}, 0, now);

@@ -337,16 +337,8 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
                         .level = "warning",
                         .instance_id = instance.id});
   };
-  const bool stands = connection.stands;
-  events.on_unreached = [this, node, instance, stands](Error why) {
-    why = provider_->explain(instance, std::move(why));
-    const bool is_first = state_.nodes[node].unreached.empty();
-    turn([&](Time) { on_unreached(state_, node, why); });
-    if (!stands || !is_first) return;
-    caller_.emit(Notice{.message = fmt::format("node {}: {}{}{}; connecting again", node.value,
-                                               why.message, why.hint.empty() ? "" : "; ", why.hint),
-                        .level = "warning",
-                        .instance_id = instance.id});
+  events.on_unreached = [this, node, instance, stands = connection.stands](Error why) {
+    tell_unreached(node, instance, stands, std::move(why));
   };
   events.on_recovered = [this, node, instance](Duration after) {
     caller_.emit(Notice{.message = fmt::format("node {}: connected again after {:.1f} s",
@@ -368,6 +360,18 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
                                            std::move(events));
   *owner = link.get();
   links_[node] = std::move(link);
+}
+
+// Each attempt is noted. The first is told, unless the machine is still booting.
+void EngineLoop::tell_unreached(NodeId node, const Instance& instance, bool stands, Error why) {
+  why = provider_->explain(instance, std::move(why));
+  const bool is_first = state_.nodes[node].unreached.empty();
+  turn([&](Time) { on_unreached(state_, node, why); });
+  if (!stands || !is_first) return;
+  caller_.emit(Notice{.message = fmt::format("node {}: {}{}{}; connecting again", node.value,
+                                             why.message, why.hint.empty() ? "" : "; ", why.hint),
+                      .level = "warning",
+                      .instance_id = instance.id});
 }
 
 void EngineLoop::disconnect(NodeId node) { drop_link(node, kCancelGrace); }

@@ -134,6 +134,7 @@ class EngineLoop final : private EngineEffects {
   template <typename Verb, typename Answer>
   void ask_provider(Verb verb, Answer answer, Queue add = &Verbs::add);
 
+  void tell_unreached(NodeId node, const Instance& instance, bool stands, Error why);
   void drop_link(NodeId node, Duration grace);
   void link_gone(EngineLink* link);
 
