@@ -114,6 +114,15 @@ def test_iterators_may_be_endless():
     assert list(itertools.islice(part, 3)) == [1, 4, 7]
 
 
+def test_seeds_of_numpy_are_seeds():
+    place = {"node": 0, "total_nodes": 2, "shuffle": True}
+    seed = numpy.int64(3)
+    assert sky.shard(range(9), seed=seed, **place) == sky.shard(range(9), seed=3, **place)
+    assert list(sky.DistributedSampler(range(9), seed=seed, **place)) == list(
+        sky.DistributedSampler(range(9), seed=3, **place)
+    )
+
+
 def test_epochs():
     sampler = sky.DistributedSampler(range(20), node=0, total_nodes=2)
     first = list(sampler)

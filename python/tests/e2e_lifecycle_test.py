@@ -118,7 +118,6 @@ def test_nonsense_is_refused_before_anything_starts(options, says):
     [
         (sky.Image(python="3.99"), f"3.99.*{CLIENT_PYTHON}"),
         (sky.Image(pip=["--index-url=http://evil"]), "index-url"),
-        (sky.Image(env={"A B": "1"}), "A B"),
     ],
 )
 def test_an_image_that_cannot_be_made(image, says):

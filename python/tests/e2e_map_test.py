@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import math
 import os
 import threading
 import time
@@ -202,6 +203,12 @@ def test_the_end_of_the_block_tells_of_calls_that_are_cut_off():
     ]
     with pytest.raises(sky.SkywardError):
         next(answers)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, 0, -1, "1", True])
+def test_a_time_limit_is_a_positive_number(pool, wrong):
+    with pytest.raises(sky.ConfigurationError, match=f"timeout={wrong!r}: a time limit is"):
+        pool.map(abs, [1], timeout=wrong)
 
 
 def test_the_time_limit_covers_the_whole(pool, tmp_path):

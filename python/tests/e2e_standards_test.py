@@ -188,7 +188,9 @@ def test_parameters_of_process_pools():
             sky.Executor(**{name: value})
     with pytest.raises(sky.ConfigurationError, match="max_workers=3, nodes="):
         sky.Executor(max_workers=3, nodes=2)
-    sky.Executor(max_workers=3, max_tasks_per_child=None)
+    with pytest.raises(sky.ConfigurationError, match="concurrency=….: both mean the same"):
+        sky.Executor(max_workers=3, concurrency=2)
+    assert sky.Executor(max_workers=3, nodes=1, max_tasks_per_child=None).total_slots == 3
 
 
 def test_proxies_of_a_manager_travel_to_this_machines_workers():

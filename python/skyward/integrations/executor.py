@@ -508,15 +508,19 @@ def _refuse_others(options: dict[str, Any]) -> None:
 
 
 def _concurrency(max_workers: int, options: dict[str, Any]) -> int:
-    """Of ``Executor(max_workers)``, where the pool has one node."""
+    """Of ``Executor(max_workers)``, for a pool of one node."""
     if max_workers <= 0:
         raise ValueError("max_workers must be greater than 0")
-    for name in ("concurrency", "worker", "nodes"):
+    for name in ("concurrency", "worker"):
         if name in options:
             raise ConfigurationError(
-                f"Executor(max_workers={max_workers}, {name}=…): max_workers is for a pool of"
-                " one node; for more nodes, give nodes= and concurrency="
+                f"Executor(max_workers={max_workers}, {name}=…): both mean the same; give one"
             )
+    if options.get("nodes", 1) != 1:
+        raise ConfigurationError(
+            f"Executor(max_workers={max_workers}, nodes={options['nodes']!r}): max_workers is for a"
+            " pool of one node; for more nodes, give nodes= and concurrency="
+        )
     return max_workers
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, TypeVarTuple, ov
 from skyward.base.suggest import suggesting
 from skyward.call.by_value import StaysHere
 from skyward.call.function import ComputeFunction, compute, refused_arguments
+from skyward.call.limits import checked_limits
 from skyward.call.pending import PendingBatch, PendingCompute
 from skyward.call.target import _innermost
 from skyward.call.text import short
@@ -357,6 +358,7 @@ class ComputePool(PoolRequest, StaysHere):
         Dropping the iterator, or its ``close()``, cancels what is in flight."""
         if not iterables:
             raise TypeError("map() needs at least one iterable")
+        timeout = checked_limits(timeout, 0)[0]
         function: ComputeFunction[..., Any] = fn if isinstance(fn, ComputeFunction) else compute(fn)
         return _mapped(self._engine().map(function, iterables), timeout)
 

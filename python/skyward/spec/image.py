@@ -61,8 +61,7 @@ class Image:
     excludes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Copies what it is given. Names of packages and variables are looked at when a pool
-        opens."""
+        """Copies what it is given. Names of packages are looked at when a pool opens."""
         if isinstance(self.python, float):
             raise ConfigurationTypeError(
                 f'Image(python={self.python!r}): write it as a string, python="{self.python}"'

@@ -4,6 +4,7 @@ Some parameters have a second name: ``allocation`` (spot), ``ttl`` (timeout), ``
 ``memory_gb`` (memory), ``volumes`` (volume) and ``worker`` (concurrency). Giving both is an error,
 also when they say the same."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,9 +26,11 @@ class _StandardNumber(int):
     __slots__ = ()
 
 
+MAX_CPU = 10_000
 MAX_NODES = 10_000
 MAX_CONCURRENCY = 1024
 """As in skyward/spec/limits.h."""
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z_0-9]*")
 STANDARD_SPOT: Any = _StandardText("always")
 STANDARD_TIMEOUT: int = _StandardNumber(3600)
 STANDARD_CONCURRENCY: int = _StandardNumber(1)
@@ -76,8 +79,10 @@ def processors(value: Any) -> float | None:
     if value is None:
         return None
     value = plain_number(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 10_000:
-        raise ConfigurationError(f"cpu={value!r}: a positive number of processors is expected")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MAX_CPU:
+        raise ConfigurationError(
+            f"cpu={value!r}: a positive number of processors is expected, at most {MAX_CPU}"
+        )
     return value
 
 
@@ -160,13 +165,15 @@ def text_or_none(name: str, value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or not value):
         raise ConfigurationTypeError(f"{name}={value!r}: a string is expected, or None")
     if value is not None:
-        _check_encodable(name, value)
+        _check_text(name, value)
     return value
 
 
-def _check_encodable(name: str, text: str) -> None:
-    """Half a surrogate pair, as in names of files that are no UTF-8, is a str but no text. It is
-    not quoted: it may be a secret."""
+def _check_text(name: str, text: str) -> None:
+    """Half a surrogate pair, as in names of files that are no UTF-8, is a str but no text; and no
+    program takes a NUL in one. It is not quoted: it may be a secret."""
+    if "\0" in text:
+        raise ConfigurationError(f"{name}: character {text.index(chr(0))} is NUL")
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -180,8 +187,10 @@ def texts(name: str, value: Any) -> list[str]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         fix = f": write [{value!r}]" if isinstance(value, str) else ""
         raise ConfigurationTypeError(f"{name}={value!r}: a list of strings is expected{fix}")
-    for item in value:
-        _check_encodable(name, item)
+    for position, item in enumerate(value):
+        if not item:
+            raise ConfigurationError(f"{name}={value!r}: item {position} is empty")
+        _check_text(name, item)
     return list(value)
 
 
@@ -198,8 +207,12 @@ def variables(name: str, value: Any) -> dict[str, str]:
             raise ConfigurationTypeError(
                 f"{name}={{{key!r}: {text!r}}}: names and values must be strings"
             )
-        for part in (key, text):
-            _check_encodable(f"{name}[{key!r}]", part)
+        if not _VARIABLE.fullmatch(key):
+            raise ConfigurationError(
+                f"{name}: {key!r} is not a valid environment variable name; use letters, digits and"
+                " underscores, not starting with a digit"
+            )
+        _check_text(f"{name}[{key!r}]", text)
         if key == "COMPUTE_POOL":
             raise ConfigurationError(
                 f"{name}: COMPUTE_POOL tells tasks where they are, and is set by the pool"

@@ -4,6 +4,7 @@ everything."""
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from operator import index as as_index
 from typing import Any, SupportsIndex, TypedDict, TypeVar, Unpack, overload
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
@@ -70,10 +71,10 @@ def shard(
 def shard(a: A, b: B, c: C, /, **how: Unpack[_How]) -> tuple[A, B, C]: ...
 @overload
 def shard(*arrays: Any, **how: Unpack[_How]) -> Any: ...
-def shard(  # type: ignore[misc]  # each keyword of _How
+def shard(
     *arrays: Any,
     shuffle: bool = False,
-    seed: int | None = None,
+    seed: SupportsIndex | None = None,
     drop_last: bool = False,
     node: int | None = None,
     total_nodes: int | None = None,
@@ -100,8 +101,9 @@ def shard(  # type: ignore[misc]  # each keyword of _How
                 f"shard(): argument {position} has {count} rows, and no other argument does; arrays"
                 " that are sharded together must be of one length, so that their rows stay aligned"
             )
+    whole_seed = _whole(seed)
     order = {
-        count: _positions(count, index, total, shuffle, seed or 0, drop_last)
+        count: _positions(count, index, total, shuffle, whole_seed, drop_last)
         for count in set(counts)
     }
     parts = [_pick(array, order[count]) for array, count in zip(arrays, counts, strict=True)]
@@ -128,7 +130,7 @@ class DistributedSampler(Sequence[int]):
         dataset: Any,
         *,
         shuffle: bool = True,
-        seed: int = 0,
+        seed: SupportsIndex | None = 0,
         drop_last: bool = False,
         node: int | None = None,
         total_nodes: int | None = None,
@@ -137,7 +139,7 @@ class DistributedSampler(Sequence[int]):
         self.dataset = dataset
         self.node, self.total_nodes = _place(node, total_nodes)
         self.shuffle = shuffle
-        self.seed = seed
+        self.seed = _whole(seed)
         self.drop_last = drop_last
         self.epoch = 0
         self._indices: list[int] | None = None
@@ -150,7 +152,7 @@ class DistributedSampler(Sequence[int]):
     @property
     def indices(self) -> list[int]:
         if self._indices is None:
-            seed = (self.seed or 0) + self.epoch
+            seed = _whole(self.seed) + int(self.epoch)
             count = len(self.dataset)
             self._indices = list(
                 _positions(count, self.node, self.total_nodes, self.shuffle, seed, self.drop_last)
@@ -204,6 +206,15 @@ def _place(node: int | None, total_nodes: int | None) -> tuple[int, int]:
             f"node {index} of total_nodes {total}: node must be from 0 to total_nodes - 1"
         )
     return index, total
+
+
+def _whole(seed: SupportsIndex | None) -> int:
+    try:
+        return 0 if seed is None else as_index(seed)
+    except TypeError:
+        raise ConfigurationTypeError(
+            f"seed={seed!r}: a whole number is expected, or None"
+        ) from None
 
 
 def _positions(
