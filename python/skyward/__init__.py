@@ -12,7 +12,15 @@ Names are loaded when they are first used: ``import skyward`` costs a few millis
 neither the compiled extension nor numpy nor cloudpickle, and works on a node that has no extension
 at all."""
 
+import sys
+
 __version__ = "0.1.0"
+
+# This file, and what it imports here, can be read by old ones.
+if sys.version_info < (3, 11):  # noqa: UP036
+    from skyward.base.extension import unfit
+
+    raise unfit()
 
 # Type checkers take this for typing's; to import that would cost more than all else.
 TYPE_CHECKING = False
@@ -220,6 +228,10 @@ if not TYPE_CHECKING:  # a type checker goes by the imports above
     def __getattr__(name):
         from importlib import import_module
 
+        if name == "_core":  # asked for before it is imported
+            from skyward.base.extension import loaded
+
+            return loaded()
         if name in _SUBMODULES:
             return import_module(f"skyward.{name}")
         module = _MODULE_OF.get(name)

@@ -1,6 +1,8 @@
 """The package as a whole: what it exports, what importing it costs, how it is typed."""
 
+import ast
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -45,6 +47,54 @@ from skyward.distributed import jax_session, keras_session, tensorflow_session, 
 from skyward.integrations import joblib_parallel
 """
     run(program)
+
+
+@pytest.fixture
+def built_for_another(tmp_path):
+    """A copy of the package with the extension of Python 3.9 and of 3.14."""
+    copy = tmp_path / "skyward"
+    leave = shutil.ignore_patterns("_core*", "bin", "native", "__pycache__")
+    shutil.copytree(pathlib.Path(sky.__file__).parent, copy, ignore=leave)
+    for tag in ("cpython-314", "cpython-39"):
+        (copy / f"_core.{tag}-x86_64-linux-gnu.so").touch()
+    return f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+
+
+def test_an_extension_for_other_pythons_is_named(built_for_another):
+    program = f"""{built_for_another}
+import skyward as sky
+pool = sky.ComputePool()  # needs none
+try:
+    pool.open()
+except ImportError as error:
+    print(error)
+"""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    said = run(program)
+    assert f"was built for Python 3.9 or 3.14, and this is Python {here} (" in said
+    assert "Run the program with Python 3.9 or 3.14, or install skyward for this Python" in said
+
+
+def test_a_copy_without_an_extension_says_so(built_for_another, tmp_path):
+    for file in (tmp_path / "skyward").glob("_core*"):
+        file.unlink()
+    program = f"{built_for_another}; import skyward; skyward.ComputePool().open()"
+    failed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert f"no _core*.so in {tmp_path}/skyward. Install skyward again" in failed.stderr
+
+
+def test_an_old_python_is_refused_at_once(built_for_another):
+    program = f"""{built_for_another}
+sys.version_info = (3, 8, 18)
+try:
+    import skyward
+except ImportError as error:
+    print(error)
+"""
+    assert "this is Python 3.8 (" in run(program)
+    root = pathlib.Path(sky.__file__).parent
+    for file in ("__init__.py", "base/__init__.py", "base/extension.py"):
+        ast.parse((root / file).read_text(), feature_version=(3, 7))
 
 
 def test_import_is_quick():

@@ -5,6 +5,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from skyward.base.extension import OLDEST_PYTHON
 from skyward.base.suggest import suggesting_class
 from skyward.exceptions import (
     ConfigurationError,
@@ -13,7 +14,6 @@ from skyward.exceptions import (
 )
 from skyward.spec.options import text_or_none, texts, variables
 
-OLDEST_PYTHON = (3, 11)
 CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
