@@ -60,6 +60,25 @@ def built_for_another(tmp_path):
     return f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
 
 
+def test_a_pool_needs_cloudpickle_before_it_requests_machines():
+    program = """
+import sys
+import skyward as sky
+sys.path = [folder for folder in sys.path if "site-packages" not in folder]
+events = []
+for provider in ("local", "aws"):
+    pool = sky.ComputePool(provider=provider, display="quiet", on_event=events.append)
+    try:
+        pool.open()
+    except sky.ConfigurationError as error:
+        print(error)
+assert not events
+"""
+    said = run(program).splitlines()
+    assert len(said) == 2 and "pip install 'cloudpickle>=3,<4'" in said[1]
+    assert said[0].startswith("cloudpickle is not installed")
+
+
 def test_an_extension_for_other_pythons_is_named(built_for_another):
     program = f"""{built_for_another}
 import skyward as sky

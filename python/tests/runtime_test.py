@@ -69,3 +69,23 @@ def test_workers_need_the_path_of_an_interpreter(monkeypatch):
         sky.ComputePool(provider=sky.Local(), display="quiet"),
     ):
         pass
+
+
+def test_paths_that_are_no_utf_8_are_named(tmp_path, monkeypatch):
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    os.mkdir(odd)
+    events = []
+    for changes, says in (
+        (lambda m: m.syspath_prepend(odd), "a folder of modules"),
+        (lambda m: m.setenv("XDG_STATE_HOME", odd), "XDG_STATE_HOME or HOME"),
+    ):
+        with monkeypatch.context() as changed:
+            changes(changed)
+            pool = sky.ComputePool(provider="local", display="quiet", on_event=events.append)
+            with pytest.raises(sky.ConfigurationError, match=says) as refused:
+                pool.open()
+        assert r"\udcff" in str(refused.value) and "not valid UTF-8" in str(refused.value)
+    monkeypatch.setenv("XDG_CACHE_HOME", odd)
+    with pytest.raises(sky.ConfigurationError, match="XDG_CACHE_HOME or HOME"):
+        sky.ComputePool(provider=sky.SSH(hosts=["h"]), display="quiet").open()
+    assert not events

@@ -28,6 +28,18 @@ def agent_path() -> str:
             f"the node program is not at {path};"
             " reinstall skyward, or set SKYWARD_AGENT to where it is"
         )
+    return unicode_path("the node program", path)
+
+
+def unicode_path(what: str, path: str) -> str:
+    """The path. Raises ConfigurationError for bytes that are not UTF-8, which the engine does not
+    take in texts. `what` it is of."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{what}, {path!r}, has a name that is not valid UTF-8; rename it, or use another"
+        ) from None
     return path
 
 
@@ -47,14 +59,15 @@ def record_root() -> str:
     """Where the log files of pools are kept: $XDG_STATE_HOME/skyward, ~/.local/state/skyward. Empty
     if the user has no home: then none are."""
     state = _in_home("XDG_STATE_HOME", ".local/state")
-    return os.path.join(state, "skyward") if state else ""
+    what = "the state folder (of XDG_STATE_HOME or HOME)"
+    return unicode_path(what, os.path.join(state, "skyward")) if state else ""
 
 
 def cache_root() -> str:
     """Where files are kept that can be recreated: $XDG_CACHE_HOME, ~/.cache, or, if the user has
     no home, a temporary folder that is the user's own."""
     if cache := _in_home("XDG_CACHE_HOME", ".cache"):
-        return cache
+        return unicode_path("the cache folder (of XDG_CACHE_HOME or HOME)", cache)
     folder = temporary_root()
     with contextlib.suppress(OSError):
         if make_ours(folder):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 from skyward.base.programs import agent_path, other_agents, record_root
@@ -70,6 +71,11 @@ class PoolRequest:
         """The request, for the engine."""
         from skyward import _core
 
+        if find_spec("cloudpickle") is None:  # imported while machines start
+            raise ConfigurationError(
+                "cloudpickle is not installed, and without it no function can be sent. Install it"
+                f" for {sys.executable}: pip install 'cloudpickle>=3,<4'"
+            )
         spec = _core.PoolSpec()
         spec.image = self.image.to_core()
         (spec.provider, spec.runtime), *others = map(self._choice, self.providers)

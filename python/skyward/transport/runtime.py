@@ -15,6 +15,7 @@ from skyward.base.programs import (
     is_own,
     make_ours,
     temporary_root,
+    unicode_path,
 )
 from skyward.exceptions import ConfigurationError
 from skyward.spec.image import CLIENT_PYTHON, Image
@@ -34,11 +35,13 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
         if image.needs_environment():
             folders += [_folder_with(name, place) for name, place in hooked_modules(folders)]
         folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
+    for folder in folders:
+        unicode_path("a folder of modules (in sys.path)", folder)
     runtime = _core.WorkerRuntime()
     # -P: the folder of the script holds modules called output, process, results …, which are not
     # the user's.
     runtime.command = ["{python}", "-P", str(PACKAGE / "worker" / "start.py")]
-    runtime.python = sys.executable
+    runtime.python = unicode_path("this program's Python", sys.executable)
     environment = {
         "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
         "SKYWARD_SYS_PATH": os.pathsep.join(folders),
@@ -58,7 +61,7 @@ def remote_runtime(image: Image, slots: int = 1, architecture: str | None = None
 
     runtime = _core.WorkerRuntime()
     runtime.command = ["{python}", "-P", "{archive}/skyward/worker/start.py"]
-    runtime.python = sys.executable
+    runtime.python = unicode_path("this program's Python", sys.executable)
     runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON, "SKYWARD_SLOTS": str(slots)}
     modules = modules_archive(image.includes, image.excludes)
     runtime.archives = [package_archive(), *([modules] if modules else [])]
