@@ -92,8 +92,8 @@ class ComputeFunctionOf<F, R(P...)> {
   // Prints F the way people read it.
   static constexpr const char* pretty() { return __PRETTY_FUNCTION__; }
 
-  // The mangled name of this very type holds F's with all its parameters. Of this program or library
-  // alone: workers do not know what a library has registered.
+  // The mangled name of this very type holds F's with all its parameters. Of this program or
+  // library alone: workers do not know what a library has registered.
   [[gnu::visibility("hidden")]] static inline const RegisteredFunction registered_{
       typeid(ComputeFunctionOf).name(), pretty(), &invoke};
 };
