@@ -133,11 +133,11 @@ def test_the_agent_is_brought_once(tmp_path):
     stored = tmp_path / "cache" / "skyward" / "agents"
     with pool_of(2) as pool:
         assert square(2) >> pool == 4
-    before = [(path, path.stat().st_mtime_ns) for path in stored.rglob("*")]
+    before = [(path, path.stat().st_ino) for path in stored.rglob("*")]
     assert [path.name for path, _ in before if path.is_file()] == ["skyward-agent"]
     with pool_of(1) as pool:
         assert square(2) >> pool == 4
-    assert before == [(path, path.stat().st_mtime_ns) for path in stored.rglob("*")]
+    assert before == [(path, path.stat().st_ino) for path in stored.rglob("*")]
 
 
 def test_a_killed_connection_loses_nothing_and_repeats_nothing(tmp_path):

@@ -265,7 +265,7 @@ def test_a_lost_node_fails_the_run(project, provider):
     (project / "go").touch()
     out, err = started.process.communicate(timeout=DEADLINE)
     assert (started.process.returncode, out) == (FAILED, ""), err
-    assert "skyward: node 0 was lost while it ran the command: its agent " in err, err
+    assert "skyward: node 0 was lost while it ran the command: its agent" in err, err
     assert "the command is not started again elsewhere" in err and "run_command" not in err, err
     assert os.listdir("out") == []
 

@@ -352,8 +352,10 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
   }
   if (!ran) return std::unexpected(no_answer(ran.error()));
   if (ran->status.signal == 0 && ran->status.code == 0) return ran->out;
-  // sbatch ends with ssh's 255, too; ssh never names it.
-  const bool is_slurms = ran->err.contains(": error: ") || ran->err.contains(words.front() + ": ");
+  // sbatch ends with ssh's 255, too, and begins its lines with its name.
+  const std::string name = words.front() + ": ";
+  const bool is_slurms = ran->err.contains(": error: ") || ran->err.starts_with(name) ||
+                         ran->err.contains("\n" + name);
   if (ran->status.signal != 0 || (ran->status.code == kSshFailed && !is_slurms)) {
     std::string said = words_of(ran->err);
     if (said.empty())
