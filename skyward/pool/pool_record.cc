@@ -57,14 +57,16 @@ std::optional<std::string> PoolRecord::keep(std::span<const Event> events, std::
                   events.size(), wall_us);
   }
   for (const Event& event : events) keep_one(event, wall_us);
-  if (flush() && missing_ > 0) {
+  bool good = flush();
+  if (good && missing_ > 0) {
     write(
         std::string(kPoolFile),
         fmt::format("{} pool     WARN    events and lines of output that are missing above: up to "
                     "{}, since the log files could not be written\n",
                     utc_text(wall_us), std::exchange(missing_, 0)));
+    good = flush();
   }
-  if (flush()) return std::nullopt;
+  if (good) return std::nullopt;
   return failed(fmt::format("the pool's log files have a gap here: cannot write to {}", directory_),
                 events.size(), wall_us);
 }
