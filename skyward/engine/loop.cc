@@ -333,9 +333,7 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
     turn([&](Time now) { on_message(state_, *this, now, node, std::move(message)); });
   };
   events.on_trouble = [this, node, instance](const std::string& why) {
-    caller_.emit(Notice{.message = fmt::format("node {}: {}; connecting again", node.value, why),
-                        .level = "warning",
-                        .instance_id = instance.id});
+    tell_trouble(node, instance, why);
   };
   events.on_unreached = [this, node, instance, stands = connection.stands](Error why) {
     tell_unreached(node, instance, stands, std::move(why));
@@ -368,8 +366,11 @@ void EngineLoop::tell_unreached(NodeId node, const Instance& instance, bool stan
   const bool is_first = state_.nodes[node].unreached.empty();
   turn([&](Time) { on_unreached(state_, node, why); });
   if (!stands || !is_first) return;
-  caller_.emit(Notice{.message = fmt::format("node {}: {}{}{}; connecting again", node.value,
-                                             why.message, why.hint.empty() ? "" : "; ", why.hint),
+  tell_trouble(node, instance, why.message + (why.hint.empty() ? "" : "; " + why.hint));
+}
+
+void EngineLoop::tell_trouble(NodeId node, const Instance& instance, const std::string& why) {
+  caller_.emit(Notice{.message = fmt::format("node {}: {}; connecting again", node.value, why),
                       .level = "warning",
                       .instance_id = instance.id});
 }

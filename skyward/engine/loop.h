@@ -135,6 +135,7 @@ class EngineLoop final : private EngineEffects {
   void ask_provider(Verb verb, Answer answer, Queue add = &Verbs::add);
 
   void tell_unreached(NodeId node, const Instance& instance, bool stands, Error why);
+  void tell_trouble(NodeId node, const Instance& instance, const std::string& why);
   void drop_link(NodeId node, Duration grace);
   void link_gone(EngineLink* link);
 
