@@ -209,6 +209,30 @@ TEST_F(FakeTest, ChargesAreTheBill) {
   EXPECT_TRUE(fake->teardown(life.cluster, soon()));
 }
 
+// The ledger has the price of the offer, and the time at which this computer saw the end.
+TEST_F(FakeTest, ChargesOfFailedLaunchesAreTheBill) {
+  CloudConfig config = standard_config();
+  config.failed_boots = 1;
+  fresh(config);
+  const auto fake = provider();
+  const auto offers = fake->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = fake->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  cloud_->ask([&](Cloud& cloud, Time now) { cloud.set_hourly(now, "fake-a100", true, 2'000'000); });
+  EXPECT_FALSE(fake->provision(*cluster, 2, 0, soon()));
+  cloud_->advance(1h);
+  const auto charges = fake->charges(*cluster, {}, soon());
+  ASSERT_TRUE(charges) << charges.error().message;
+  CostBook book(cloud_->ask([](Cloud& cloud, Time) { return cloud.config().billing; }));
+  const Time now = cloud_->present();
+  book.on_charges(*charges, now);
+  const MicroDollars bill = cloud_->ask([](Cloud& cloud, Time there) { return cloud.bill(there); });
+  EXPECT_GT(bill, 0);
+  EXPECT_EQ(book.now(now).total, bill);
+  EXPECT_TRUE(fake->teardown(*cluster, soon()));
+}
+
 TEST_F(FakeTest, CapacityIsSoughtInEveryZone) {
   CloudConfig config = standard_config();
   config.capacity = {{"fake-a100/zone-a", 1}, {"fake-a100/zone-b", 2}};

@@ -68,7 +68,7 @@ class RentedSite {
 
   virtual void on_launched(const std::vector<MachineStatus>&) {}
   virtual void on_terminate(const std::vector<std::string>&) {}
-  // Provider::charges(), without the machines of failed launches.
+  // Provider::charges(). May be asked for machines of failed launches, too, and need not know them.
   virtual Result<std::vector<Charge>> charges(const std::vector<std::string>&, Time) {
     return std::vector<Charge>{};
   }

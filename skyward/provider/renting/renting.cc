@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <ranges>
@@ -357,17 +358,30 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   return out;
 }
 
+// What the cloud says of a machine of a failed launch wins over what the ledger has: its price may
+// have changed since the offer, and it may have ended before this computer saw that.
 Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
                                              const std::vector<std::string>& ids, Time deadline) {
-  std::vector<Charge> out;
-  for (const LedgerEntry& entry : book_of(cluster).wasted()) {
-    out.push_back(wasted_charge(entry, world_.wall_s()));
+  const std::vector<LedgerEntry>& wasted = book_of(cluster).wasted();
+  std::vector<Charge> told;
+  if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
+    std::vector<std::string> all = ids;
+    std::ranges::transform(wasted, std::back_inserter(all), &LedgerEntry::id);
+    auto answer = plan->second.site->charges(all, deadline);
+    if (!answer) return fail(answer);
+    told = *std::move(answer);
   }
-  const auto plan = plans_.find(cluster.id);
-  if (plan == plans_.end()) return out;
-  auto told = plan->second.site->charges(ids, deadline);
-  if (!told) return fail(told);
-  std::ranges::move(*told, std::back_inserter(out));
+  std::vector<Charge> out;
+  for (const LedgerEntry& entry : wasted) {
+    bool known = false;
+    for (Charge& charge : told) {
+      if (charge.instance != entry.id || !charge.began) continue;
+      charge.failed_launch = known = true;
+      charge.spot = entry.spot;
+    }
+    if (!known) out.push_back(wasted_charge(entry, world_.wall_s()));
+  }
+  std::ranges::move(told, std::back_inserter(out));
   return out;
 }
 
