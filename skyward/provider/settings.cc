@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 
 #include "skyward/base/text.h"
 #include "skyward/spec/provider_settings.h"
@@ -112,6 +114,51 @@ std::unexpected<Error> unreadable(Error error) {
   return std::unexpected(std::move(error));
 }
 
+// What to do about a value that is not valid, or that may not be used.
+enum class Unfit : std::uint8_t { refused, skipped };
+
+// Where the settings of one provider come from, but for the program itself.
+class Sources {
+ public:
+  Sources(const World& world, const SettingsFiles& files, std::string_view provider)
+      : world_(world), files_(files), provider_(provider), sheet_(find_provider_sheet(provider)) {
+    const TableRow* row = find_row(provider);
+    if (row != nullptr && row->settings != nullptr) of_the_clouds_tools_ = row->settings(world);
+  }
+
+  std::span<const ProviderSetting> settings() const {
+    return sheet_ == nullptr ? std::span<const ProviderSetting>() : sheet_->settings;
+  }
+  // Fails only where unfit values are refused; one that is not trusted is returned and marked then.
+  Result<std::optional<SettingOrigin>> value_of(const ProviderSetting& setting, Unfit unfit) const {
+    auto value = from_variable(world_, provider_, setting);
+    if (!value && unfit == Unfit::refused) return fail(value);
+    if (value && *value) return value;
+    if (auto found = of_the_clouds_tools(setting.name, true)) return found;
+    for (const auto* file : {&files_.project, &files_.user}) {
+      auto found = from_file(*file, provider_, setting);
+      if (found && (found->trusted || unfit == Unfit::refused)) return found;
+    }
+    if (auto found = of_the_clouds_tools(setting.name, false)) return found;
+    if (setting.standard.empty()) return std::nullopt;
+    return SettingOrigin{std::string(setting.name), std::string(setting.standard), "default"};
+  }
+
+ private:
+  std::optional<SettingOrigin> of_the_clouds_tools(std::string_view name, bool variable) const {
+    const auto found = std::ranges::find_if(of_the_clouds_tools_, [&](const SettingOrigin& one) {
+      return one.name == name && one.origin.starts_with('$') == variable;
+    });
+    return found == of_the_clouds_tools_.end() ? std::nullopt : std::optional(*found);
+  }
+
+  const World& world_;
+  const SettingsFiles& files_;
+  const std::string_view provider_;
+  const ProviderSheet* const sheet_;
+  std::vector<SettingOrigin> of_the_clouds_tools_{};
+};
+
 }  // namespace
 
 Error with_way_out(const World& world, const std::string& path, Error error) {
@@ -166,41 +213,12 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world, const Setting
                                                std::string_view provider,
                                                const std::map<std::string, std::string>& said) {
   std::vector<SettingOrigin> out;
-  const auto add_said = [&](const std::string& name) {
-    out.push_back({name, said.at(name), "code"});
-  };
-  const ProviderSheet* sheet = find_provider_sheet(provider);
-  const TableRow* row = find_row(provider);
-  const auto found_here = row != nullptr && row->settings != nullptr ? row->settings(world)
-                                                                     : std::vector<SettingOrigin>();
-  const auto of_the_clouds_tools = [&](std::string_view name, bool variable) {
-    const auto found = std::ranges::find_if(found_here, [&](const SettingOrigin& one) {
-      return one.name == name && one.origin.starts_with('$') == variable;
-    });
-    return found == found_here.end() ? std::nullopt : std::optional(*found);
-  };
-  for (const auto& [name, value] : said) {
-    const bool listed =
-        sheet != nullptr &&
-        std::ranges::find(sheet->settings, name, &ProviderSetting::name) != sheet->settings.end();
-    if (!listed) add_said(name);
-  }
-  if (sheet == nullptr) return out;
-  for (const ProviderSetting& setting : sheet->settings) {
-    const std::string name(setting.name);
-    if (said.contains(name)) {
-      add_said(name);
-      continue;
-    }
-    auto value = from_variable(world, provider, setting);
+  for (const auto& [name, value] : said) out.push_back({name, value, "code"});
+  const Sources sources(world, files, provider);
+  for (const ProviderSetting& setting : sources.settings()) {
+    if (said.contains(std::string(setting.name))) continue;
+    auto value = sources.value_of(setting, Unfit::refused);
     if (!value) return fail(value);
-    if (!*value) *value = of_the_clouds_tools(name, true);
-    if (!*value) *value = from_file(files.project, provider, setting);
-    if (!*value) *value = from_file(files.user, provider, setting);
-    if (!*value) *value = of_the_clouds_tools(name, false);
-    if (!*value && !setting.standard.empty()) {
-      *value = SettingOrigin{name, std::string(setting.standard), "default"};
-    }
     if (*value) out.push_back(*std::move(*value));
   }
   std::ranges::sort(out, {}, &SettingOrigin::name);
@@ -240,8 +258,17 @@ Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said)
 }
 
 ProviderSpec with_readable_settings(const World& world, std::string_view provider) {
-  const ProviderSpec bare{.name = std::string(provider), .settings = {}};
-  return with_settings(world, bare).value_or(bare);
+  const auto user = read_user_file(world);
+  const auto project = read_project_file(world);
+  const SettingsFiles files{.user = user.value_or(std::nullopt),
+                            .project = project.value_or(std::nullopt)};
+  ProviderSpec out{.name = std::string(provider)};
+  const Sources sources(world, files, provider);
+  for (const ProviderSetting& setting : sources.settings()) {
+    const auto value = sources.value_of(setting, Unfit::skipped);
+    if (value && *value) out.settings[(*value)->name] = (*value)->value;
+  }
+  return out;
 }
 
 Result<std::string> provider_to_take(const World& world, const std::string& named) {

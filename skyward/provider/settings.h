@@ -60,8 +60,8 @@ Status refuse_untrusted(const SettingsFiles& files, std::string_view provider,
 
 // The spec with all settings filled in; reads the files and refuses what is not trusted.
 Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said);
-// The same, but without files that cannot be read or trusted: a typo in one must not keep machines
-// running.
+// The same, but without files that cannot be read, values that are not valid, and values that are
+// not trusted: a typo must not keep machines running.
 ProviderSpec with_readable_settings(const World& world, std::string_view provider);
 
 // The name of the provider that a program gets if it names this one, or none (""). With

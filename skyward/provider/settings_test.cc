@@ -399,5 +399,25 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
   }
 }
 
+// For a sweep: what is wrong with one source keeps no machine running.
+TEST_F(Settings, ReadableOnesAreThoseThatNothingIsWrongWith) {
+  const auto region = [&] {
+    const auto settings = with_readable_settings(fixture_.world, "aws").settings;
+    return settings.contains("region") ? settings.at("region") : "nothing";
+  };
+  fixture_.files[kUserFile] = "[providers.aws]\nregion = \"eu-north-1\"\nami = \"ami-1\"\n";
+  project_says("[providers.aws]\nregoin = \"eu-west-1\"\n");
+  EXPECT_EQ(region(), "eu-north-1") << "the project's file has a mistake";
+  stranger_says("[providers.aws]\nregion = \"eu-west-1\"\nami = \"ami-2\"\n");
+  EXPECT_EQ(region(), "eu-west-1") << "anybody may say it";
+  EXPECT_EQ(with_readable_settings(fixture_.world, "aws").settings.at("ami"), "ami-1");
+  fixture_.variables["SKYWARD_AWS_INSTANCE_TIMEOUT"] = "soon";
+  EXPECT_EQ(region(), "eu-west-1") << "another variable is not valid";
+  fixture_.files[kUserFile] = "[providers.aws";
+  EXPECT_EQ(region(), "eu-west-1") << "the user's file cannot be read";
+  fixture_.files.erase(kProjectFile);
+  EXPECT_EQ(region(), "us-east-1");
+}
+
 }  // namespace
 }  // namespace skyward::provider
