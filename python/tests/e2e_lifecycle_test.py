@@ -341,6 +341,21 @@ def test_multi_pool_failure_leaves_nothing(broken_first):
         assert identity(1) >> good == 1
 
 
+def test_multi_pool_says_why_it_did_not_open_though_machines_are_left(monkeypatch):
+    good = sky.ComputePool(display="quiet")
+    broken = sky.ComputePool(image=sky.Image(python="3.99"), display="quiet")
+    real = good._close
+
+    def close(why=None):
+        real(why)
+        raise sky.MachinesLeftError("i-1 may be running")
+
+    monkeypatch.setattr(good, "_close", close)
+    with pytest.raises(sky.PythonVersionMismatchError) as raised, sky.MultiPool(good, broken):
+        pass
+    assert "skyward: i-1 may be running" in raised.value.__notes__
+
+
 def test_multi_pool_refuses_the_same_pool_twice():
     pool = sky.ComputePool(display="quiet")
     with pytest.raises(ValueError, match="twice"):

@@ -219,7 +219,10 @@ void EngineLoop::tend_later() {
     tends_ = cluster_ != nullptr;
     if (!tends_) return;
     ask_provider(
-        [this, cluster = cluster_] { return provider_->tend(*cluster, deadline_in(kTendTimeout)); },
+        [this, cluster = cluster_]() -> Status {
+          if (cluster_ != cluster) return {};  // it was torn down before this call's turn
+          return provider_->tend(*cluster, deadline_in(kTendTimeout));
+        },
         [this](Time, const Status& done) {
           const bool failed_before = std::exchange(tend_failed_, !done);
           if (!done && !failed_before) {
@@ -427,10 +430,12 @@ void EngineLoop::closed(Status left) {
   tell_closed_when_quiet();
 }
 
-// The pool is closed for the caller when no process of ours is left, either.
+// The pool is closed for the caller when no process of ours is left and no call of the provider
+// runs, either: the loop may end then.
 void EngineLoop::tell_closed_when_quiet() {
-  if (!closed_ || !links_.empty() || !ending_.empty()) return;
+  if (!closed_ || !links_.empty() || !ending_.empty() || !verbs_.are_idle()) return;
   timer_.stop();
+  cluster_.reset();  // nothing is looked after any more
   caller_.closed(*std::exchange(closed_, std::nullopt));
 }
 

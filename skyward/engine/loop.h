@@ -156,7 +156,7 @@ class EngineLoop final : private EngineEffects {
   LostAgents lost_agents_;
   std::unordered_map<NodeId, std::unique_ptr<EngineLink>> links_;
   std::vector<std::unique_ptr<EngineLink>> ending_;
-  Verbs verbs_{loop_};
+  Verbs verbs_{loop_, [this] { tell_closed_when_quiet(); }};
   std::optional<Status> closed_;  // decided, but not reported yet
   bool hurried_ = false;
   io::DeadlineTimer timer_;

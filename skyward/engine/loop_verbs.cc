@@ -1,7 +1,5 @@
 #include "skyward/engine/loop_verbs.h"
 
-#include <utility>
-
 namespace skyward::engine {
 
 void Verbs::add(Step call, Step answer) {
@@ -26,6 +24,7 @@ void Verbs::next() {
     running_ = false;
     answer();
     next();
+    if (are_idle()) idle_();
   });
 }
 

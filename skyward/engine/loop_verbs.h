@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "skyward/io/event_loop.h"
 
@@ -15,16 +16,21 @@ namespace skyward::engine {
 
 class Verbs {
  public:
-  // The loop outlives this. All but run_urgent() is called on its thread.
-  explicit Verbs(io::EventLoop& loop) : loop_(loop) {}
+  using Step = std::function<void()>;
+
+  // The loop outlives this. All but run_urgent() is called on its thread. `idle` is called there
+  // when a call has been answered and none is left.
+  Verbs(io::EventLoop& loop, Step idle) : loop_(loop), idle_(std::move(idle)) {}
   Verbs(const Verbs&) = delete;
   Verbs& operator=(const Verbs&) = delete;
 
-  using Step = std::function<void()>;
   // `call` runs when all before it are done, then `answer` on the loop.
   void add(Step call, Step answer);
   // Runs at its turn, or when run_urgent() is called before; urgent ones stay in order.
   void add_urgent(Step call, Step answer);
+
+  // No call runs or waits.
+  bool are_idle() const { return !running_ && verbs_.empty(); }
 
   // On the thread of the running call, at a moment at which the provider may be called.
   void run_urgent();
@@ -38,6 +44,7 @@ class Verbs {
   void next();
 
   io::EventLoop& loop_;
+  const Step idle_;
   std::deque<Verb> verbs_{};
   bool running_ = false;
   std::mutex mutex_;

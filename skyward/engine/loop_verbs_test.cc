@@ -27,10 +27,21 @@ class VerbsTest : public ::testing::Test {
   }
 
   io::EventLoop loop_;
-  Verbs verbs_{loop_};
+  int idle_ = 0;  // how often they became so
+  Verbs verbs_{loop_, [this] { ++idle_; }};
   std::vector<std::string> said_;  // one thread speaks at a time
   bool timed_out_ = false;
 };
+
+TEST_F(VerbsTest, AreIdleWhenNoneIsLeft) {
+  EXPECT_TRUE(verbs_.are_idle());
+  verbs_.add(say("a"), [this] { EXPECT_FALSE(verbs_.are_idle()); });
+  verbs_.add(say("b"), [this] { loop_.post([this] { loop_.stop(); }); });
+  EXPECT_FALSE(verbs_.are_idle());
+  run();
+  EXPECT_TRUE(verbs_.are_idle());
+  EXPECT_EQ(idle_, 1);
+}
 
 TEST_F(VerbsTest, RunOneAfterAnotherInOrder) {
   verbs_.add(say("a"), say("answer a"));

@@ -92,22 +92,15 @@ class MultiPool:
 
         try:
             _in_parallel(open_one, len(self.pools))
-        except BaseException:  # Ctrl-C while waiting
-            failed.set()
-            raise
-        finally:
+            for error in errors:
+                if error is not None and not isinstance(error, _AbandonError):
+                    raise error
             opening.end()
-            if failed.is_set():
-                self._close()
-        failures = [
-            error for error in errors if error is not None and not isinstance(error, _AbandonError)
-        ]
-        if failures:
-            raise failures[0]
-        try:
-            opening.check()
-        except BaseException:  # abandoned when all were ready
-            self._close()
+            opening.check()  # abandoned when all were ready
+        except BaseException as error:  # Ctrl-C while waiting, too
+            failed.set()
+            opening.end()
+            end_block(partial(self._close, error), error)
             raise
 
     def _close(self, why: BaseException | None = None) -> None:
