@@ -43,7 +43,7 @@ class Executor(futures.Executor):
     `pool`, an open ComputePool, it uses that one and leaves it open. Functions need no decorator;
     one of ``@compute`` keeps its time limit and retries.
 
-    Of ProcessPoolExecutor's own parameters, `max_workers` is another name of `concurrency`, and
+    Of ProcessPoolExecutor's own parameters, `max_workers` is another name for `concurrency`, and
     `initializer` with `initargs` is called once in each worker process, before its first call.
     Worker processes are not restarted after some calls, so `max_tasks_per_child` is refused, and so
     is `mp_context`.
