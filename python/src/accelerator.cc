@@ -34,11 +34,6 @@ PythonMig python_mig(const Mig& mig) {
   return std::nullopt;
 }
 
-Accelerator value_or_throw(Result<Accelerator> result) {
-  if (!result) throw_error(result.error());
-  return *std::move(result);
-}
-
 // What the catalogue knows of it; None for what it does not.
 std::map<std::string, nb::object> facts(const Accelerator& accelerator) {
   constexpr std::array kVendors = {"nvidia", "amd", "habana", "aws", "google"};

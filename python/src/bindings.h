@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "gil.h"
+#include "skyward/base/error.h"
 #include "skyward/base/forever.h"
+#include "skyward/call/error.h"
 
 namespace skyward::python {
 
@@ -26,6 +29,12 @@ void bind_payload(nb::module_& module);
 void bind_pool(nb::module_& module);
 void bind_display(nb::module_& module);
 void bind_testing(nb::module_& module);
+
+template <typename T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw_error(result.error());
+  return *std::move(result);
+}
 
 // How long the interpreter may be deaf to Ctrl-C.
 inline constexpr Duration kSignalInterval = std::chrono::milliseconds(100);

@@ -26,12 +26,6 @@ namespace {
 constexpr std::array<std::string_view, 5> kSpotKinds = {"always", "if-available", "never",
                                                         "percent", "cheapest"};
 
-template <typename T>
-T value_or_throw(Result<T> result) {
-  if (!result) throw_error(result.error());
-  return *std::move(result);
-}
-
 void throw_unless(const Status& status) {
   if (!status) throw_error(status.error());
 }

@@ -39,15 +39,11 @@ nb::object buffer_of(const wire::Buffer& buffer) {
 }
 
 bool holds(const Stored& stored, nb::handle buffer) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
-  bool same = static_cast<std::size_t>(view.len) == stored.blob.size;
-  if (same) {
-    const GilReleased released;
-    same = std::memcmp(Pool::stored_bytes(stored.blob).data(), view.buf, stored.blob.size) == 0;
-  }
-  PyBuffer_Release(&view);
-  return same;
+  const BufferView view(buffer);
+  const ByteView bytes = view.bytes();
+  if (bytes.size() != stored.blob.size) return false;
+  const GilReleased released;
+  return std::memcmp(Pool::stored_bytes(stored.blob).data(), bytes.data(), bytes.size()) == 0;
 }
 
 std::pair<const void*, std::size_t> place_of(ByteView bytes) {

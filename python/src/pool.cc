@@ -167,20 +167,11 @@ void await_delivery(const OwnedPool& owned, double limit) {
 }
 
 Stored store(const OwnedPool& owned, nb::handle buffer) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
-  Stored stored;
-  try {
-    Pool& pool = owned.get();
-    const GilReleased released;
-    stored.blob =
-        pool.store({static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)});
-    pool.keep(stored.blob);
-  } catch (...) {
-    PyBuffer_Release(&view);
-    throw;
-  }
-  PyBuffer_Release(&view);
+  const BufferView view(buffer);
+  Pool& pool = owned.get();
+  const GilReleased released;
+  Stored stored{pool.store(view.bytes())};
+  pool.keep(stored.blob);
   return stored;
 }
 

@@ -59,7 +59,7 @@ class PoolRequest:
             check = getattr(provider, "check", None)
             if check is None:
                 continue
-            check(self.accelerator, self.cpu, self.memory, self.volume)
+            check(self.accelerator, self.cpu, self.memory)
             for name in ("machine", "architecture"):
                 if (value := getattr(self, name)) is not None:
                     raise ConfigurationError(

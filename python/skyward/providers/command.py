@@ -76,7 +76,7 @@ class Command:
             settings["addresses"] = json.dumps(list(self.addresses))
         return settings
 
-    def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
+    def check(self, accelerator: Any, cpu: float | None, memory: str | None) -> None:
         """Refuses what cannot be chosen: the machines are there already."""
         for name, value in (("cpu", cpu), ("memory", memory)):
             if value:

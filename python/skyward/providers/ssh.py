@@ -88,7 +88,7 @@ class SSH:
             settings["host_keys"] = _host_keys(self.host_keys)
         return settings
 
-    def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
+    def check(self, accelerator: Any, cpu: float | None, memory: str | None) -> None:
         """Refuses requirements: Skyward does not choose these machines."""
         for name, value in (("accelerator", accelerator), ("cpu", cpu), ("memory", memory)):
             if value is not None:

@@ -85,7 +85,7 @@ def select_instances(
     accelerator_count: float | None = None,
     prefer_spot: bool = False,
     *,
-    memory: str | int | None = None,
+    memory: str | None = None,
     instances: Iterable[InstanceSpec] | None = None,
 ) -> list[InstanceSpec]:
     """The machines that fit, the best first: by price (unknown ones last), then the smallest.
@@ -111,7 +111,7 @@ def select_instances(
     request.accelerator = None if wanted is None else wanted.to_core()
     request.cpus = float(cpu)
     if memory is not None:
-        request.memory_mb = _core.parse_memory_mb(str(memory))
+        request.memory_mb = _core.parse_memory_mb(memory)
     elif memory_mb is not None:
         request.memory_mb = int(memory_mb)
     request.prefer_spot = prefer_spot

@@ -43,8 +43,9 @@ class ChildProgram:
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._ready, writes = os.pipe() if reports else (-1, -1)
         bound = [sys.executable, "-P", BOUND_PROGRAM, str(os.getpid()), *command]
-        with contextlib.ExitStack() as opened:
+        with contextlib.ExitStack() as failed, contextlib.ExitStack() as opened:
             if reports:
+                failed.callback(os.close, self._ready)
                 opened.callback(os.close, writes)
             output = opened.enter_context(log.open("wb")) if log is not None else None
             self.process = subprocess.Popen(
@@ -61,6 +62,7 @@ class ChildProgram:
                 pass_fds=[writes] if reports else [],
                 process_group=0,
             )
+            failed.pop_all()
         try:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.write(told)  # type: ignore[union-attr]
