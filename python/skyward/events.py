@@ -94,6 +94,8 @@ class ProvisioningCompleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class BootstrapStarting(Event):
+    """The machine has been reached."""
+
     instance_id: str
 
 

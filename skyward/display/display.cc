@@ -229,12 +229,9 @@ struct LogDisplay::Renderer {
   }
   void operator()(const ProvisioningCompleted& e) {
     if (e.provider == kLocal) return;
+    for (const std::string& one : e.instances) display.steps_[one] = {"connecting", wall_us};
+    if (is_reached(e.provider)) return;
     const int count = e.spot + e.on_demand;
-    if (is_reached(e.provider)) {
-      line(kPool, kInfo,
-           fmt::format("{} ready", count_text(static_cast<std::uint64_t>(count), "machine")));
-      return;
-    }
     const std::string kinds = display.free_machines_ < count
                                   ? fmt::format(" ({})", kinds_text(e.spot, e.on_demand))
                                   : std::string();
@@ -380,6 +377,9 @@ void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
                                   : fmt::format("launching {} × {}", e.count, e.instance_type);
                    }
                    nodes_wanted_ = std::max(nodes_wanted_, e.count);
+                 },
+                 [&](const ProvisioningCompleted& e) {
+                   if (e.provider != kLocal && !running_) phase_ = "connecting";
                  },
                  // While others work, a machine that takes a node's place is no news.
                  [&](const BootstrapStarting&) {

@@ -104,6 +104,7 @@ TEST_F(Log, WhatIsUnderWayIsToldAndNotWhatIsDone) {
     return display.tick(kNoon + kSecond);
   };
   const std::string begin = "12:00:00 node 0   INFO    ";
+  EXPECT_EQ(after(ProvisioningCompleted{0, 1, "ssh", "ssh", {"i-0"}}), begin + "connecting\n");
   EXPECT_EQ(after(BootstrapStarting{"i-0"}), begin + "setting up Python\n");
   EXPECT_EQ(after(BootstrapProgress{"i-0", "uv"}), begin + "installing system packages\n");
   EXPECT_EQ(after(BootstrapProgress{"i-0", "apt"}), begin + "installing Python packages\n");
@@ -230,9 +231,7 @@ TEST_F(Log, MachinesThatAreThereAreConnectedToAndNotLaunched) {
   text += render(ProvisioningCompleted{0, 2, "command", "commands", {}});
   EXPECT_EQ(text,
             "12:00:00 pool     INFO    connecting to 1 machine\n"
-            "12:00:00 pool     INFO    1 machine ready\n"
-            "12:00:00 pool     INFO    connecting to 2 machines\n"
-            "12:00:00 pool     INFO    2 machines ready\n");
+            "12:00:00 pool     INFO    connecting to 2 machines\n");
 }
 
 TEST_F(Log, TheFirstCallIsTheFunctionsTimeAndOurs) {

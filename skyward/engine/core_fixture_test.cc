@@ -164,6 +164,7 @@ void CoreTest::join(std::uint32_t node) {
   setup.worker_command = {"worker"};
   setup.directory = "/somewhere";
   on_joined(state, effects, now, NodeId{node}, std::move(setup));
+  effects.drop_events_of<BootstrapStarting>();
 }
 
 void CoreTest::receive(std::uint32_t node, wire::Message message) {

@@ -26,7 +26,6 @@ TEST_F(CoreLossTest, LostNodeIsReplacedUnderItsRank) {
 
   on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
   effects.take_event<InstanceProvisioned>();
-  effects.take_event<BootstrapStarting>();
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
   join(1);
   const auto configure = effects.take_message<wire::Configure>(kSecond);

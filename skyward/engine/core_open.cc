@@ -250,6 +250,7 @@ void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId
 
 void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId id, NodeSetup setup) {
   if (!state.nodes.join(id, now, setup.reached_at.value_or(now))) return;
+  effects.emit(BootstrapStarting{state.nodes[id].instance.id});
   wire::Configure configure = configuration(state, now, state.nodes[id], std::move(setup));
   if (const Status fits = wire::check_limits(configure); !fits) {
     effects.disconnect(id);

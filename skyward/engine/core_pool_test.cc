@@ -42,12 +42,12 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
   EXPECT_EQ(effects.take_event<InstanceProvisioned>().node, 1);
   EXPECT_THAT(effects.take_event<ProvisioningCompleted>().instances, ElementsAre("i-0-1", "i-1-1"));
   for (const NodeId node : {kFirst, kSecond}) {
-    effects.take_event<BootstrapStarting>();
     EXPECT_EQ(effects.take<Connect>().node, node);
   }
 
   now += 1s;
-  join(1);
+  on_joined(state, effects, now, kSecond, {});
+  EXPECT_EQ(effects.take_event<BootstrapStarting>().instance_id, "i-1-1") << "it is reached";
   const auto configure = effects.take_message<wire::Configure>(kSecond);
   EXPECT_EQ(configure.concurrency, 3U);
   ASSERT_EQ(configure.workers.size(), 1U);
@@ -315,6 +315,7 @@ TEST_F(CorePoolTest, AcceleratorsArePreparedBeforeTheProvidersScript) {
   on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
   effects.drop_all();
   on_joined(state, effects, now, kFirst, {.bootstrap = "echo provider"});
+  effects.take_event<BootstrapStarting>();
   const auto configure = effects.take_message<wire::Configure>(kFirst);
   EXPECT_THAT(configure.bootstrap, HasSubstr("wanted=(3g.40gb 3g.40gb)"));
   EXPECT_TRUE(configure.bootstrap.ends_with("echo provider"));

@@ -88,7 +88,6 @@ TEST_F(CorePreemptTest, TheNextMachineTakesTheRankWhenTheTaskIsDone) {
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
   EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-1-1");
   EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
-  effects.take_event<BootstrapStarting>();
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
   on_terminated(state, effects, now, {});
   join(1);

@@ -125,6 +125,13 @@ class RecordingEffects final : public EngineEffects {
 
   // Forgets the events that were not taken, for tests that are about something else.
   void drop_events();
+  template <typename E>
+  void drop_events_of() {
+    std::erase_if(calls_, [](const Effect& effect) {
+      const auto* emit = std::get_if<Emit>(&effect);
+      return emit != nullptr && std::holds_alternative<E>(emit->event);
+    });
+  }
   void drop_all() { calls_.clear(); }
   void expect_nothing_else();
   bool buying = true;  // until stop_buying()

@@ -90,11 +90,7 @@ void Nodes::launch(NodeId id, Instance instance, Time now, Time deadline) {
   set_deadline(node, deadline);
 }
 
-void Nodes::connect(EngineEffects& effects, NodeId id) {
-  const Node& node = at(id);
-  effects.emit(BootstrapStarting{node.instance.id});
-  effects.connect(id, node.instance);
-}
+void Nodes::connect(EngineEffects& effects, NodeId id) { effects.connect(id, at(id).instance); }
 
 void Nodes::note_unreached(NodeId node, std::string why) { at(node).unreached = std::move(why); }
 

@@ -62,6 +62,7 @@ struct ProvisioningCompleted {
   bool operator==(const ProvisioningCompleted&) const = default;
 };
 
+// The machine has been reached.
 struct BootstrapStarting {
   std::string instance_id{};
   std::string pool{};
