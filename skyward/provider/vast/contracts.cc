@@ -50,7 +50,9 @@ NamedMachine to_machine(const Contract& told) {
   if (!told.address.empty()) status.instance.public_ip = told.address;
   status.instance.instance_type = type_of(told.gpu, told.gpus);
   status.switched_off = told.cur_state == "stopped";
-  (told.is_bid ? status.instance.price_spot : status.instance.price_on_demand) = told.total;
+  if (told.total.value_or(0) > 0) {
+    (told.is_bid ? status.instance.price_spot : status.instance.price_on_demand) = told.total;
+  }
   if (status.stage == Stage::stopped) {
     const bool outbid = told.is_bid && told.cur_state == "stopped";
     status.reason = outbid ? "outbid" : told.actual_status;

@@ -98,7 +98,7 @@ Contract read_contract(const json& told) {
                .gpu = json_text(told, "gpu_name"),
                .gpus = small(json_number(told, "num_gpus")),
                .is_bid = json_at(told, "is_bid") == true,
-               .total = json_number(told, "dph_total").value_or(0),
+               .total = json_number(told, "dph_total"),
                .address = json_text(told, "public_ipaddr")};
   // A name of Docker's, with a '/' in it: no path of json_at().
   const json& ports = json_at(told, "ports");

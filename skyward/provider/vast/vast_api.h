@@ -72,7 +72,7 @@ struct Contract {
   std::string gpu{};
   int gpus = 0;
   bool is_bid = false;
-  double total = 0;  // dollars an hour
+  std::optional<double> total{};  // dollars an hour
   std::string address{};
   int ssh_port = 0;  // 0: not known yet
 };

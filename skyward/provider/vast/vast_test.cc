@@ -8,6 +8,7 @@
 
 #include "skyward/provider/vast/contracts.h"
 #include "skyward/provider/vast/diagnose.h"
+#include "skyward/provider/vast/vast_account.h"
 #include "skyward/provider/vast/vast_computer_fixture.h"
 
 namespace skyward::provider::vast {
@@ -174,6 +175,24 @@ TEST_F(VastTest, WithoutCreditNothingIsRented) {
   const Life life = live(*cloud);
   ASSERT_FALSE(life.status);
   EXPECT_THAT(life.status.error().message + life.status.error().hint, HasSubstr("credit"));
+}
+
+TEST_F(VastTest, AContractWithoutAPriceIsNotFree) {
+  auto access = find_access(fixture_.world, spec_.provider);
+  ASSERT_TRUE(access) << access.error().message;
+  VastAccount account(fixture_.world, access->account);
+  for (const doubles::Json& price : {doubles::Json(), doubles::Json(0), doubles::Json(0.5)}) {
+    cloud_->dials.answers = {
+        {.method = "GET",
+         .path = "/api/v1/instances/",
+         .status = 200,
+         .body = {{"instances", {{{"id", 7}, {"label", "mine"}, {"dph_total", price}}}}}}};
+    const auto machines = account.machines(soon());
+    ASSERT_TRUE(machines) << machines.error().message;
+    ASSERT_THAT(*machines, SizeIs(1));
+    const auto seen = machines->front().status.instance.price_on_demand;
+    EXPECT_EQ(seen, price == 0.5 ? std::optional(0.5) : std::nullopt) << price;
+  }
 }
 
 // ---- Offers
