@@ -195,6 +195,24 @@ TEST_F(SlurmPool, WithoutSlurmNothingIsSwept) {
   EXPECT_TRUE(is_reachable(fixture_.world, spec_.provider));
 }
 
+// A laptop away from its site, whose user has set login= once.
+TEST_F(SlurmPool, ALoginNodeThatIsOutOfReachFailsNoSweep) {
+  fixture_.variables["SKYWARD_SLURM_LOGIN"] = "me@login";
+  fixture_.world.run_with_input = [](const io::SpawnOptions&, Duration,
+                                     std::string_view) -> Result<io::CommandResult> {
+    io::CommandResult out;
+    out.status.code = 255;
+    out.err = "ssh: connect to host login port 22: No route to host\n";
+    return out;
+  };
+  const std::vector<Swept> swept = gc();
+  ASSERT_THAT(swept, SizeIs(1));
+  EXPECT_EQ(swept[0].action, SweepAction::skipped);
+  EXPECT_EQ(swept[0].resource.id, "slurm");
+  EXPECT_THAT(swept[0].why, HasSubstr("No route to host"));
+  EXPECT_FALSE(sweep(fixture_.world, {.is_named = true}, [](const Swept&) {}, soon()));
+}
+
 // A program that runs in a job itself.
 TEST(SlurmAccess, TheMarksOfAnotherJobAreNotPassedOn) {
   Words command = outside_jobs();

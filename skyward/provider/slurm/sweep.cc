@@ -1,8 +1,7 @@
 #include "skyward/provider/slurm/sweep.h"
 
-#include <map>
-#include <set>
-#include <string>
+#include <utility>
+#include <vector>
 
 #include "skyward/provider/keeping/ways.h"
 #include "skyward/provider/settings.h"
@@ -10,46 +9,26 @@
 
 namespace skyward::provider::slurm {
 
-namespace {
-
-// The login nodes of open pools, by pool; "" is this computer.
-Result<std::map<std::string, std::string>> logins_of_pools(const World& world) {
-  const auto pools = open_pools_of(world, kProvider);
-  if (!pools) return fail(pools);
-  std::map<std::string, std::string> out;
-  for (const auto& [id, pool] : *pools) out[id] = pool.setting("login");
-  return out;
-}
-
-}  // namespace
-
-// A pool of another cluster is reported by the sweep of that one alone.
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
   const ProviderSpec spec = with_readable_settings(world, kProvider);
-  const auto known = logins_of_pools(world);
-  const auto pools = known.value_or(std::map<std::string, std::string>{});
-  std::set<std::string> logins;
-  for (const auto& [pool, login] : pools) logins.insert(login);
-  const Status reachable = is_reachable(world, spec);
-  if (reachable) logins.insert(spec.setting("login"));
-  if (logins.empty() && options.is_named) return reachable;  // nothing could be searched
-  Status first;
-  for (const std::string& login : logins) {
+  const auto pools = open_pools_of(world, kProvider);
+  std::vector<SweepWay> ways;
+  const auto add = [&](const std::string& login, bool is_set) -> Status {
     const auto access = find_access(login);
-    Status swept = access ? Status() : fail(access);
-    if (access) {
-      SlurmAccount account(world, *access);
-      const auto tell_ours = [&](const Swept& one) {
-        const auto pool = pools.find(one.resource.id);
-        const bool is_elsewhere = pool != pools.end() && pool->second != login;
-        if (one.action != SweepAction::skipped || !is_elsewhere) tell(one);
-      };
-      swept = sweep_named(world, account, options, tell_ours, deadline);
+    if (!access) return fail(access);
+    ways.push_back({.account = std::make_unique<SlurmAccount>(world, *access), .is_set = is_set});
+    return {};
+  };
+  if (pools) {
+    for (const auto& [id, pool] : *pools) {
+      if (Status added = add(pool.setting("login"), false); !added) return added;
     }
-    if (!swept && first) first = swept;
   }
-  return first && !known ? fail(known) : first;
+  Status reachable = is_reachable(world, spec);
+  if (reachable) reachable = add(spec.setting("login"), true);
+  if (ways.empty() && options.is_named) return reachable;  // nothing could be searched
+  return sweep_ways(world, pools, ways, options, tell, deadline);
 }
 
 }  // namespace skyward::provider::slurm
