@@ -139,6 +139,8 @@ Result<std::vector<Offer>> AwsCloud::offers_elsewhere(const PoolSpec& spec, Erro
   if (!regions) return std::unexpected(here);
   const std::string home = client_.region();
   std::vector<std::string> checked = {home};
+  std::size_t unknown = 0;  // regions that could not be asked
+  std::string why_unknown;  // of the first
   std::vector<std::string> order;
   for (const bool near : {true, false}) {
     for (const std::string& region : *regions) {
@@ -149,9 +151,17 @@ Result<std::vector<Offer>> AwsCloud::offers_elsewhere(const PoolSpec& spec, Erro
   for (const std::string& region : order) {
     auto found = offers_in(client_in(region), spec, deadline);
     if (found) return found;
-    checked.push_back(region);
+    const Error& why = found.error();
+    if (why.kind == ErrorKind::invalid || why.kind == ErrorKind::exhausted) {
+      checked.push_back(region);
+    } else if (++unknown == 1) {
+      why_unknown = why.message;
+    }
   }
-  here.hint += fmt::format("; no other of the account's {} regions has it", regions->size());
+  here.hint += unknown == 0
+                   ? fmt::format("; no other of the account's {} regions has it", regions->size())
+                   : fmt::format("; {} of the account's {} regions could not be asked: {}", unknown,
+                                 regions->size(), why_unknown);
   if (spec.machine.empty()) return std::unexpected(here);
   return std::unexpected(with_shortage(std::move(here), {.kind = ShortageKind::region,
                                                          .requested = spec.nodes,

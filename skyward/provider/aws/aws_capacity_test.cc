@@ -263,6 +263,23 @@ TEST_F(Capacity, ATypeThatNoRegionSellsNamesTheRegions) {
   EXPECT_THAT(shortage->regions, ElementsAre("eu-west-1", "us-east-1"));
 }
 
+TEST_F(Capacity, ARegionThatDoesNotAnswerIsNotSaidToLackTheType) {
+  amazon_.regions = {"eu-central-1", "eu-west-1", "us-east-1"};
+  spec_.machine = "m5.gigantic";
+  amazon_.refuse = [](const std::string& action, const Ec2Double::Form& form) {
+    const bool denied = action == "DescribeInstanceTypes" && form.at("region") == "us-east-1";
+    return std::pair(denied ? 403 : 0, std::string("UnauthorizedOperation: not in this region"));
+  };
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_THAT(offers.error().hint, HasSubstr("1 of the account's 3 regions could not be asked: EC2 "
+                                             "DescribeInstanceTypes in us-east-1"));
+  const auto shortage = shortage_of(offers.error());
+  ASSERT_TRUE(shortage);
+  EXPECT_THAT(shortage->regions, ElementsAre("eu-west-1", "eu-central-1"));
+}
+
 // ---- Many machines
 
 TEST_F(Capacity, SixtyFourMachinesTakeTheTimeOfOneAndItsRequests) {
