@@ -27,16 +27,10 @@ PoolBook& KeptNodes::book_of(const Cluster& cluster) {
   return books_.try_emplace(cluster.id, world_, ledger_, cluster.id).first->second;
 }
 
-const KeptNodes::Plan* KeptNodes::find_plan(const std::string& cluster) {
-  const std::scoped_lock lock(mutex_);
-  const auto found = plans_.find(cluster);
-  return found == plans_.end() ? nullptr : &found->second;
-}
-
-const KeptNodes::Plan& KeptNodes::plan_of(const Cluster& cluster) {
-  const Plan* const plan = find_plan(cluster.id);
-  SKYWARD_CHECK(plan != nullptr, "{} was not prepared here", cluster.id);
-  return *plan;
+const KeptNodes::Plan& KeptNodes::plan_of(const Cluster& cluster) const {
+  const auto found = plans_.find(cluster.id);
+  SKYWARD_CHECK(found != plans_.end(), "{} was not prepared here", cluster.id);
+  return found->second;
 }
 
 void KeptNodes::tell_once(const std::string& line) {
@@ -99,15 +93,16 @@ Result<Cluster> KeptNodes::open_pool(const PoolSpec& spec, const Offer& offer, O
 
 Result<std::vector<Instance>> KeptNodes::provision(const Cluster& cluster, int count, int,
                                                    Time deadline) {
-  const Plan* const plan = find_plan(cluster.id);
-  if (plan == nullptr) {
+  const auto found = plans_.find(cluster.id);
+  if (found == plans_.end()) {
     return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
                 "call prepare() first");
   }
-  LaunchTarget place{.type = cluster.instance_type, .zone = plan->zone};
+  const Plan& plan = found->second;
+  LaunchTarget place{.type = cluster.instance_type, .zone = plan.zone};
   place.on_demand_price = 0.0;
   place.spot = false;
-  const auto api = plan->launch_api(plan->mark);
+  const auto api = plan.launch_api(plan.mark);
   const auto machines =
       PoolMachines(book_of(cluster), *api)
           .launch({.count = count, .spot = Spot::Never(), .places = {place}}, deadline);
@@ -150,6 +145,7 @@ Status KeptNodes::teardown(const Cluster& cluster, Time deadline) {
 }
 
 Connection KeptNodes::connection_by(const Cluster& cluster, std::vector<std::string> command) {
+  const std::scoped_lock lock(mutex_);
   const Plan& plan = plan_of(cluster);
   return {.command = std::move(command),
           .shell = true,
@@ -159,7 +155,9 @@ Connection KeptNodes::connection_by(const Cluster& cluster, std::vector<std::str
 }
 
 Bootstrap KeptNodes::bootstrap(const Cluster& cluster, const Instance& instance) {
+  std::unique_lock lock(mutex_);
   Bootstrap bootstrap = plan_of(cluster).image.bootstrap;
+  lock.unlock();
   const std::string directory = keeper_directory(instance);
   bootstrap.script = claim_script(directory) + bootstrap.script;
   bootstrap.end_command = end_keeper_words(directory);

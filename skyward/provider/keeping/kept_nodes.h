@@ -69,6 +69,14 @@ class KeptNodes : public Provider {
   // What prepare() does when it knows that.
   Result<Cluster> open_pool(const PoolSpec& spec, const Offer& offer, Opening opening);
 
+  // What every connection to a node has.
+  Connection connection_by(const Cluster& cluster, std::vector<std::string> command);
+  // A line for people, unless it was the last one, a moment ago.
+  void tell_once(const std::string& line);
+
+  World world_;
+
+ private:
   // A pool that this process has open.
   struct Plan {
     std::vector<std::string> agents{};
@@ -78,29 +86,20 @@ class KeptNodes : public Provider {
     std::function<std::unique_ptr<MachineApi>(const Mark&)> launch_api{};
     PoolDirectory directory{};
   };
-  // The pool has to be open.
-  const Plan& plan_of(const Cluster& cluster);
-  // What every connection to a node has.
-  Connection connection_by(const Cluster& cluster, std::vector<std::string> command);
-  // A line for people, unless it was the last one, a moment ago.
-  void tell_once(const std::string& line);
-
-  World world_;
-
- private:
   struct Told {
     std::string line{};
     Time at{};
   };
 
   PoolBook& book_of(const Cluster& cluster);
-  const Plan* find_plan(const std::string& cluster);
+  // The pool has to be open, and mutex_ held while the plan is read.
+  const Plan& plan_of(const Cluster& cluster) const;
 
   const std::string name_;
   Told told_;
   HeldLedger ledger_{[this] { return open_ledger(world_); }};
   std::map<std::string, PoolBook> books_;  // by cluster id
-  // connection() is asked while a verb runs.
+  // connection() is asked while a verb runs. Verbs alone change the plans.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
 };
