@@ -51,7 +51,7 @@ std::vector<NamedMachine> machines_of(const std::vector<Job>& jobs,
 // What launches need.
 struct JobOrder {
   JobRequest request{};  // without a name and a number of nodes
-  int nodes_there = 0;   // in the partition
+  int nodes_there = 0;   // on which the job may run
   // Hears of a job of the pool that waits, at each look at it.
   std::function<void(const Job&)> tell{};
 };

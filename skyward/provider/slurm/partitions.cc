@@ -170,6 +170,20 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
   return out;
 }
 
+// With `gres`, the user says which GPUs.
+int nodes_for(const std::vector<Shelf>& shelves, const Wishes& wishes, const Offer& offer) {
+  int nodes = 0;
+  for (const Shelf& shelf : shelves) {
+    const Offer& has = shelf.offer;
+    if (has.instance_type == offer.instance_type && has.cpus >= offer.cpus &&
+        has.memory_gb >= offer.memory_gb &&
+        (!wishes.gres.empty() || has.accelerator_count >= offer.accelerator_count)) {
+      nodes += shelf.nodes;
+    }
+  }
+  return nodes;
+}
+
 Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec) {
   const int workers = workers_per_node(spec);
   JobRequest out{.partition = shelf.partition,

@@ -54,6 +54,10 @@ std::vector<Shelf> shelves_of(const std::vector<NodeGroup>& groups, const Wishes
 Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
                                            const PoolSpec& spec);
 
+// The nodes on which a job for this offer may run. Those of one type may differ in size: only those
+// that have what it takes count.
+int nodes_for(const std::vector<Shelf>& shelves, const Wishes& wishes, const Offer& offer);
+
 // A job of the pool, without its name, nodes and script. Fails with `invalid` when its time is over
 // the partition's limit.
 Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec);

@@ -60,6 +60,29 @@ TEST(SlurmShelves, AreThePartitionsThatTakeJobs) {
   EXPECT_EQ(shelves_of(two_partitions(), {.partition = "gpu,other"}, "c1").size(), 1U);
 }
 
+TEST(SlurmShelves, OfOneTypeCountWhereTheyHaveWhatTheJobTakes) {
+  const auto group = [](int nodes, int cpus, const char* gres) {
+    return NodeGroup{.partition = "mixed",
+                     .up = true,
+                     .nodes = nodes,
+                     .cpus = cpus,
+                     .memory_mb = 65'536,
+                     .gres = gres};
+  };
+  const std::vector<NodeGroup> groups = {group(2, 16, "gpu:2"), group(5, 64, "gpu:8")};
+  const auto all = shelves_of(groups, {}, "c1");
+  ASSERT_EQ(all[0].offer.instance_type, all[1].offer.instance_type);
+  Offer offer{.instance_type = "mixed", .cpus = 8, .memory_gb = 32, .accelerator_count = 1};
+  EXPECT_EQ(nodes_for(all, {}, offer), 7);
+  offer.accelerator_count = 4;
+  EXPECT_EQ(nodes_for(all, {}, offer), 5);
+  EXPECT_EQ(nodes_for(all, {.gres = "gpu:4"}, offer), 7) << "the user's own affair";
+  offer.cpus = 32;
+  EXPECT_EQ(nodes_for(all, {.gres = "gpu:4"}, offer), 5);
+  offer.memory_gb = 65;
+  EXPECT_EQ(nodes_for(all, {}, offer), 0);
+}
+
 TEST(SlurmRequests, SpellGpusAsTheSiteDoes) {
   const auto all = shelves_of(two_partitions(), {}, "c1");
   PoolSpec spec;

@@ -125,10 +125,11 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
         spec.timeout > Duration{} ? fmt::format(" of {}", text_of(spec.timeout)) : ""));
   }
   request->script = job_script(keeper_terms(spec));
-  JobOrder order{
-      .request = *std::move(request), .nodes_there = shelf->nodes, .tell = [this](const Job& job) {
-        tell_once(fmt::format("Slurm: job {}: {}", job.id, waiting_text(job)));
-      }};
+  JobOrder order{.request = *std::move(request),
+                 .nodes_there = nodes_for(shelves_, wishes_, offer),
+                 .tell = [this](const Job& job) {
+                   tell_once(fmt::format("Slurm: job {}: {}", job.id, waiting_text(job)));
+                 }};
   std::map<std::string, std::string> way_back;
   if (!login_.empty()) way_back["login"] = login_;
   return open_pool(spec, offer,
