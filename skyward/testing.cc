@@ -41,8 +41,8 @@ void check_price(const std::string& what, double dollars) {
 }
 
 MachineType type_of(const std::string& name, double on_demand, double spot) {
-  for (const double price : {on_demand, spot})
-    check_price(fmt::format("prices[\"{}\"]", name), price);
+  check_price(fmt::format("prices[\"{}\"]", name), on_demand);
+  check_price(fmt::format("spot_prices[\"{}\"]", name), spot);
   MachineType type{.name = type_name(name),
                    .on_demand = to_micro_dollars(on_demand),
                    .spot = to_micro_dollars(spot)};

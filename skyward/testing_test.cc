@@ -14,6 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using testing::FakeCloud;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 int my_node() { return instance_info().node; }
@@ -70,6 +71,12 @@ TEST(FakeCloudForUsers, DialsThatMakeNoSenseAreRefused) {
   for (const double price : {-1.0, 0.0, 1e9, std::nan("")}) {
     EXPECT_THROW(cloud.set_spot_price("cpu", price), ConfigurationError) << price;
     EXPECT_THROW(FakeCloud({.prices = {{"cpu", price}}}), ConfigurationError) << price;
+  }
+  try {
+    FakeCloud({.prices = {{"A100", 4.0}}, .spot_prices = {{"A100", -1.0}}});
+    FAIL();
+  } catch (const ConfigurationError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("spot_prices[\"A100\"]=-1"));
   }
   EXPECT_THROW(FakeCloud({.launch_delay = -1s}), ConfigurationError);
   EXPECT_THROW(FakeCloud({.storms = {1s, -1s}}), ConfigurationError);

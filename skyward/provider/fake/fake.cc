@@ -121,7 +121,8 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
   if (!machines) return fail(machines);
   std::vector<Instance> out;
   for (const Instance& machine : *machines) {
-    auto instance = plug_in(bodies_.at(cluster.id), machine, first_node, deadline);
+    const int node = first_node + static_cast<int>(out.size());
+    auto instance = plug_in(bodies_.at(cluster.id), machine, node, deadline);
     if (!instance) {
       std::vector<std::string> ids;
       for (const Instance& one : *machines) ids.push_back(one.id);

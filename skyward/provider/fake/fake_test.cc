@@ -26,6 +26,7 @@ namespace skyward::provider::fake {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -179,6 +180,18 @@ TEST_F(FakeTest, APoolLivesAndLeavesNothing) {
   EXPECT_THAT(resources(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
   EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(FakeTest, EachMachineIsTheProcessOfItsOwnNode) {
+  const auto fake = provider();
+  const Life life = open(*fake);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_THAT(life.instances, SizeIs(2));
+  for (int node = 0; node < 2; ++node) {
+    const Connection way = fake->connection(life.cluster, life.instances[std::size_t(node)]);
+    EXPECT_THAT(way.directory, EndsWith(fmt::format("-{}", node)));
+  }
+  EXPECT_TRUE(fake->teardown(life.cluster, soon()));
 }
 
 TEST_F(FakeTest, ChargesAreTheBill) {
