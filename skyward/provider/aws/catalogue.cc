@@ -96,8 +96,7 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
     }
     return out;
   }
-  std::string why = facts_.read("no-prices");
-  if (why.empty()) {
+  if (facts_.read("no-prices").empty()) {
     const Time until = std::min(deadline, client_.world().now() + kPriceTime);
     const auto told = Ec2Api(client_).on_demand_prices(until);
     if (told) {
@@ -105,16 +104,10 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
       if (!out.empty()) facts_.keep("prices", kDay_s, json_line(out));
       return out;
     }
-    why = told.error().code.empty() ? told.error().message : told.error().code;
-    facts_.keep("no-prices", kNoPrices_s, why);
+    const ApiError& why = told.error();
+    facts_.keep("no-prices", kNoPrices_s, why.code.empty() ? why.message : why.code);
   }
-  const bool here = client_.region() == kListPricesRegion;
-  price_note_ =
-      here ? fmt::format("cannot read Amazon's price list ({}): showing list prices of {}", why,
-                         kListPricesDate)
-           : fmt::format(
-                 "Amazon's price list cannot be queried ({}): on-demand prices are not known", why);
-  return here ? list_prices() : out;
+  return client_.region() == kListPricesRegion ? list_prices() : out;
 }
 
 Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, Prices& prices,

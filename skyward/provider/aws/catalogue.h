@@ -24,13 +24,10 @@ class Catalogue {
   // Adds the spot prices of these types, by zone; none if the credentials may not ask for them.
   Result<void> add_spot_prices(const std::vector<std::string>& types, Prices& prices,
                                Time deadline);
-  // Where the prices come from, for people; empty: from Amazon.
-  const std::string& price_note() const { return price_note_; }
 
  private:
   Client& client_;
   const FactCache facts_;
-  std::string price_note_;
 };
 
 // The cache's format.

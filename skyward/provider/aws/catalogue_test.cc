@@ -16,7 +16,6 @@ TEST(Catalogue, APriceListThatDidNotAnswerIsNotWaitedForAgainAtOnce) {
     fixture.http->requests.clear();
     Catalogue catalogue(client);
     EXPECT_EQ(catalogue.prices(kNever).at("m5.large"), 0.096) << "of the table that ships";
-    EXPECT_TRUE(catalogue.price_note().contains("no answer")) << catalogue.price_note();
     return fixture.http->requests.size();
   };
   EXPECT_GT(ask(), 0U);

@@ -119,8 +119,7 @@ bool is_signed(std::string_view name) {
 
 }  // namespace
 
-Signature sign(const Signable& request, const Keys& keys, const SigningScope& scope,
-               const SigningOptions& options) {
+Signature sign(const Signable& request, const Keys& keys, const SigningScope& scope) {
   Signature result;
   result.headers = request.headers;
   const std::string time = timestamp(scope.time_s);
@@ -131,9 +130,7 @@ Signature sign(const Signable& request, const Keys& keys, const SigningScope& sc
     result.headers.emplace_back(std::move(name), std::move(value));
   };
   add("X-Amz-Date", time);
-  if (options.sign_body) add("x-amz-content-sha256", body_hash);
-  const bool token = !keys.session_token.empty();
-  if (token && options.sign_session_token) add("X-Amz-Security-Token", keys.session_token);
+  if (!keys.session_token.empty()) add("X-Amz-Security-Token", keys.session_token);
 
   std::map<std::string, std::string> canonical;  // values of one name are joined in their order
   for (const auto& [name, value] : result.headers) {
@@ -148,10 +145,9 @@ Signature sign(const Signable& request, const Keys& keys, const SigningScope& sc
     lines += name + ":" + value + "\n";
     names += (names.empty() ? "" : ";") + name;
   }
-  const std::string path = options.normalize_path ? normalized(request.path) : request.path;
-  result.canonical_request =
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, io::percent_encode(path, "/"),
-                  canonical_query(request.query), lines, names, body_hash);
+  result.canonical_request = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method,
+                                         io::percent_encode(normalized(request.path), "/"),
+                                         canonical_query(request.query), lines, names, body_hash);
 
   const std::string date = time.substr(0, 8);
   const std::string place = fmt::format("{}/{}/{}/aws4_request", date, scope.region, scope.service);
@@ -167,7 +163,6 @@ Signature sign(const Signable& request, const Keys& keys, const SigningScope& sc
   add("Authorization",
       fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}",
                   keys.access_key_id, place, names, result.signature));
-  if (token && !options.sign_session_token) add("X-Amz-Security-Token", keys.session_token);
   return result;
 }
 

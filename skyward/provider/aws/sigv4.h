@@ -36,12 +36,6 @@ struct SigningScope {
   std::int64_t time_s = 0;  // seconds since 1970
 };
 
-struct SigningOptions {
-  bool normalize_path = true;  // false for S3, which takes paths as they are
-  bool sign_body = false;      // adds x-amz-content-sha256, which S3 requires
-  bool sign_session_token = true;
-};
-
 // The signature, with the intermediate results that Amazon documents.
 struct Signature {
   std::string canonical_request{};
@@ -50,7 +44,7 @@ struct Signature {
   io::HttpHeaders headers{};  // the request's, with X-Amz-Date and Authorization
 };
 
-Signature sign(const Signable& request, const Keys& keys, const SigningScope& scope,
-               const SigningOptions& options = {});
+// Not for S3, which has its own rules for paths and for the hash of the body.
+Signature sign(const Signable& request, const Keys& keys, const SigningScope& scope);
 
 }  // namespace skyward::provider::aws
