@@ -68,8 +68,7 @@ Result<std::map<std::string, std::string>> parse_variables(
     const std::vector<std::string>& said,
     const std::function<std::optional<std::string>(const char*)>& here);
 
-// The path `said`, relative to `working`, as a path below `root`; all absolute and without links.
-// Empty when it is not below.
+// `path` as a path below `root`; both absolute and without links. Empty when it is not below.
 std::optional<std::string> path_below(std::string_view root, std::string_view path);
 
 }  // namespace skyward::cli

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr Duration kPythonTimeout = std::chrono::seconds(20);
 constexpr int kIdDigits = 16;
-constexpr const char* kNewestPython = "3.13";
+constexpr const char* kDefaultPython = "3.13";  // of nodes, where there is none here
 // Set by the package's own console script: its interpreter.
 constexpr const char* kPythonVariable = "SKYWARD_PYTHON";
 
@@ -154,7 +154,7 @@ Status add_python(PoolSpec& spec, const RunOptions& options) {
   if (spec.provider.name == "local" && !here.uv.empty()) spec.provider.settings["uv"] = here.uv;
   spec.image.python = options.python;
   if (spec.image.python.empty()) {
-    spec.image.python = here.version.empty() ? kNewestPython : here.version;
+    spec.image.python = here.version.empty() ? kDefaultPython : here.version;
   }
   spec.runtime.python = here.program.empty() ? "python3" : here.program;
   spec.runtime.command.emplace_back("{python}");

@@ -111,8 +111,7 @@ void LaunchPlan::on_launched() {
 void LaunchPlan::on_refused(bool quota) {
   SKYWARD_CHECK(stage_ < stages_.size(), "no attempt was under way");
   Stage& stage = stages_[stage_];
-  if (launched_) {  // the rest is not available there: another type of that zone, else give up
-                    // there
+  if (launched_) {  // the rest is not available there: another type of that zone, or none
     const std::size_t main = stage.options[option_].placement;
     const auto fits = [&](std::size_t i) {
       return i != main && places_[i].on_demand && places_[i].zone == places_[main].zone;

@@ -1,7 +1,8 @@
 #pragma once
 
 // One signed request to an Amazon service (provider/rest/exchange.h). Requests are retried even if
-// the service may have received them, so each one that creates something must carry a client token.
+// the service may have received them, so each one that creates something must carry a client token,
+// or a name that there cannot be twice.
 
 #include <cstdint>
 #include <optional>

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kDeviceQueryTimeout = std::chrono::seconds(10);  // dpkg-query
+constexpr Duration kQueryTimeout = std::chrono::seconds(10);  // of dpkg-query and nvidia-smi
 constexpr std::string_view kMachine = "local";
 constexpr std::string_view kLocalIdPrefix = "local-";
 // Every process below an agent has the directory of its node here, unless it cleared its
@@ -137,7 +137,7 @@ Status check_apt(const std::vector<std::string>& packages) {
     const std::string name = package.substr(0, package.find_first_of("=/"));
     io::SpawnOptions query;
     query.command = {"dpkg-query", "-W", "-f", "${db:Status-Status}\n", name};
-    const Result<io::CommandResult> answer = io::run_command(query, kDeviceQueryTimeout);
+    const Result<io::CommandResult> answer = io::run_command(query, kQueryTimeout);
     if (answer && answer->status.code == 0 && answer->status.signal == 0 &&
         answer->out.starts_with("installed")) {
       continue;
@@ -227,7 +227,7 @@ Result<std::vector<int>> LocalProvider::devices_for(const PoolSpec& spec) const 
   if (const auto program = io::find_program("nvidia-smi", surroundings_.variable("PATH"))) {
     io::SpawnOptions query;
     query.command = device_query(*program);
-    const Result<io::CommandResult> answer = io::run_command(query, kDeviceQueryTimeout);
+    const Result<io::CommandResult> answer = io::run_command(query, kQueryTimeout);
     if (answer && answer->status.code == 0 && answer->status.signal == 0) {
       devices = parse_devices(answer->out);
     }
