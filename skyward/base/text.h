@@ -3,8 +3,10 @@
 // ASCII text, whatever the locale says.
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace skyward {
 
@@ -37,6 +39,30 @@ constexpr std::string_view trimmed(std::string_view text, std::string_view blank
   const std::size_t begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+// The parts between the separators, each without the blanks at its ends; at least one.
+inline std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(trimmed(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// Those that are not empty.
+inline std::vector<std::string> items_of(std::string_view text, char separator) {
+  std::vector<std::string> items;
+  for (const std::string_view part : split(text, separator)) {
+    if (!part.empty()) items.emplace_back(part);
+  }
+  return items;
+}
+
+inline bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
 }
 
 // What a map of texts holds under a name; empty without such an entry.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/json_read.h"
 
 #define TOML_EXCEPTIONS 0
@@ -16,14 +17,6 @@
 namespace skyward::provider {
 
 namespace {
-
-constexpr std::string_view kBlank = " \t\r\n";
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
 
 std::string_view unquoted(std::string_view text) {
   const bool quoted = text.size() >= 2 && text.front() == text.back() &&
@@ -61,7 +54,7 @@ void for_each_line(std::string_view text, SecretFormat format, Visit visit) {
     if (at == std::string_view::npos) continue;
     const std::string_view name = trimmed(line.substr(0, at));
     const std::string_view value = trimmed(line.substr(at + 1));
-    const bool outside = kBlank.find(raw.front()) == std::string_view::npos;
+    const bool outside = kBlanks.find(raw.front()) == std::string_view::npos;
     if (yaml && outside) section = value.empty() ? name : std::string_view();
     if (!value.empty()) visit(Line{section, unquoted(name), unquoted(value)});
   }

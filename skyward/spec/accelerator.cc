@@ -51,16 +51,6 @@ std::vector<std::string> words_of(std::string_view name) {
   return words;
 }
 
-std::vector<std::string_view> split(std::string_view list) {
-  std::vector<std::string_view> parts;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    parts.push_back(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return parts;
-}
-
 double parse_number(std::string_view text) {
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -76,7 +66,8 @@ struct Form {
 
 std::vector<Form> forms_of(const AcceleratorModel& model) {
   std::vector<Form> forms;
-  for (const std::string_view part : split(model.forms)) {
+  for (const std::string_view part : split(model.forms, ',')) {
+    if (part.empty()) continue;
     const std::size_t colon = part.find(':');
     forms.push_back({part.substr(0, colon), parse_number(part.substr(colon + 1))});
   }
@@ -86,7 +77,9 @@ std::vector<Form> forms_of(const AcceleratorModel& model) {
 // Every size that one is made with.
 std::vector<double> memories_of(const AcceleratorModel& model) {
   std::vector<double> memories = {model.memory_gb};
-  for (const std::string_view part : split(model.memories)) memories.push_back(parse_number(part));
+  for (const std::string& one : items_of(model.memories, ',')) {
+    memories.push_back(parse_number(one));
+  }
   for (const Form& form : forms_of(model)) {
     if (std::ranges::find(memories, form.memory_gb) == memories.end())
       memories.push_back(form.memory_gb);

@@ -7,11 +7,15 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "skyward/base/check.h"
 #include "skyward/base/nearest.h"
+#include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
 #include "skyward/spec/plain_text.h"
+#include "skyward/spec/pool_spec.h"
 
 namespace skyward {
 
@@ -19,23 +23,15 @@ namespace {
 
 using enum SettingKind;
 
-std::vector<std::string_view> choices_of(const ProviderSetting& setting) {
-  std::vector<std::string_view> choices;
-  for (std::string_view rest = setting.choices; !rest.empty();) {
-    const std::size_t bar = std::min(rest.find('|'), rest.size());
-    choices.push_back(rest.substr(0, bar));
-    rest.remove_prefix(std::min(bar + 1, rest.size()));
-  }
-  return choices;
-}
-
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+constexpr int kMostWhole = std::numeric_limits<int>::max();
 
-bool is_number(std::string_view text, bool whole, double most = kUnlimited) {
+// Empty for text that is no number, or a negative one.
+std::optional<double> read_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) &&
-         value >= 0 && value <= most && (!whole || value == std::floor(value));
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -69,16 +65,6 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name) 
   return fmt::format("{}it has {}", did_you_mean(name, names), fmt::join(names, ", "));
 }
 
-std::vector<std::string> items_of(std::string_view value, char separator) {
-  std::vector<std::string> items;
-  for (std::size_t begin = 0; begin <= value.size();) {
-    const std::size_t end = std::min(value.find(separator, begin), value.size());
-    if (end > begin) items.emplace_back(value.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return items;
-}
-
 bool is_region(std::string_view name) {
   constexpr std::size_t kMostOfALabel = 63;  // of a host name
   return !name.empty() && name.size() <= kMostOfALabel && name.front() != '-' &&
@@ -104,18 +90,31 @@ std::string unmet_requirement(const ProviderSetting& setting, const std::string&
     case flag:
       return value == "true" || value == "false" ? "" : "true or false";
     case whole:
-      return is_number(value, true) ? "" : "a whole number, not negative";
+      return std::ranges::all_of(value, is_digit) &&
+                     read_number(value).value_or(kUnlimited) <= kMostWhole
+                 ? ""
+                 : fmt::format("a whole number from 0 to {}", kMostWhole);
     case number:
-      return is_number(value, false) ? "" : "a number, not negative";
+      return read_number(value) ? "" : "a number, not negative";
     case fraction:
-      return is_number(value, false, 1) ? "" : "a number from 0 to 1";
+      return read_number(value).value_or(kUnlimited) <= 1 ? "" : "a number from 0 to 1";
     case choice: {
-      const auto choices = choices_of(setting);
+      const auto choices = items_of(setting.choices, '|');
       if (std::ranges::find(choices, value) != choices.end()) return "";
       return fmt::format("one of {}", fmt::join(choices, ", "));
     }
   }
   return "";
+}
+
+double number_setting(const ProviderSpec& spec, std::string_view name) {
+  const ProviderSheet* const sheet = find_provider_sheet(spec.name);
+  const ProviderSetting* const setting = sheet == nullptr ? nullptr : find_setting(*sheet, name);
+  SKYWARD_CHECK(setting != nullptr, "{} has no setting {}", spec.name, name);
+  const std::string given = spec.setting(std::string(name));
+  const auto value = read_number(given.empty() ? setting->standard : given);
+  SKYWARD_CHECK(value, "{}: {}=\"{}\" was not validated", spec.name, name, given);
+  return *value;
 }
 
 Status validate_settings(std::string_view provider,

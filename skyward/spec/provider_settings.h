@@ -19,16 +19,18 @@
 
 namespace skyward {
 
+struct ProviderSpec;
+
 enum class SettingKind : std::uint8_t {
   text,
   region,     // becomes part of host names: letters, digits and '-'
   secret,     // text that is shown to nobody
   path,       // of a file here; absolute, or relative to where the program runs
   flag,       // "true", "false"
-  whole,      // not negative
+  whole,      // digits, at most the largest int
   number,     // not negative
   fraction,   // from 0 to 1
-  list,       // joined by ','
+  list,       // joined by ','; items_of() splits it
   lines,      // joined by '\n'
   choice,     // one of `choices`
   json,       // lists of texts, or lists of such lists; the provider checks them
@@ -76,8 +78,9 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name);
 // What is expected instead of the value, in words; empty when it fits.
 std::string unmet_requirement(const ProviderSetting& setting, const std::string& value);
 
-// The items of a `list` (separator ',') or of `lines` ('\n'), without empty ones.
-std::vector<std::string> items_of(std::string_view value, char separator);
+// The value of a `whole`, a `number` or a `fraction`: the one that was given, and validated, or its
+// standard.
+double number_setting(const ProviderSpec& spec, std::string_view name);
 
 // Whether it can stand in a host name as the name of a region.
 bool is_region(std::string_view name);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "skyward/spec/pool_spec.h"
+
 namespace skyward {
 namespace {
 
@@ -32,11 +34,26 @@ TEST(ProviderSettings, Refusals) {
   EXPECT_THAT(refusal("aws", "region", ""), HasSubstr("AWS(region=\"\") is not valid"));
   EXPECT_THAT(refusal("digital_ocean", "region", "mars1"), HasSubstr("one of nyc1, nyc2"));
   EXPECT_THAT(refusal("vastai", "disk_gb", "1.5"), HasSubstr("a whole number"));
+  for (const char* odd : {"1e3", "0x10", " 5", "+5", "-1", "", "2147483648", "99999999999"}) {
+    EXPECT_THAT(refusal("vastai", "request_timeout", odd),
+                HasSubstr("a whole number from 0 to 2147483647"))
+        << odd;
+  }
   EXPECT_THAT(refusal("vastai", "min_cuda", "-1"), HasSubstr("a number, not negative"));
   EXPECT_EQ(refusal("vastai", "min_reliability", "1"), "accepted");
   EXPECT_THAT(refusal("vastai", "min_reliability", "3"), HasSubstr("a number from 0 to 1"));
   EXPECT_THAT(refusal("runpod", "api_key", "a\nb"), testing::Not(HasSubstr("a\nb")));
   EXPECT_EQ(refusal("some-other", "any", "thing"), "accepted");
+}
+
+TEST(ProviderSettings, NumbersAreThoseThatWereGivenOrTheirStandards) {
+  ProviderSpec spec{.name = "vastai", .settings = {{"disk_gb", "7"}, {"min_reliability", "0.5"}}};
+  EXPECT_EQ(number_setting(spec, "disk_gb"), 7);
+  EXPECT_EQ(number_setting(spec, "min_reliability"), 0.5);
+  spec.settings.clear();
+  EXPECT_EQ(number_setting(spec, "disk_gb"), 100);
+  EXPECT_EQ(number_setting(spec, "min_reliability"), 0.95);
+  EXPECT_EQ(number_setting(spec, "bid_multiplier"), 1.2);
 }
 
 }  // namespace

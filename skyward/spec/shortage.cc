@@ -15,17 +15,6 @@ constexpr std::array<std::string_view, 6> kKinds = {"capacity", "spot_capacity",
                                                     "quota",    "region",        "no_match"};
 constexpr char kBetween = '\n';
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> out;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find(kBetween, begin), text.size());
-    out.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string_view to_string(ShortageKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
@@ -56,9 +45,9 @@ std::optional<Shortage> shortage_of(const Error& error) {
                     .requested = number("requested"),
                     .got = number("got"),
                     .region = text("region"),
-                    .regions = split(text("regions")),
+                    .regions = items_of(text("regions"), kBetween),
                     .instance_type = text("instance_type"),
-                    .offers = split(text("offers"))};
+                    .offers = items_of(text("offers"), kBetween)};
   }
   return std::nullopt;
 }

@@ -39,16 +39,6 @@ constexpr const char* kLinger =
     "[ $(id -u) -eq 0 ] || loginctl show-user \"$(id -un)\" --property=Linger 2>/dev/null || true";
 constexpr const char* kWhichRuntime = "command -v podman || command -v docker || true";
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    out.push_back(trimmed(text.substr(0, end)));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
 std::int64_t number_in(std::string_view text) {
   std::int64_t out = 0;
   std::from_chars(text.data(), text.data() + text.size(), out);

@@ -89,10 +89,6 @@ std::string hint_of(const Sign& sign, const Access& access) {
   return fmt::format(fmt::runtime(sign.hint), runtime_of(access));
 }
 
-bool says_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
-}
-
 // Without what every such line begins with.
 std::string words_of(std::string_view line) {
   for (const std::string_view begin :
@@ -212,8 +208,9 @@ ApiError meaning_of(std::string_view line, const Access& access) {
   ApiError out{.refusal = Refusal::invalid, .heard = Heard::answered, .message = words_of(line)};
   const std::string runtime = runtime_of(access);
   const std::string words = lower(line);
-  if (says_any(words, {"cannot connect to the docker daemon", "failed to connect to the docker api",
-                       "cannot connect to podman", "unable to connect to podman"}) &&
+  if (contains_any(words,
+                   {"cannot connect to the docker daemon", "failed to connect to the docker api",
+                    "cannot connect to podman", "unable to connect to podman"}) &&
       !words.contains("permission denied")) {
     out.refusal = Refusal::transient;
     out.heard = Heard::not_sent;
@@ -223,8 +220,8 @@ ApiError meaning_of(std::string_view line, const Access& access) {
                    : "start it ('podman machine start'); 'podman info' must work in a shell";
     return out;
   }
-  if (says_any(words, {"error during connect", "connection reset", "unexpected eof", ": eof",
-                       "broken pipe", "i/o timeout"})) {
+  if (contains_any(words, {"error during connect", "connection reset", "unexpected eof", ": eof",
+                           "broken pipe", "i/o timeout"})) {
     out.refusal = Refusal::transient;
     out.heard = Heard::unknown;
     out.maybe_done = true;

@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kNoProgram = 127;
 
-bool says_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
-}
-
 // "E1124 14:57:21.197855 8598 memcache.go:265] …": a line of kubectl's own log.
 bool is_logged(std::string_view line) {
   return line.size() > 5 && (line[0] == 'E' || line[0] == 'W' || line[0] == 'I') &&
@@ -48,7 +44,7 @@ std::string words_of(std::string_view line) {
 // No word of the API server is in it.
 std::optional<ApiError> broken_way(std::string_view line) {
   ApiError out{.refusal = Refusal::transient, .heard = Heard::unknown, .message = words_of(line)};
-  if (says_any(line, {"localhost:8080 was refused", "localhost:8080: connect"})) {
+  if (contains_any(line, {"localhost:8080 was refused", "localhost:8080: connect"})) {
     out.refusal = Refusal::invalid;
     out.heard = Heard::not_sent;
     out.own_kind = ErrorKind::unsupported;
@@ -57,24 +53,24 @@ std::optional<ApiError> broken_way(std::string_view line) {
         "'kubectl config get-contexts' lists those that it knows; $KUBECONFIG names its file";
     return out;
   }
-  if (says_any(line, {"context was not found", "cannot locate context", "context \"", "cluster \"",
-                      "current-context must exist"}) &&
+  if (contains_any(line, {"context was not found", "cannot locate context", "context \"",
+                          "cluster \"", "current-context must exist"}) &&
       reason_of(line).empty()) {
     out.refusal = Refusal::invalid;
     out.heard = Heard::not_sent;
     out.hint = "'kubectl config get-contexts' lists the contexts";
     return out;
   }
-  if (says_any(line, {"must be logged in", "Unauthorized", "getting credentials", "certificate",
-                      "x509", "invalid configuration", "executable "})) {
+  if (contains_any(line, {"must be logged in", "Unauthorized", "getting credentials", "certificate",
+                          "x509", "invalid configuration", "executable "})) {
     out.refusal = Refusal::auth;
     out.heard = Heard::not_sent;
     out.hint = "'kubectl get pods' must work in a shell; log in the way your cluster requires";
     return out;
   }
-  const bool is_unheard = says_any(line, {"connection refused", "was refused", "no such host",
-                                          "no route to host", "network is unreachable"});
-  const bool is_broken = says_any(
+  const bool is_unheard = contains_any(line, {"connection refused", "was refused", "no such host",
+                                              "no route to host", "network is unreachable"});
+  const bool is_broken = contains_any(
       line, {"Unable to connect", "i/o timeout", "TLS handshake timeout", "EOF", "connection reset",
              "Client.Timeout", "context deadline exceeded", "request canceled", "connection lost",
              "http2:", "the server is currently", "timed out"});
@@ -108,7 +104,7 @@ void explain_forbidden(std::string_view line, ApiError& out) {
   } else if (line.contains("service account")) {
     out.refusal = Refusal::invalid;
     out.hint = "'kubectl get serviceaccounts' lists those of the namespace";
-  } else if (says_any(line, {"usage per", "maximum ", "minimum "})) {
+  } else if (contains_any(line, {"usage per", "maximum ", "minimum "})) {
     out.refusal = Refusal::invalid;
     out.hint = "'kubectl describe limitrange' shows the limits of one pod";
   } else {
@@ -135,7 +131,7 @@ void explain(std::string_view reason, std::string_view line, ApiError& out) {
   } else if (reason == "TooManyRequests") {
     out.refusal = Refusal::rate_limited;
     out.hint = "try again in a minute";
-  } else if (says_any(reason, {"InternalError", "ServiceUnavailable", "Timeout", "Expired"})) {
+  } else if (contains_any(reason, {"InternalError", "ServiceUnavailable", "Timeout", "Expired"})) {
     out.refusal = Refusal::transient;
     out.heard = Heard::unknown;
     out.maybe_done = true;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "skyward/base/text.h"
-#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider::kubernetes {
 

@@ -13,7 +13,6 @@
 #include "skyward/base/text.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/keeping/standard_image.h"
-#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider::kubernetes {
 

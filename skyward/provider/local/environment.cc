@@ -41,13 +41,12 @@ std::string unquoted(std::string_view text) {
 
 // The words of a text, joined by `separator`.
 std::string joined_words(std::string_view text, std::string_view separator) {
-  constexpr std::string_view kBlank = " \t\r\n";
   std::string out;
-  for (std::size_t begin = text.find_first_not_of(kBlank); begin != std::string_view::npos;) {
-    const std::size_t end = text.find_first_of(kBlank, begin);
+  for (std::size_t begin = text.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
+    const std::size_t end = text.find_first_of(kBlanks, begin);
     if (!out.empty()) out += separator;
     out += text.substr(begin, end == std::string_view::npos ? end : end - begin);
-    begin = end == std::string_view::npos ? end : text.find_first_not_of(kBlank, end);
+    begin = end == std::string_view::npos ? end : text.find_first_not_of(kBlanks, end);
   }
   return out;
 }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "skyward/spec/provider_settings.h"
+
 namespace skyward::provider {
 
 namespace {
@@ -118,8 +120,7 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
 }
 
 Duration request_timeout(const ProviderSpec& spec) {
-  const std::string given = spec.setting("request_timeout");
-  return given.empty() ? Duration(30s) : from_seconds(std::max(1.0, std::stod(given)));
+  return from_seconds(std::max(1.0, number_setting(spec, "request_timeout")));
 }
 
 }  // namespace skyward::provider

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/choosing.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider::runpod {
 
@@ -13,11 +14,6 @@ namespace {
 
 // The most that a pod without GPUs may have.
 constexpr int kMostCpuDisk_gb = 20;
-
-int whole_or(const ProviderSpec& spec, const char* name, int otherwise) {
-  const std::string given = spec.setting(name);
-  return given.empty() ? otherwise : std::stoi(given);
-}
 
 bool is_allowed(const PodLimits& limits, const PodCatalogue& catalogue, const std::string& place) {
   const bool wanted =
@@ -32,21 +28,18 @@ bool is_allowed(const PodLimits& limits, const PodCatalogue& catalogue, const st
 PodLimits limits_of(const ProviderSpec& spec) {
   PodLimits out;
   if (spec.setting("cloud_type") == "community") out.tier = Tier::community;
-  std::string place;
-  for (const char letter : spec.setting("data_center_ids") + ",") {
-    if (letter != ',' && letter != ' ') place += letter;
-    if (letter == ',' && !place.empty()) out.places.push_back(std::exchange(place, {}));
-  }
+  out.places = items_of(spec.setting("data_center_ids"), ',');
   if (out.places == std::vector<std::string>{"global"}) out.places.clear();
   out.networked = spec.setting("global_networking") == "true";
   const std::string clock = spec.setting("cpu_clock");
   out.cpu = "cpu" + (clock.empty() ? "3c" : clock);
-  const std::string multiplier = spec.setting("bid_multiplier");
-  if (!multiplier.empty()) out.bid_multiplier = std::max(1.0, std::stod(multiplier));
-  out.provision_timeout = std::chrono::seconds(whole_or(spec, "provision_timeout", 300) +
-                                               whole_or(spec, "instance_timeout", 300));
-  out.disk_gb = whole_or(spec, "container_disk_gb", 50);
-  if (spec.setting("network_volume").empty()) out.volume_gb = whole_or(spec, "volume_gb", 20);
+  out.bid_multiplier = std::max(1.0, number_setting(spec, "bid_multiplier"));
+  out.provision_timeout = from_seconds(number_setting(spec, "provision_timeout") +
+                                       number_setting(spec, "instance_timeout"));
+  out.disk_gb = static_cast<int>(number_setting(spec, "container_disk_gb"));
+  if (spec.setting("network_volume").empty()) {
+    out.volume_gb = static_cast<int>(number_setting(spec, "volume_gb"));
+  }
   return out;
 }
 

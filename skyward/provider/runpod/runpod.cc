@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/base64.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/renting/own_end.h"
@@ -44,12 +45,8 @@ std::string image_of(const ProviderSpec& spec, const PodRequest& request) {
 
 std::vector<std::string> ports_of(const ProviderSpec& spec) {
   std::vector<std::string> out = {"22/tcp"};
-  std::string port;
-  for (const char letter : spec.setting("ports") + ",") {
-    if (letter != ',' && letter != ' ') port += letter;
-    if (letter != ',' || port.empty()) continue;
+  for (const std::string& port : items_of(spec.setting("ports"), ',')) {
     if (port != out.front()) out.push_back(port);
-    port.clear();
   }
   return out;
 }

@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/choosing.h"
-#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider::slurm {
 

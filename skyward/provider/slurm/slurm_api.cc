@@ -28,16 +28,6 @@ constexpr std::size_t kMostDigits = 9;       // of a number in a list
 constexpr int kSshFailed = 255;              // sbatch, too
 constexpr int kNoProgram = 127;
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    out.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return out;
-    text.remove_prefix(end + 1);
-  }
-}
-
 template <typename Number>
 std::optional<Number> read_number(std::string_view text) {
   Number out{};
@@ -108,16 +98,12 @@ std::optional<std::int64_t> read_least(std::string_view text) {
   return read_number<std::int64_t>(text);
 }
 
-bool says_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
-}
-
 // The first line of what a command said, without its name.
 std::string words_of(std::string_view said) {
   std::string_view line;
   for (const std::string_view one : split(said, '\n')) {
-    if (trimmed(one).empty() || one.starts_with("Try \"")) continue;
-    line = trimmed(one);
+    if (one.empty() || one.starts_with("Try \"")) continue;
+    line = one;
     if (line.contains("failed:")) break;  // says more than the lines before it
   }
   for (const std::string_view begin : {"sbatch: error: ", "squeue: error: ", "sinfo: error: ",
@@ -142,31 +128,31 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
   if (out.message.empty()) {
     out.message = fmt::format("'{}' ended with {}", words.front(), ran.status.describe());
   }
-  if (says_any(said, {"timed out", "Zero Bytes", "Communication connection failure"})) {
+  if (contains_any(said, {"timed out", "Zero Bytes", "Communication connection failure"})) {
     out.refusal = Refusal::transient;
     out.heard = Heard::unknown;
     out.maybe_done = true;
-  } else if (says_any(said, {"Unable to contact slurm controller", "Connection refused",
-                             "establish control machine address", "Unable to resolve",
-                             "Controller busy", "try again later", "temporarily unable"})) {
+  } else if (contains_any(said, {"Unable to contact slurm controller", "Connection refused",
+                                 "establish control machine address", "Unable to resolve",
+                                 "Controller busy", "try again later", "temporarily unable"})) {
     out.refusal = Refusal::transient;
     out.heard = Heard::not_sent;
     out.hint = "'scontrol ping' shows whether its controller runs";
   } else if (ran.status.code == kNoProgram || said.contains("configuration source")) {
     out = no_slurm(out.message);
-  } else if (says_any(said, {"QOSMax", "AssocMax", "AssocGrp", "QOSGrp", "violates accounting",
-                             "job submit limit"})) {
+  } else if (contains_any(said, {"QOSMax", "AssocMax", "AssocGrp", "QOSGrp", "violates accounting",
+                                 "job submit limit"})) {
     out.refusal = Refusal::quota;
     out.hint = "'sacctmgr show assoc user=$USER' shows the limits";
-  } else if (says_any(said, {"Invalid account", "not permitted", "Access/permission denied",
-                             "Access denied", "Invalid qos"})) {
+  } else if (contains_any(said, {"Invalid account", "not permitted", "Access/permission denied",
+                                 "Access denied", "Invalid qos"})) {
     out.refusal = Refusal::auth;
     out.hint = "'sacctmgr show assoc user=$USER' shows the accounts and qos that you may use";
-  } else if (says_any(said, {"nvalid partition"})) {
+  } else if (contains_any(said, {"nvalid partition"})) {
     out.hint = "'sinfo -s' lists the partitions";
-  } else if (says_any(said, {"node configuration is not available", "gres"})) {
+  } else if (contains_any(said, {"node configuration is not available", "gres"})) {
     out.hint = "no node has all of that: 'sinfo -o \"%P %c %m %G\"' shows what nodes have";
-  } else if (says_any(said, {"time limit"})) {
+  } else if (contains_any(said, {"time limit"})) {
     out.hint = "'sinfo -o \"%P %l\"' shows the limits; lower time=";
   } else if (words.front() == "sbatch") {
     out.hint = "check partition=, account=, qos=, gres= and extra=: sbatch gets them as they are";
@@ -266,8 +252,8 @@ Words sbatch_words(const JobRequest& request) {
 std::vector<Job> parse_jobs(std::string_view out) {
   constexpr std::size_t kColumns = 7;
   std::vector<Job> jobs;
-  for (std::string_view line : split(out, '\n')) {
-    std::vector<std::string_view> columns = split(trimmed(line, "\r"), '|');
+  for (const std::string_view line : split(out, '\n')) {
+    const std::vector<std::string_view> columns = split(line, '|');
     if (columns.size() < kColumns) continue;
     const auto count = read_number<int>(columns[2]);
     auto names = expand_nodes(columns[4]);
@@ -289,22 +275,20 @@ std::vector<Job> parse_jobs(std::string_view out) {
 std::vector<NodeGroup> parse_node_groups(std::string_view out) {
   std::vector<NodeGroup> groups;
   for (const std::string_view line : split(out, '\n')) {
-    const std::vector<std::string_view> columns = split(trimmed(line, "\r"), '|');
+    const std::vector<std::string_view> columns = split(line, '|');
     if (columns.size() != 7) continue;
     const std::vector<std::string_view> counts = split(columns[2], '/');  // busy, idle, other, all
     const auto cpus = read_least(columns[3]);
     const auto memory = read_least(columns[4]);
     const auto time = parse_time_limit(columns[6]);
     if (counts.size() != 4 || !cpus || !memory || !time) continue;
-    const auto idle = read_number<int>(counts[1]);
     const auto nodes = read_number<int>(counts[3]);
-    if (!idle || !nodes) continue;
+    if (!nodes) continue;
     std::string_view name = columns[0];
     if (name.ends_with('*')) name.remove_suffix(1);  // the default
     groups.push_back({.partition = std::string(name),
                       .up = columns[1] == "up",
                       .nodes = *nodes,
-                      .idle = *idle,
                       .cpus = static_cast<int>(*cpus),
                       .memory_mb = *memory,
                       .gres = columns[5] == "(null)" ? "" : std::string(columns[5]),
@@ -315,7 +299,7 @@ std::vector<NodeGroup> parse_node_groups(std::string_view out) {
 
 std::optional<ClusterUser> parse_user(std::string_view out) {
   const std::vector<std::string_view> lines = split(out, '\n');
-  ClusterUser user{.name = std::string(trimmed(lines.front()))};
+  ClusterUser user{.name = std::string(lines.front())};
   for (const std::string_view line : lines) {
     const std::size_t equal = line.find('=');
     if (equal == std::string_view::npos || trimmed(line.substr(0, equal)) != "ClusterName")

@@ -55,7 +55,6 @@ struct NodeGroup {
   std::string partition{};
   bool up = false;  // takes jobs
   int nodes = 0;
-  int idle = 0;
   int cpus = 0;  // of each
   std::int64_t memory_mb = 0;
   std::string gres{};    // "gpu:h100:4"; empty without

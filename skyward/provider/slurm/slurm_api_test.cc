@@ -101,7 +101,6 @@ TEST(SlurmListing, ShowsWhatPartitionsHave) {
   EXPECT_EQ(groups[0], (NodeGroup{.partition = "low",
                                   .up = true,
                                   .nodes = 3,
-                                  .idle = 2,
                                   .cpus = 8,
                                   .memory_mb = 8000,
                                   .gres = "gpu:h100:4",

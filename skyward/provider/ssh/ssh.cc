@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/base/text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
@@ -18,7 +19,6 @@
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/command.h"
-#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 

@@ -8,11 +8,13 @@
 #include <map>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/renting/own_end.h"
 #include "skyward/provider/renting/renting.h"
 #include "skyward/provider/vast/vast_account.h"
 #include "skyward/spec/image.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
@@ -23,25 +25,15 @@ namespace {
 // Images, agents and packages come to a machine through it.
 constexpr double kLeastDown_mbit = 100;
 
-double number_or(const ProviderSpec& spec, const char* name, double otherwise) {
-  const std::string given = spec.setting(name);
-  return given.empty() ? otherwise : std::stod(given);
-}
-
 }  // namespace
 
 AskFilter filter_of(const ProviderSpec& spec) {
-  AskFilter out{.datacenters = spec.setting("trust") != "community",
-                .min_reliability = number_or(spec, "min_reliability", 0.95),
-                .min_cuda = number_or(spec, "min_cuda", 12),
-                .disk_gb = number_or(spec, "disk_gb", 100),
-                .min_down_mbit = kLeastDown_mbit};
-  std::string country;
-  for (const char letter : spec.setting("geolocation") + ",") {
-    if (letter != ',' && letter != ' ') country += letter;
-    if (letter == ',' && !country.empty()) out.countries.push_back(std::exchange(country, {}));
-  }
-  return out;
+  return {.datacenters = spec.setting("trust") != "community",
+          .min_reliability = number_setting(spec, "min_reliability"),
+          .min_cuda = number_setting(spec, "min_cuda"),
+          .disk_gb = number_setting(spec, "disk_gb"),
+          .min_down_mbit = kLeastDown_mbit,
+          .countries = items_of(spec.setting("geolocation"), ',')};
 }
 
 }  // namespace vast
@@ -161,8 +153,7 @@ class VastCloud final : public RentedCloud {
             .fuse = false,
             .strangers = !filter_of(spec_).datacenters,
             .stop_ends_billing = true,
-            .provision_timeout =
-                from_seconds(number_or(spec_, "instance_timeout", seconds(kProvisionTimeout))),
+            .provision_timeout = from_seconds(number_setting(spec_, "instance_timeout")),
             .greet_timeout = kContainerTimeout};
   }
   // Whether a container could destroy itself is only known afterwards.
@@ -187,10 +178,7 @@ class VastCloud final : public RentedCloud {
   Status look(const PoolSpec& spec, bool bids, Time deadline);
   std::vector<Offer> all_offers(int nodes) const;
   bool takes_unverified() const { return spec_.setting("verified_only") == "false"; }
-  double bid_multiplier() const {
-    const std::string given = spec_.setting("bid_multiplier");
-    return given.empty() ? 1.2 : std::max(1.0, std::stod(given));
-  }
+  double bid_multiplier() const { return std::max(1.0, number_setting(spec_, "bid_multiplier")); }
 
   const World world_;
   const std::string base_url_;
