@@ -1,5 +1,6 @@
 #include "skyward/provider/json_read.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -68,6 +69,10 @@ std::optional<std::int64_t> json_whole(const json& value, std::string_view path)
   const auto number = json_number(value, path);
   if (!number || !std::isfinite(*number) || std::abs(*number) > kMost) return std::nullopt;
   return static_cast<std::int64_t>(*number);
+}
+
+int count_of(std::optional<double> number) {
+  return static_cast<int>(std::clamp(number.value_or(0), 0.0, 1e6));
 }
 
 std::vector<const json*> json_items(const json& value, std::string_view path) {

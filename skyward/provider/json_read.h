@@ -30,6 +30,9 @@ std::optional<double> json_number(const nlohmann::json& value, std::string_view 
 std::optional<double> json_decimal(const nlohmann::json& value, std::string_view path = "");
 std::optional<std::int64_t> json_whole(const nlohmann::json& value, std::string_view path = "");
 
+// A number as a count: none is 0, and no cloud has more than a million of anything.
+int count_of(std::optional<double> number);
+
 // The items of an array and the values of an object; none of anything else.
 std::vector<const nlohmann::json*> json_items(const nlohmann::json& value,
                                               std::string_view path = "");

@@ -138,7 +138,6 @@ Ec2Instance read_instance(const XmlElement& element) {
           .zone = element.value("placement/availabilityZone"),
           .private_ip = element.value("privateIpAddress"),
           .public_ip = element.value("ipAddress"),
-          .launch_time = element.value("launchTime"),
           .ended_s = read_moment(element.value("reason")),
           .spot = element.value("instanceLifecycle") == "spot",
           .tags = read_tags(element)};

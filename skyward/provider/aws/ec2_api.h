@@ -109,7 +109,6 @@ struct Ec2Instance {
   std::string zone{};
   std::string private_ip{};
   std::string public_ip{};
-  std::string launch_time{};
   std::optional<std::int64_t> ended_s{};  // when its termination was requested, if Amazon says so
   bool spot = false;
   Tags tags{};

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/base/text.h"
+
 namespace skyward::provider::digital_ocean {
 
 namespace {
@@ -17,16 +19,9 @@ constexpr const char* kPageSize = "200";
 // "Listing SSH keys is limited to ten requests a minute."
 constexpr Duration kKeysGap = 6s;
 
-bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(words, [&](std::string_view word) { return text.contains(word); });
-}
-
 // A refused creation says why in its sentence alone.
 Refusal refusal_of_sentence(std::string_view sentence) {
-  std::string text(sentence);
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  const std::string text = lower(sentence);
   if (contains_any(text, {"pending event", "already in use", "already been taken", "already exists",
                           "currently being", "duplicate name"})) {
     return Refusal::conflict;
@@ -43,24 +38,9 @@ Refusal refusal_of_sentence(std::string_view sentence) {
 }
 
 Refusal refusal_of(int status, std::string_view sentence) {
-  switch (status) {
-    case 401:
-    case 403:
-      return Refusal::auth;
-    case 402:
-      return Refusal::insufficient_funds;
-    case 404:
-      return Refusal::not_found;
-    case 409:
-    case 412:
-      return Refusal::conflict;
-    case 429:
-      return Refusal::rate_limited;
-    case 422:
-      return refusal_of_sentence(sentence);
-    default:
-      return status >= 500 || status < 400 ? Refusal::transient : Refusal::invalid;
-  }
+  if (status == 422) return refusal_of_sentence(sentence);
+  if (status == 412) return Refusal::conflict;
+  return status < 400 ? Refusal::transient : refusal_of_status(status);
 }
 
 std::string id_text(const json& value, std::string_view path) {
@@ -68,17 +48,13 @@ std::string id_text(const json& value, std::string_view path) {
   return number ? std::to_string(*number) : json_text(value, path);
 }
 
-int small(std::optional<std::int64_t> number) {
-  return static_cast<int>(std::clamp<std::int64_t>(number.value_or(0), 0, 1'000'000));
-}
-
 Size read_size(const json& told) {
   Size out{.slug = json_text(told, "slug"),
-           .cpus = small(json_whole(told, "vcpus")),
+           .cpus = count_of(json_whole(told, "vcpus")),
            .memory_mib = json_number(told, "memory").value_or(0),
            .hourly = json_number(told, "price_hourly"),
            .gpu_model = json_text(told, "gpu_info/model"),
-           .gpus = small(json_whole(told, "gpu_info/count"))};
+           .gpus = count_of(json_whole(told, "gpu_info/count"))};
   const bool mib = json_text(told, "gpu_info/vram/unit") == "mib";
   out.gpu_memory_gb = json_number(told, "gpu_info/vram/amount").value_or(0) / (mib ? 1024.0 : 1.0);
   if (json_at(told, "available") != false) {

@@ -26,6 +26,24 @@ ErrorKind kind_of(Refusal refusal) {
   return ErrorKind::unavailable;
 }
 
+Refusal refusal_of_status(int status) {
+  switch (status) {
+    case 401:
+    case 403:
+      return Refusal::auth;
+    case 402:
+      return Refusal::insufficient_funds;
+    case 404:
+      return Refusal::not_found;
+    case 409:
+      return Refusal::conflict;
+    case 429:
+      return Refusal::rate_limited;
+    default:
+      return status >= 500 ? Refusal::transient : Refusal::invalid;
+  }
+}
+
 ApiError not_sent(const Error& error) {
   return {.refusal = error.kind == ErrorKind::denied ? Refusal::auth : Refusal::transient,
           .heard = Heard::not_sent,

@@ -30,6 +30,9 @@ enum class Refusal : std::uint8_t {
 // The kind of Error that a caller sees.
 ErrorKind kind_of(Refusal refusal);
 
+// What a status of HTTP says, where the cloud says no more. One that is no error is `invalid`.
+Refusal refusal_of_status(int status);
+
 // Whether the cloud received the request.
 enum class Heard : std::uint8_t {
   not_sent,  // it did not

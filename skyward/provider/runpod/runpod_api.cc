@@ -21,24 +21,6 @@ constexpr const char* kOnDemand = "on-demand";
 
 const char* name_of(Tier tier) { return tier == Tier::secure ? "SECURE" : "COMMUNITY"; }
 
-Refusal refusal_of(int status) {
-  switch (status) {
-    case 401:
-    case 403:
-      return Refusal::auth;
-    case 402:
-      return Refusal::insufficient_funds;
-    case 404:
-      return Refusal::not_found;
-    case 409:
-      return Refusal::conflict;
-    case 429:
-      return Refusal::rate_limited;
-    default:
-      return status >= 500 ? Refusal::transient : Refusal::invalid;
-  }
-}
-
 // GraphQL has words alone.
 Refusal refusal_of(std::string_view message) {
   const auto says = [&](std::string_view words) { return message.contains(words); };
@@ -63,10 +45,6 @@ const char* hint_for(Refusal refusal) {
   }
 }
 
-int small(std::optional<double> number) {
-  return static_cast<int>(std::clamp(number.value_or(0), 0.0, 1e6));
-}
-
 std::vector<std::string> read_places(const json& told) {
   std::vector<std::string> out;
   for (const json* one : json_items(told, "dataCenters")) {
@@ -82,8 +60,8 @@ GpuKind read_gpu(const json& told) {
           .memory_gb = json_number(told, "memory").value_or(0),
           .secure = json_number(told, "price/secure").value_or(0),
           .community = json_number(told, "price/community").value_or(0),
-          .most_secure = small(json_number(told, "maxCount/secure")),
-          .most_community = small(json_number(told, "maxCount/community")),
+          .most_secure = count_of(json_number(told, "maxCount/secure")),
+          .most_community = count_of(json_number(told, "maxCount/community")),
           .available = json_text(told, "availability") != "NONE",
           .places = read_places(told)};
 }
@@ -94,16 +72,14 @@ Pod read_pod(const json& told) {
           .status = json_text(told, "status"),
           .place = json_text(told, "dataCenterId"),
           .gpu = json_text(told, "gpu/id"),
-          .cpu = json_text(told, "cpu/id"),
           .is_bid = json_text(told, fmt::format("env/{}", kMarketVariable)) == kBid,
           .cost = json_number(told, "cost").value_or(0),
           .address = json_text(told, "ssh/direct/host"),
-          .ssh_port = small(json_number(told, "ssh/direct/port")),
+          .ssh_port = count_of(json_number(told, "ssh/direct/port")),
           .private_address = json_text(told, "globalNetworking/ip"),
           .up_s = json_number(told, "runtime/uptime").value_or(0)};
-  out.disk_gb = small(json_number(told, "disk").value_or(0) +
-                      json_number(told, "mounts/persistent/size").value_or(0));
-  out.count = small(json_number(told, out.gpu.empty() ? "cpu/vcpuCount" : "gpu/count"));
+  out.disk_gb = count_of(json_number(told, "disk").value_or(0) +
+                         json_number(told, "mounts/persistent/size").value_or(0));
   return out;
 }
 
@@ -197,7 +173,7 @@ std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told)
     const std::string first = json_text(json_item(errors, 0));
     if (!first.empty() && first != error.message) error.message += ": " + first;
     if (!error.message.empty()) error.heard = Heard::answered;
-    error.refusal = refusal_of(reply.status);
+    error.refusal = refusal_of_status(reply.status);
   } else {
     return std::nullopt;
   }
@@ -255,7 +231,7 @@ ApiResult<std::vector<GpuMarket>> Api::market(Tier tier, int count, Time deadlin
   std::vector<GpuMarket> out;
   for (const json* one : json_items(*told)) {
     out.push_back({.id = json_text(*one, "id"),
-                   .vcpus = small(json_number(*one, "lowestPrice/minVcpu")),
+                   .vcpus = count_of(json_number(*one, "lowestPrice/minVcpu")),
                    .memory_gb = json_number(*one, "lowestPrice/minMemory").value_or(0),
                    .least_bid = json_number(*one, "lowestPrice/minimumBidPrice")});
   }
@@ -269,8 +245,8 @@ ApiResult<std::vector<CpuKind>> Api::cpus(Time deadline) {
   if (!reply) return std::unexpected(reply.error());
   return read_list<CpuKind>(reply->json, "cpus", [](const json& told) {
     return CpuKind{.id = json_text(told, "id"),
-                   .least = small(json_number(told, "vcpu/min")),
-                   .most = small(json_number(told, "vcpu/max")),
+                   .least = count_of(json_number(told, "vcpu/min")),
+                   .most = count_of(json_number(told, "vcpu/max")),
                    .memory_gb = json_number(told, "ramGbPerVcpu").value_or(0),
                    .price = json_number(told, "price/securePerVcpu").value_or(0),
                    .places = read_places(told)};

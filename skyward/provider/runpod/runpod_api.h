@@ -84,8 +84,6 @@ struct Pod {
   std::string status{};  // "PROVISIONING", "STARTING", "RUNNING", "EXITED", "ERROR", "TERMINATED"
   std::string place{};
   std::string gpu{};
-  std::string cpu{};
-  int count = 0;
   bool is_bid = false;
   double cost = 0;  // dollars an hour, without its disks
   int disk_gb = 0;  // all of them that are billed with it

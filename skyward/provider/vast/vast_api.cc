@@ -28,24 +28,10 @@ Refusal refusal_of(int status, std::string_view error, std::string_view message)
   if (error == "no_such_ask" || message.starts_with("no_such_ask")) return Refusal::capacity;
   if (error == "no_such_instance") return Refusal::not_found;
   if (error == "invalid_price") return Refusal::price_too_low;
-  if (error == "insufficient_credit" || status == 402) return Refusal::insufficient_funds;
+  if (error == "insufficient_credit") return Refusal::insufficient_funds;
   if (error == "auth_error") return Refusal::auth;
   if (error == "search_quota_exceeded") return Refusal::quota;  // of the day: no retry helps
-  switch (status) {
-    case 401:
-    case 403:
-      return Refusal::auth;
-    case 404:
-      return Refusal::not_found;
-    case 409:
-      return Refusal::conflict;
-    case 410:
-      return Refusal::capacity;
-    case 429:
-      return Refusal::rate_limited;
-    default:
-      return status >= 500 ? Refusal::transient : Refusal::invalid;
-  }
+  return status == 410 ? Refusal::capacity : refusal_of_status(status);
 }
 
 const char* hint_for(Refusal refusal) {
@@ -57,10 +43,6 @@ const char* hint_for(Refusal refusal) {
     default:
       return "";
   }
-}
-
-int small(std::optional<double> number) {
-  return static_cast<int>(std::clamp(number.value_or(0), 0.0, 1e6));
 }
 
 // "Texas, US" → "US".
@@ -76,11 +58,10 @@ std::string id_at(const json& told, std::string_view path) {
 Ask read_ask(const json& told) {
   return {.id = id_at(told, "id"),
           .gpu = json_text(told, "gpu_name"),
-          .gpus = small(json_number(told, "num_gpus")),
+          .gpus = count_of(json_number(told, "num_gpus")),
           .gpu_memory_gb = json_number(told, "gpu_ram").value_or(0) / 1024,
-          .cpus = small(json_number(told, "cpu_cores_effective")),
+          .cpus = count_of(json_number(told, "cpu_cores_effective")),
           .memory_gb = json_number(told, "cpu_ram").value_or(0) / 1024,
-          .disk_gb = json_number(told, "disk_space").value_or(0),
           .country = country_of(json_text(told, "geolocation")),
           .total = json_number(told, "dph_total"),
           .base = json_number(told, "dph_base").value_or(0),
@@ -96,7 +77,7 @@ Contract read_contract(const json& told) {
                .status_msg = json_text(told, "status_msg"),
                .country = country_of(json_text(told, "geolocation")),
                .gpu = json_text(told, "gpu_name"),
-               .gpus = small(json_number(told, "num_gpus")),
+               .gpus = count_of(json_number(told, "num_gpus")),
                .is_bid = json_at(told, "is_bid") == true,
                .total = json_number(told, "dph_total"),
                .address = json_text(told, "public_ipaddr")};
@@ -104,7 +85,7 @@ Contract read_contract(const json& told) {
   const json& ports = json_at(told, "ports");
   const auto ssh = ports.is_object() ? ports.find("22/tcp") : ports.end();
   if (ports.is_object() && ssh != ports.end()) {
-    out.ssh_port = small(json_decimal(json_item(*ssh, 0), "HostPort"));
+    out.ssh_port = count_of(json_decimal(json_item(*ssh, 0), "HostPort"));
   }
   return out;
 }

@@ -43,7 +43,6 @@ struct Ask {
   double gpu_memory_gb = 0;  // of one
   int cpus = 0;
   double memory_gb = 0;
-  double disk_gb = 0;
   std::string country{};                // "US"
   std::optional<double> total{};        // with the disk that was asked for
   double base = 0;                      // without a disk; for bids, the least one

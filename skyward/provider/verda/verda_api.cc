@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "skyward/base/text.h"
+
 namespace skyward::provider::verda {
 
 namespace {
@@ -12,15 +14,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kEndsAlready = "discontinue a discontinued";
-constexpr std::string_view kBlank = " \t\r\n\"";
 
 // Ids come as they are, or in quotes.
 ApiResult<std::string> id_of(const RestReply& reply) {
-  const std::string_view text = reply.text;
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  const std::size_t end = text.find_last_not_of(kBlank);
-  const std::string_view id =
-      begin == std::string_view::npos ? "" : text.substr(begin, end - begin + 1);
+  const std::string_view id = trimmed(reply.text, " \t\r\n\"");
   if (!id.empty() && id.find_first_of("{[ <") == std::string_view::npos) return std::string(id);
   ApiError error = broken_page("the reply has no id");
   error.maybe_done = true;
@@ -34,25 +31,12 @@ Refusal refusal_of(int status, std::string_view code, std::string_view message) 
   if (message.contains("Invalid instance id") || message.contains("Invalid volume id")) {
     return Refusal::not_found;
   }
-  if (code == "insufficient_funds" || status == 402) return Refusal::insufficient_funds;
+  if (code == "insufficient_funds") return Refusal::insufficient_funds;
   // What cannot be done now, beside what one may not do.
   if (code == "forbidden_action") return Refusal::conflict;
-  switch (status) {
-    case 401:
-    case 403:
-      return Refusal::auth;
-    case 404:
-      return Refusal::not_found;
-    case 409:
-      return Refusal::conflict;
-    case 429:
-      return Refusal::rate_limited;
-    default:
-      break;
-  }
   // "service_unavailable" is what it says when a type is sold out.
   if (status == 503 && code == "service_unavailable") return Refusal::capacity;
-  return status >= 500 || status < 400 ? Refusal::transient : Refusal::invalid;
+  return status < 400 ? Refusal::transient : refusal_of_status(status);
 }
 
 const char* hint_for(Refusal refusal) {
@@ -66,10 +50,6 @@ const char* hint_for(Refusal refusal) {
     default:
       return "";
   }
-}
-
-int small(std::optional<std::int64_t> number) {
-  return static_cast<int>(std::clamp<std::int64_t>(number.value_or(0), 0, 1'000'000));
 }
 
 std::vector<std::string> texts_at(const json& told, std::string_view path) {
@@ -86,7 +66,6 @@ Server read_server(const json& told) {
              .type = json_text(told, "instance_type"),
              .ip = json_text(told, "ip"),
              .spot = json_at(told, "is_spot") == true,
-             .hourly = json_decimal(told, "price_per_hour"),
              .disk = json_text(told, "os_volume_id")};
   return out;
 }
@@ -156,12 +135,12 @@ ApiResult<std::vector<ServerType>> Api::types(Time deadline) {
   return read_all(get("/instance-types", deadline, {{"currency", "usd"}}), [](const json& told) {
     return ServerType{
         .name = json_text(told, "instance_type"),
-        .cpus = small(json_whole(told, "cpu/number_of_cores")),
+        .cpus = count_of(json_whole(told, "cpu/number_of_cores")),
         .memory_gb = json_decimal(told, "memory/size_in_gigabytes").value_or(0),
         .hourly = json_decimal(told, "price_per_hour"),
         .spot_hourly = json_decimal(told, "spot_price"),
         .gpu = json_text(told, "gpu/description"),
-        .gpus = small(json_whole(told, "gpu/number_of_gpus")),
+        .gpus = count_of(json_whole(told, "gpu/number_of_gpus")),
         .gpu_memory_gb = json_decimal(told, "gpu_memory/size_in_gigabytes").value_or(0),
         .images = texts_at(told, "supported_os")};
   });

@@ -40,7 +40,6 @@ struct Server {
   std::string type{};
   std::string ip{};
   bool spot = false;
-  std::optional<double> hourly{};
   std::string disk{};  // id of the volume that it starts from; empty while there is none
 };
 
