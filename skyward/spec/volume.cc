@@ -1,11 +1,14 @@
 #include "skyward/spec/volume.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
@@ -23,20 +26,35 @@ bool is_bucket(std::string_view name) {
          });
 }
 
+// The system's own, with all that is below them.
+constexpr std::string_view kSystem[] = {"/bin",   "/boot",  "/dev",    "/etc",     "/lib",
+                                        "/lib32", "/lib64", "/libx32", "/proc",    "/run",
+                                        "/sbin",  "/sys",   "/usr",    "/var/run", "/opt/skyward"};
+// Here the system keeps its things beside the user's, which may be below.
+constexpr std::string_view kShared[] = {"/",    "/home",    "/opt",     "/root",   "/tmp",
+                                        "/var", "/var/lib", "/var/log", "/var/tmp"};
+
+bool hides_system(const std::vector<std::string>& names) {
+  const std::string path = fmt::format("/{}", fmt::join(names, "/"));
+  const bool is_home = names.size() == 2 && names.front() == "home";
+  const auto is_below = [&](std::string_view one) {
+    return (path + "/").starts_with(fmt::format("{}/", one));
+  };
+  return is_home || std::ranges::find(kShared, path) != std::end(kShared) ||
+         std::ranges::any_of(kSystem, is_below);
+}
+
 Status check_path(std::string_view path) {
-  constexpr std::array<std::string_view, 12> kTaken = {"/",    "/opt", "/opt/skyward", "/root",
-                                                       "/tmp", "/usr", "/etc",         "/bin",
-                                                       "/lib", "/dev", "/proc",        "/sys"};
-  std::string_view plain = path;
-  while (plain.size() > 1 && plain.ends_with('/')) plain.remove_suffix(1);
-  const bool dotted = plain.contains("/../") || plain.ends_with("/..") || plain.contains("/./");
-  const bool odd = std::ranges::any_of(plain, [](unsigned char c) { return c < ' '; });
-  if (!plain.starts_with('/') || dotted || odd) {
+  const std::vector<std::string> names = items_of(path, '/');
+  const bool dotted = std::ranges::any_of(
+      names, [](const std::string& name) { return name == "." || name == ".."; });
+  const bool odd = std::ranges::any_of(path, [](unsigned char c) { return c < ' '; });
+  if (!path.starts_with('/') || dotted || odd) {
     return fail(ErrorKind::invalid,
                 fmt::format("volume: mount_path={} is not an absolute path", json_string(path)),
                 "write it as \"/data\"");
   }
-  if (std::ranges::find(kTaken, plain) != kTaken.end()) {
+  if (hides_system(names)) {
     return fail(
         ErrorKind::invalid,
         fmt::format("volume: mount_path={} would hide a part of the system", json_string(path)),

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "skyward/spec/memory_size.h"
 
 namespace skyward {
@@ -25,9 +28,22 @@ TEST(Volume, Addresses) {
 
 TEST(Volume, Refusals) {
   EXPECT_EQ(refusal({.mount_path = "/data", .bucket = "abc"}), "accepted");
-  for (const char* path : {"/", "/opt", "/opt/skyward/", "/root", "/tmp", "/etc"})
+  const std::string root = "/root";
+  const std::string home = std::string("/home") + "/me";
+  const std::vector<std::string> hiding = {
+      "/",         "//",        "/opt",   "/opt/skyward/", "/opt/skyward/env",
+      root,        "/tmp",      "/etc",   "//etc",         "/etc/ssh",
+      "/home",     home + "/",  "/var",   "/var/lib",      "/var/run/x",
+      "/run/user", "/boot/efi", "/sbin",  "/lib64",        "/usr/local/data",
+      "/dev/shm",  "/proc/1",   "/sys/fs"};
+  for (const std::string& path : hiding)
     EXPECT_THAT(refusal({.mount_path = path, .bucket = "abc"}), HasSubstr("hide")) << path;
-  for (const char* path : {"", "data", "/a/../etc", "/a\n"})
+  const std::vector<std::string> own = {
+      "/var/data", home + "/data", root + "/data", "/tmp/data",         "/opt/data",
+      "/mnt",      "/srv",         "/etcetera",    "/opt/skyward-data", "/workspace"};
+  for (const std::string& path : own)
+    EXPECT_EQ(refusal({.mount_path = path, .bucket = "abc"}), "accepted") << path;
+  for (const char* path : {"", "data", "/a/../etc", "/a\n", "/data/."})
     EXPECT_THAT(refusal({.mount_path = path, .bucket = "abc"}), HasSubstr("absolute")) << path;
   for (const char* bucket : {"", "a", "UPPER", "a b"})
     EXPECT_THAT(refusal({.mount_path = "/data", .bucket = bucket}), HasSubstr("bucket")) << bucket;
