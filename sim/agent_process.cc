@@ -161,7 +161,7 @@ void AgentProcess::kill() {
 }
 
 void AgentProcess::cut_off() {
-  if (runs()) agent::on_disconnected(state_, *this);
+  if (runs()) agent::on_disconnected(state_, *this, "the driver is gone");
 }
 
 void AgentProcess::announce_end(Duration left) {

@@ -38,7 +38,8 @@ class AgentEnd {
    public:
     virtual ~Effects() = default;
     virtual void write(LineId line, const wire::Message& message, wire::Envelope envelope) = 0;
-    // After everything was written; on_line_closed() need not be called.
+    // Writes what the kernel takes at once, and drops the rest; on_line_closed() need not be
+    // called.
     virtual void close(LineId line) = 0;
 
     // To the owner.

@@ -61,7 +61,7 @@ BootstrapProcess::~BootstrapProcess() {
 
 Status BootstrapProcess::start(const wire::Configure& configure) {
   std::string script = std::string(kPreamble) + configure.bootstrap;
-  script.resize((script.size() + 4096) / 4096 * 4096, '\n');  // whole pages, should they be rounded
+  script.resize((script.size() + 4096) / 4096 * 4096, '\n');  // to a page's end, not with zeros
   auto memory = io::SharedMemory::create(script.size());
   if (!memory) return fail(memory);
   std::memcpy((*memory)->data(), script.data(), script.size());

@@ -14,6 +14,7 @@
 #include "skyward/base/error.h"
 #include "skyward/base/stderr_line.h"
 #include "skyward/io/daemon.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/file_lock.h"
 #include "skyward/io/machine.h"
@@ -30,6 +31,8 @@ namespace {
 constexpr Duration kStartLockTimeout = std::chrono::seconds(10);
 // A daemon kills its processes before it exits.
 constexpr Duration kFormerPatience = std::chrono::seconds(5);
+// A daemon that was stopped (SIGSTOP) takes no connections.
+constexpr Duration kAnswerPatience = std::chrono::seconds(5);
 
 std::string nodes_of(const std::string& root) { return root + "/nodes"; }
 std::string directory_of(const std::string& root, const DaemonId& daemon) {
@@ -70,6 +73,7 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
   for (const std::string& name : io::list_directory(nodes)) {
     const std::string path = nodes + "/" + name;
     if (path == except || !io::is_directory(path)) continue;
+    if (io::FileLock::holder(path + "/lock")) continue;
     const auto lock = io::FileLock::try_lock(path + "/lock");
     if (!lock) continue;
     end_left_behind(path);
@@ -82,8 +86,8 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
 bool end_daemon(const std::string& path) {
   if (const auto daemon = io::holder_of(path + "/lock")) {
     const Duration patience = kEndPatience + (has_end_script(path) ? kUnmountTimeout : Duration{});
-    if (!io::end_process(*daemon, io::kTerminate, patience)) {
-      (void)io::end_process(*daemon, io::kKill, kKillTimeout);
+    if (!io::end_process(*daemon, io::kTerminateSignal, patience)) {
+      (void)io::end_process(*daemon, io::kKillSignal, kKillTimeout);
     }
   }
   if (io::FileLock::holder(path + "/lock")) return false;
@@ -149,7 +153,7 @@ int pass_on(io::FileDescriptor socket) {
 }
 
 std::optional<io::FileDescriptor> find_daemon(const std::string& root, const DaemonId& daemon) {
-  return io::connect_to(directory_of(root, daemon) + "/socket");
+  return io::connect_to(directory_of(root, daemon) + "/socket", kAnswerPatience);
 }
 
 }  // namespace

@@ -151,8 +151,8 @@ struct AgentState {
 void on_message(AgentState& state, AgentEffects& effects, const wire::Message& message, Time now);
 // Any frame of the engine has come, so it is alive: renews the lease.
 void on_heard(AgentState& state, Time now);
-// The conversation with the engine is over: kills everything.
-void on_disconnected(AgentState& state, AgentEffects& effects);
+// The conversation with the engine is over, for this reason: kills everything.
+void on_disconnected(AgentState& state, AgentEffects& effects, const std::string& reason);
 
 // The cloud preempts the machine at about `gone_at`; `reason` is what it said. Only the first
 // notice counts.

@@ -151,7 +151,7 @@ TEST_F(NoticeTest, AWorkerThatStartsAfterTheNoticeHearsOfItToo) {
 
 TEST_F(NoticeTest, AfterTheEndNobodyIsTold) {
   make_ready(1, 1);
-  on_disconnected(state, effects);
+  on_disconnected(state, effects, "the driver is gone");
   take("kill 0");
   take("exit 0");
   on_preempted(state, effects, now, "too late", now);
@@ -206,7 +206,7 @@ TEST_F(LeaseTest, TheLifetimesOwnAnnouncementWillComeIfItEndsFirst) {
   expect_nothing_else();
   run_until(now + 10s);
   EXPECT_NE(next_deadline(state), kNever);
-  on_disconnected(state, effects);
+  on_disconnected(state, effects, "the driver is gone");
   take("kill 0");
   take("exit 0");
 }

@@ -199,11 +199,7 @@ void fail_node(AgentState& state, AgentEffects& effects, wire::Failed failed) {
   state.queue.clear();
   for (auto& queue : state.pinned) queue.clear();
   state.pinned_waiting.clear();
-  std::vector<TaskId> waiting;
-  for (const auto& [id, task] : state.tasks) waiting.push_back(id);
-  std::sort(waiting.begin(), waiting.end());
-  for (const TaskId id : waiting)
-    answer_status(state, effects, id, TaskStatus::worker_died, 0, detail);
+  state.tasks.clear();  // the engine runs them on other nodes
 }
 
 void on_shutdown(AgentState& state, AgentEffects& effects, const wire::Shutdown& shutdown,
@@ -259,12 +255,12 @@ void on_heard(AgentState& state, Time now) {
   }
 }
 
-void on_disconnected(AgentState& state, AgentEffects& effects) {
+void on_disconnected(AgentState& state, AgentEffects& effects, const std::string& reason) {
   if (state.phase == AgentPhase::ended) return;
   kill_bootstrap_if_any(state, effects);
   for (Slot& slot : state.slots)
-    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, "the driver is gone");
-  finish(state, effects, 0, "the driver is gone");
+    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, reason);
+  finish(state, effects, 0, reason);
 }
 
 void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::string reason,

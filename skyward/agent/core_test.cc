@@ -731,9 +731,10 @@ TEST_F(CoreTest, EndsAtOnceWhenTheDriverIsGone) {
   make_ready(1, 1);
   submit(1);
   take("run 0: 1 with body");
-  on_disconnected(state, effects);
+  on_disconnected(state, effects, "the driver is gone");
   take("kill 0");
   take("exit 0");
+  EXPECT_EQ(state.end_reason, "the driver is gone");
 }
 
 }  // namespace

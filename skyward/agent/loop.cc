@@ -1,8 +1,5 @@
 #include "skyward/agent/loop.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -10,9 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include "skyward/agent/end_command.h"
 #include "skyward/agent/node_directory.h"
 #include "skyward/base/stderr_line.h"
-#include "skyward/io/daemon.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
@@ -29,22 +27,8 @@ constexpr Duration kOrphanInterval = std::chrono::seconds(5);
 constexpr Duration kAliveInterval = std::chrono::seconds(3);
 constexpr Duration kTerminateGrace = std::chrono::milliseconds(200);
 constexpr std::string_view kAlive = "alive ";  // a step of the bootstrap
-constexpr int kEndCommandTries = 3;
 
 Time now() { return io::EventLoop::now(); }
-
-// The machine costs money until this has worked.
-void run_end_command(const std::vector<std::string>& command) {
-  io::SpawnOptions options;
-  options.command = command;
-  for (int left = kEndCommandTries; left > 0; --left) {
-    const auto result = io::run_command(options, kEndCommandTimeout);
-    if (result && result->status.code == 0 && result->status.signal == 0) return;
-    write_stderr_line(fmt::format(
-        "skyward-agent: '{}' failed to shut this machine down: {}", fmt::join(command, " "),
-        result ? result->status.describe() + ": " + result->err : result.error().message));
-  }
-}
 
 }  // namespace
 
@@ -57,7 +41,7 @@ AgentLoop::AgentLoop(bool outlives)
              .on_closed =
                  [this](const std::string& reason) {
                    if (!reason.empty()) write_stderr_line("skyward-agent: " + reason);
-                   turn([this] { on_disconnected(state_, *this); });
+                   disconnect("the driver is gone");
                  }}),
       peers_(events_, link_.inbox(),
              [this](wire::BlobFetched fetched) { link_.send(std::move(fetched)); }),
@@ -74,11 +58,12 @@ AgentLoop::AgentLoop(io::FileDescriptor listener, std::string directory) : Agent
   listener_.emplace(events_, std::move(listener),
                     [this](io::FileDescriptor connection) { link_.admit(std::move(connection)); });
   directory_ = std::move(directory);
-  events_.watch_signal(io::kTerminate,
-                       [this] { turn([this] { on_disconnected(state_, *this); }); });
+  events_.watch_signal(io::kTerminateSignal, [this] {
+    disconnect("it was told to end (SIGTERM; perhaps the machine shuts down)");
+  });
   // It ends unless the driver greets in time.
   events_.start_timer(now() + kGreetTimeout, [this] {
-    if (state_.phase == AgentPhase::greeting) turn([this] { on_disconnected(state_, *this); });
+    if (state_.phase == AgentPhase::greeting) disconnect("no driver has greeted it");
   });
 }
 
@@ -101,8 +86,13 @@ int AgentLoop::run() {
   ended_.clear();
   if (!directory_.empty()) release_volumes(directory_);
   io::kill_descendants(kKillTimeout);
-  if (!end_command_.empty()) run_end_command(end_command_);
+  if (!end_command_.empty())
+    run_end_command(end_command_, [](Duration pause) { io::pause_thread(pause); });
   return exit_code_;
+}
+
+void AgentLoop::disconnect(const std::string& reason) {
+  turn([&] { on_disconnected(state_, *this, reason); });
 }
 
 void AgentLoop::receive(const wire::Message& message) {
@@ -127,7 +117,7 @@ void AgentLoop::prepare(const wire::Configure& configure) {
   metrics_.find_accelerators(std::move(gpus), [this](FoundDevices found) {
     turn([&] { on_accelerators(state_, *this, std::move(found.names), now(), found.silent); });
   });
-  if (configure.metrics_ms > 0) sample_metrics();
+  if (configure.metrics_ms > 0) sample_metrics(std::chrono::milliseconds(configure.metrics_ms));
   const auto on_notice = [this](Duration left, std::string reason) {
     turn([&] { on_preempted(state_, *this, now() + left, std::move(reason), now()); });
   };
@@ -156,15 +146,12 @@ void AgentLoop::meet_peers(const wire::Configure& configure) {
   }
 }
 
-void AgentLoop::sample_metrics() {
+void AgentLoop::sample_metrics(Duration interval) {
   // The first reading only serves the second one's difference.
   metrics_.sample([this](const wire::MetricsSample& sample) {
     if (state_.phase == AgentPhase::ready) link_.send(sample);
   });
-  events_.start_timer(now() + std::chrono::milliseconds(state_.configure.metrics_ms > 0
-                                                            ? state_.configure.metrics_ms
-                                                            : 2000),
-                      [this] { sample_metrics(); });
+  events_.start_timer(now() + interval, [this, interval] { sample_metrics(interval); });
 }
 
 // The machine's own timer ends it when this file is not touched for a lease: an agent that was
@@ -276,10 +263,10 @@ void AgentLoop::start_now(SlotId slot) {
              const WorkerExit end{.text = status.describe(),
                                   .code = status.code,
                                   .by_signal = status.signal != 0,
-                                  .by_sigkill = status.signal == io::kKill,
+                                  .by_sigkill = status.signal == io::kKillSignal,
                                   .peak_bytes = status.max_rss_bytes,
                                   .begun = begun};
-             if (status.signal != io::kTerminate) return end_worker(slot, end);
+             if (status.signal != io::kTerminateSignal) return end_worker(slot, end);
              // Whoever ends all processes of a machine has signalled this one, too. Then the
              // machine is lost, and its tasks run elsewhere.
              events_.start_timer(now() + kTerminateGrace,

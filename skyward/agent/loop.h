@@ -60,6 +60,7 @@ class AgentLoop final : public AgentEffects {
 
  private:
   explicit AgentLoop(bool outlives);
+  void disconnect(const std::string& reason);
   void receive(const wire::Message& message);
   void prepare(const wire::Configure& configure);
   void meet_peers(const wire::Configure& configure);
@@ -69,7 +70,7 @@ class AgentLoop final : public AgentEffects {
   void settle();
   void report(SlotId slot, std::vector<wire::OutputLine> lines);
   void report_what_was_written();
-  void sample_metrics();
+  void sample_metrics(Duration interval);
   void collect_orphans();
   void show_alive(const std::string& path);
   void relieve();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/io/machine.h"
 
 namespace skyward::agent {
@@ -18,6 +19,7 @@ constexpr std::string_view kActionPath = "/latest/meta-data/spot/instance-action
 constexpr Duration kTokenLife = std::chrono::hours(6);
 constexpr Duration kTokenMargin = std::chrono::minutes(1);
 constexpr Duration kUsualNotice = std::chrono::minutes(2);
+constexpr Duration kLongestNotice = std::chrono::hours(1);
 constexpr Duration kAnswerTimeout = std::chrono::seconds(2);
 constexpr std::int64_t kMicroseconds = 1'000'000;
 
@@ -45,7 +47,7 @@ std::optional<std::int64_t> parse_utc(std::string_view text) {
   std::array<int, 6> numbers{};
   std::size_t number = 0;
   for (std::size_t i = 0; i < kShape.size(); ++i) {
-    const bool digit = text[i] >= '0' && text[i] <= '9';
+    const bool digit = is_digit(text[i]);
     if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) return std::nullopt;
     if (digit) {
       numbers[number] = 10 * numbers[number] + (text[i] - '0');
@@ -106,7 +108,8 @@ std::optional<Announcement> parse_instance_action(std::string_view json, std::in
   if (!action || action->empty()) return std::nullopt;
   Announcement found{.left = kUsualNotice, .action = *action};
   if (const auto time = parse_utc(text_field(json, "time").value_or(""))) {
-    found.left = std::chrono::seconds(std::max<std::int64_t>(*time - wall_s, 0));
+    constexpr std::int64_t kMost_s = kLongestNotice / std::chrono::seconds(1);
+    found.left = std::chrono::seconds(std::clamp<std::int64_t>(*time - wall_s, 0, kMost_s));
   }
   return found;
 }

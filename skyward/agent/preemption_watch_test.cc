@@ -30,6 +30,8 @@ TEST(Ec2Notice, TimeAndActionAreRead) {
   EXPECT_EQ(parse_instance_action(R"({"action":"stop","time":"2030-03-17T17:46:00Z"})", kWall),
             (Announcement{0s, "stop"}))
       << "it is over";
+  EXPECT_EQ(parse_instance_action(R"({"action":"stop","time":"9999-12-31T23:59:59Z"})", kWall),
+            (Announcement{1h, "stop"}));
   EXPECT_EQ(parse_instance_action(R"({"action":"hibernate","time":"soon"})", kWall),
             (Announcement{2min, "hibernate"}));
   for (const char* nothing : {"", "null", "{}", R"({"action":""})", R"({"action":7})",

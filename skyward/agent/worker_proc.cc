@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "skyward/io/readable.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/blob_memory.h"
+#include "skyward/wire/little_endian.h"
 
 namespace skyward::agent {
 namespace {
@@ -43,8 +43,7 @@ OutputMark from_hex(const std::string& text) {
 constexpr std::size_t kCutBytes = wire::kWorkerPrefixBytes + 4;
 
 Result<Cut> cut_message(ByteView prefix) {
-  std::uint32_t length = 0;
-  std::memcpy(&length, prefix.data(), sizeof length);
+  const auto length = wire::load<std::uint32_t>(prefix.data());
   if (length < 4 || length > kMaxFrameBodyBytes + kMaxFrameHeaderBytes)
     return fail(ErrorKind::invalid, fmt::format("it sent a message of {} bytes", length));
   const auto descriptors = wire::worker_descriptor_count(prefix.subspan(wire::kWorkerPrefixBytes));
@@ -389,9 +388,8 @@ void WorkerProcess::take_answers() {
       ring_bytes_ += answers_.size();
       if (answers_.empty()) return deliver_collected();
     }
-    std::uint32_t length = 0;
     const bool has_length = answers_.size() >= wire::kWorkerPrefixBytes;
-    if (has_length) std::memcpy(&length, answers_.view.data(), sizeof length);
+    const auto length = has_length ? wire::load<std::uint32_t>(answers_.view.data()) : 0;
     if (!has_length || length > answers_.size() - wire::kWorkerPrefixBytes)
       return give_up("its ring holds a message that is cut off");
     if (const auto outcome =

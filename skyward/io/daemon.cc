@@ -74,6 +74,14 @@ std::vector<pid_t> family_above() {
   return family;
 }
 
+// Whether the path still leads to the open file.
+bool is_at(int file, const std::string& path) {
+  struct stat open{};
+  struct stat there{};
+  return ::fstat(file, &open) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+}
+
 struct Marked {
   std::vector<pid_t> processes;
   std::vector<pid_t> blank;  // without any environment, as one is for a moment inside exec()
@@ -142,14 +150,16 @@ Result<bool> split_daemon(const std::string& directory, const std::vector<int>& 
 
 std::optional<FileDescriptor> lock_file(const std::string& path, Duration patience) {
   const Time deadline = EventLoop::now() + patience;
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  while (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK || EventLoop::now() >= deadline) return std::nullopt;
-    std::this_thread::sleep_for(kPollInterval);  // the kernel tells nobody of a lock let go
+  while (true) {
+    FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return std::nullopt;
+    while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK || EventLoop::now() >= deadline) return std::nullopt;
+      std::this_thread::sleep_for(kPollInterval);  // the kernel tells nobody of a lock let go
+    }
+    if (is_at(file.get(), path)) return file;  // else its holder has removed it meanwhile
   }
-  if (!file) return std::nullopt;
-  return file;
 }
 
 void note_holder(int lock) {

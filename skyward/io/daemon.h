@@ -15,18 +15,14 @@
 
 namespace skyward::io {
 
-// Signals, numbered alike on every Linux.
-inline constexpr int kKill = 9;
-inline constexpr int kTerminate = 15;
-
 // Splits this process in two. True in the daemon: a session of its own, `directory` as working
 // directory, standard input empty, both outputs appended to the file `log` there, no other
 // descriptors but those of `keep`. False in the caller, which goes on as it was. From a process of
 // one thread.
 Result<bool> split_daemon(const std::string& directory, const std::vector<int>& keep);
 
-// Locks the file and notes this process as the holder; waits up to `patience` for another holder.
-// Empty when that is not enough.
+// Locks the file at the path, made if missing; waits up to `patience` for another holder. Empty
+// when that is not enough, or when the file cannot be opened.
 std::optional<FileDescriptor> lock_file(const std::string& path, Duration patience);
 // Writes this process's number into a file that it has locked.
 void note_holder(int lock);

@@ -10,11 +10,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <string>
 #include <thread>
 
 #include "skyward/io/descriptors_fixture.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
@@ -78,8 +80,8 @@ TEST_P(OnEachKernel, ADaemonLivesOnInItsDirectoryWithItsLock) {
       ASSERT_TRUE(forbid_call(SYS_pidfd_open));
     }
     EXPECT_FALSE(end_process(*daemon, 0, Duration{}));
-    EXPECT_TRUE(end_process(*daemon, kKill, kPatience));
-    EXPECT_TRUE(end_process(*daemon, kKill, Duration{})) << "it has ended";
+    EXPECT_TRUE(end_process(*daemon, kKillSignal, kPatience));
+    EXPECT_TRUE(end_process(*daemon, kKillSignal, Duration{})) << "it has ended";
   }).join();
   EXPECT_FALSE(holder_of(directory + "/lock"));
   EXPECT_TRUE(lock_file(directory + "/lock", Duration{}));
@@ -102,7 +104,7 @@ TEST_P(OnEachKernel, AProcessLivesUntilItsLastThreadHasExited) {
   std::thread([&] {
     if (GetParam()) static_cast<void>(forbid_call(SYS_pidfd_open));
     EXPECT_FALSE(end_process(child, 0, Duration{}));
-    EXPECT_TRUE(end_process(child, kKill, kPatience));
+    EXPECT_TRUE(end_process(child, kKillSignal, kPatience));
   }).join();
   EXPECT_TRUE(entry().is_dead());
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
@@ -123,11 +125,34 @@ TEST_F(DaemonTest, ALockOfSomebodyElseNamesNobody) {
   EXPECT_FALSE(holder_of(path));
 }
 
+TEST_F(DaemonTest, ALockOfAFileThatWasRemovedMeanwhileIsNone) {
+  const std::string path = fs::canonical(directory) / "lock";
+  auto former = lock_file(path, Duration{});
+  ASSERT_TRUE(former);
+  auto next = std::async(std::launch::async, [&] { return lock_file(path, kPatience); });
+  const auto times_open = [&] {
+    int count = 0;
+    std::error_code closed;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      if (fs::read_symlink(entry.path(), closed) == path) ++count;
+    }
+    return count;
+  };
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  while (times_open() < 2 && std::chrono::steady_clock::now() < limit) {
+  }
+  fs::remove(path);
+  former.reset();
+  const auto lock = next.get();
+  ASSERT_TRUE(lock);
+  EXPECT_FALSE(lock_file(path, Duration{})) << "it is the lock of the file that is there";
+}
+
 TEST_F(DaemonTest, AnEndedProcessNeedsNoPatience) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_TRUE(end_process(child, kTerminate, Duration{}));
+  EXPECT_TRUE(end_process(child, kTerminateSignal, Duration{}));
 }
 
 TEST_F(DaemonTest, KillsWhatCarriesTheMarkAndNothingElse) {

@@ -6,15 +6,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
+#include "skyward/base/time.h"
 #include "skyward/io/daemon.h"
 
 namespace skyward::io {
 
 namespace {
+
+// Whoever asks for the holder (noted_holder) holds the lock itself for a moment.
+constexpr int kProbes = 20;
+constexpr Duration kProbeTime = std::chrono::milliseconds(1);
 
 // Another user may have put a pipe there, which would wait for its other end.
 FileDescriptor open_to_look(const std::string& path) {
@@ -64,19 +72,25 @@ struct Held {
 std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
   const std::scoped_lock guard(Held::held().mutex);
   auto made =
-      lock(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)));
+      lock(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)),
+           kProbes);
   if (made) note_holder(made->file_.get());
   return made;
 }
 
 std::unique_ptr<FileLock> FileLock::try_lock_directory(const std::string& path) {
   const std::scoped_lock guard(Held::held().mutex);
-  return lock(
-      FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)));
+  return lock(FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)),
+              0);
 }
 
-std::unique_ptr<FileLock> FileLock::lock(FileDescriptor file) {
-  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+std::unique_ptr<FileLock> FileLock::lock(FileDescriptor file, int probes) {
+  if (!file) return nullptr;
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || probes-- == 0) return nullptr;
+    std::this_thread::sleep_for(kProbeTime);
+    errno = EWOULDBLOCK;
+  }
   Held::held().descriptors.insert(file.get());
   return std::unique_ptr<FileLock>(new FileLock(std::move(file)));
 }

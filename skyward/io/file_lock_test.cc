@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <stop_token>
+#include <thread>
 
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
@@ -72,6 +74,14 @@ TEST_F(FileLockTest, IsNotTakenAwayByWhoWatches) {
   const LockWatch watch(path_);
   EXPECT_FALSE(watch.holder());
   EXPECT_TRUE(FileLock::try_lock(path_)) << "the watch still has the file open";
+}
+
+TEST_F(FileLockTest, IsNotTakenAwayByWhoAsks) {
+  FileLock::try_lock(path_).reset();
+  std::jthread asking([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) (void)FileLock::holder(path_);
+  });
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(FileLock::try_lock(path_)) << i;
 }
 
 TEST_F(FileLockTest, IsNoPipe) {

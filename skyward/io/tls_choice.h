@@ -9,7 +9,7 @@
 
 namespace skyward::io {
 
-// False, with OpenSSL's errors, when it has one of them not.
+// False, with OpenSSL's errors, if it lacks one of them.
 bool choose_tls(SSL_CTX* context);
 
 }  // namespace skyward::io

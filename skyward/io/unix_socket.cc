@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -34,6 +36,15 @@ FileDescriptor make_socket() {
 
 const sockaddr* generic(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
+}
+
+// For connect(), which otherwise waits for ever while the listener's backlog is full; later for
+// writes, where the socket blocks. Zero: no limit.
+bool limit_wait(int socket, Duration patience) {
+  const auto micros = std::chrono::ceil<std::chrono::microseconds>(patience);
+  const timeval limit{.tv_sec = micros / std::chrono::seconds(1),
+                      .tv_usec = micros.count() % 1'000'000};
+  return ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0;
 }
 
 // The kernel noted who it was when it began to listen.
@@ -83,12 +94,14 @@ Result<FileDescriptor> listen_at(const std::string& path) {
   return socket;
 }
 
-std::optional<FileDescriptor> connect_to(const std::string& path) {
+std::optional<FileDescriptor> connect_to(const std::string& path, Duration patience) {
   const auto address = address_of(path);
   if (!address) return std::nullopt;
   FileDescriptor socket = make_socket();
-  if (!socket || ::connect(socket.get(), generic(*address), sizeof *address) != 0 ||
-      !is_served_by_this_user(socket.get()) || !set_non_blocking(socket.get(), true)) {
+  if (!socket || !limit_wait(socket.get(), patience) ||
+      ::connect(socket.get(), generic(*address), sizeof *address) != 0 ||
+      !limit_wait(socket.get(), {}) || !is_served_by_this_user(socket.get()) ||
+      !set_non_blocking(socket.get(), true)) {
     return std::nullopt;
   }
   return socket;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "skyward/base/error.h"
+#include "skyward/base/time.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
@@ -19,9 +20,9 @@ namespace skyward::io {
 // for a socket (107 bytes).
 Result<FileDescriptor> listen_at(const std::string& path);
 
-// Connects to the socket at `path`; the result is non-blocking. Empty when nobody listens there, or
-// another user does.
-std::optional<FileDescriptor> connect_to(const std::string& path);
+// Connects to the socket at `path`; the result is non-blocking. Empty when nobody listens there,
+// another user does, or so many connections wait there for `patience` that no more can.
+std::optional<FileDescriptor> connect_to(const std::string& path, Duration patience);
 
 // The next connection that waits at a listening socket, non-blocking; empty if there is none.
 std::optional<FileDescriptor> accept_next(int listener);

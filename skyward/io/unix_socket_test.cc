@@ -11,7 +11,9 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "skyward/io/descriptors_fixture.h"
 #include "skyward/io/machine.h"
 
 namespace skyward::io {
@@ -30,7 +32,7 @@ TEST_F(UnixSocketTest, ConnectsAndCarriesBytes) {
   const auto listener = listen_at(path);
   ASSERT_TRUE(listener) << listener.error().message;
   EXPECT_FALSE(accept_next(listener->get())) << "nobody has come yet";
-  const auto near = connect_to(path);
+  const auto near = connect_to(path, kPatience);
   ASSERT_TRUE(near);
   const auto far = accept_next(listener->get());
   ASSERT_TRUE(far);
@@ -70,12 +72,22 @@ TEST_F(UnixSocketTest, WhoSendsOnlyBytesPassesNothing) {
 }
 
 TEST_F(UnixSocketTest, NobodyIsThereBeforeAndAfter) {
-  EXPECT_FALSE(connect_to(path));
+  EXPECT_FALSE(connect_to(path, kPatience));
   auto listener = listen_at(path);
   ASSERT_TRUE(listener);
   listener->reset();
-  EXPECT_FALSE(connect_to(path)) << "the file alone is nobody";
+  EXPECT_FALSE(connect_to(path, kPatience)) << "the file alone is nobody";
   EXPECT_TRUE(listen_at(path)) << "and is replaced";
+}
+
+TEST_F(UnixSocketTest, WhoTakesNoConnectionsIsNotWaitedForForEver) {
+  const auto listener = listen_at(path);
+  ASSERT_TRUE(listener);
+  std::vector<FileDescriptor> waiting;
+  while (auto socket = connect_to(path, Duration{})) waiting.push_back(*std::move(socket));
+  EXPECT_GE(waiting.size(), 16U);
+  ASSERT_TRUE(accept_next(listener->get()));
+  EXPECT_TRUE(connect_to(path, kPatience)) << "there is room again";
 }
 
 TEST_F(UnixSocketTest, WhoElseListensThereIsNobody) {
@@ -92,7 +104,7 @@ TEST_F(UnixSocketTest, WhoElseListensThereIsNobody) {
   int status = 1;
   ASSERT_EQ(::waitpid(stranger, &status, 0), stranger);
   ASSERT_EQ(status, 0);
-  EXPECT_FALSE(connect_to(path));
+  EXPECT_FALSE(connect_to(path, kPatience));
 }
 
 TEST_F(UnixSocketTest, APathThatIsTooLongIsRefusedWithItsLength) {

@@ -15,7 +15,7 @@
 
 #include "skyward/base/stderr_line.h"
 #include "skyward/call/instance_info.h"
-#include "skyward/io/daemon.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/machine.h"
@@ -110,7 +110,7 @@ int run(WorldOrder order) {
         answered = std::move(told);
         loop.stop();
       });
-  loop.watch_signal(io::kTerminate, [&] { world->cancel(); });
+  loop.watch_signal(io::kTerminateSignal, [&] { world->cancel(); });
   loop.run();
   if (!*answered) return answer(json_of(answered->error()));
   std::vector<std::size_t> sizes;

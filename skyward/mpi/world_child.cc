@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "skyward/io/daemon.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/file.h"
 
 namespace skyward::mpi {
@@ -43,7 +43,7 @@ WorldChild::~WorldChild() {
   if (process_) process_->kill_group();
 }
 
-void WorldChild::ask_to_end() { process_->signal(io::kTerminate); }
+void WorldChild::ask_to_end() { process_->signal(io::kTerminateSignal); }
 
 std::string WorldChild::how_it_ended() const {
   const io::ExitStatus status = status_.value_or(io::ExitStatus{});

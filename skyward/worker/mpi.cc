@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "skyward/call/instance_info.h"
-#include "skyward/io/daemon.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file.h"
 #include "skyward/io/file_descriptor.h"
@@ -105,7 +105,7 @@ class WorldProgram {
     loop_.start_timer(io::EventLoop::now() + kLookInterval, [this] {
       if (!cancelled()) return look_later();
       is_cancelled_ = true;
-      process_->signal(io::kTerminate);
+      process_->signal(io::kTerminateSignal);
       loop_.start_timer(io::EventLoop::now() + kCancelTimeout, [this] { loop_.stop(); });
     });
   }

@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -20,12 +20,14 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/stderr_line.h"
+#include "skyward/base/time.h"
 #include "skyward/call/archive.h"
 #include "skyward/call/error.h"
 #include "skyward/call/map_blob.h"
 #include "skyward/call/registry.h"
 #include "skyward/call/remote_error.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/passed_descriptors.h"
 #include "skyward/io/unix_socket.h"
 #include "skyward/worker/packed.h"
 #include "skyward/worker/user_code.h"
@@ -36,6 +38,9 @@ namespace {
 constexpr const char* kSocketVariable = "SKYWARD_MPI_SOCKET";
 // The beginnings of the names of variables that MPI sets for a rank.
 constexpr const char* kOwnVariable = "SKYWARD_MPI_OWN";
+
+// Many ranks connect at the same time.
+constexpr Duration kConnectTimeout = std::chrono::seconds(60);
 
 [[noreturn]] void give_up(const char* what) {
   write_stderr_line(std::string("skyward: a rank of MPI ") + what);
@@ -62,11 +67,13 @@ void write_exactly(int socket, std::string_view bytes) {
   }
 }
 
+constexpr std::size_t kStreams = 2;
+
 // The length of what follows. The worker's output and error streams come with it.
 std::uint64_t receive_head(int socket) {
   std::uint64_t length = 0;
   iovec piece{.iov_base = &length, .iov_len = sizeof length};
-  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(kStreams * sizeof(int))];
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
@@ -74,18 +81,13 @@ std::uint64_t receive_head(int socket) {
   header.msg_controllen = sizeof control;
   ssize_t count = -1;
   do {
-    count = recvmsg(socket, &header, 0);
+    count = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   } while (count < 0 && errno == EINTR);
-  const cmsghdr* part = CMSG_FIRSTHDR(&header);
-  if (count <= 0 || part == nullptr || part->cmsg_len != CMSG_LEN(2 * sizeof(int))) {
-    give_up("was told nothing");
-  }
-  std::array<int, 2> streams{};
-  std::memcpy(streams.data(), CMSG_DATA(part), sizeof streams);
-  for (int target = 1; target <= 2; ++target) {
-    dup2(streams[static_cast<std::size_t>(target - 1)], target);
-    close(streams[static_cast<std::size_t>(target - 1)]);
-  }
+  std::vector<io::FileDescriptor> streams;
+  if (count > 0) io::claim_descriptors(header, streams);
+  if (streams.size() != kStreams) give_up("was told nothing");
+  dup2(streams[0].get(), STDOUT_FILENO);
+  dup2(streams[1].get(), STDERR_FILENO);
   const auto there = static_cast<std::size_t>(count);
   read_exactly(socket, reinterpret_cast<char*>(&length) + there, sizeof length - there);
   return length;
@@ -176,7 +178,7 @@ void run_if_rank() {
   const char* const path = std::getenv(kSocketVariable);
   if (path == nullptr) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // with MPI's daemon, however that ends
-  const auto socket = io::connect_to(path);
+  const auto socket = io::connect_to(path, kConnectTimeout);
   if (!socket || !io::set_non_blocking(socket->get(), false)) give_up("cannot reach its worker");
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   run(socket->get());

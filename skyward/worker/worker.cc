@@ -54,10 +54,11 @@ namespace {
 
 constexpr const char* kMarkVariable = "SKYWARD_MARK";
 
+// More tasks than this process ever has.
+constexpr std::size_t kRemembered = 4 * kMaxWorkerWindow;
+
 // What the signal's function and the main thread know in common. The function runs on the main
 // thread only, so it interrupts and never competes; other threads just read (cancelled()).
-constexpr std::size_t kRemembered =
-    4 * kMaxWorkerWindow;  // more tasks can not be in this process's hands
 using Tasks = std::array<std::atomic<std::uint64_t>, kRemembered>;
 
 class Memory {
@@ -379,7 +380,6 @@ class Worker final : private ItemChannel {
       }
       one.buffers[0] = wire::small_buffer({owner, arguments});
       call(message, one, result);
-      end_child();
       const bool goes_on = is_outcome(result) && !cancel_seen.load();
       if (!goes_on || !answers_.claim(message.stream_window)) return;
       forget_preemption_callbacks();
@@ -395,7 +395,8 @@ class Worker final : private ItemChannel {
     return !value.in_blob() && sizeof(OutcomeHead) + value.size <= wire::kMaxRingMessageBytes;
   }
 
-  // A child of the function, which has returned from it: it must claim nothing.
+  // A child of the function, which has returned from it: it must claim nothing, and cannot wait for
+  // threads that only its parent has.
   void end_child() const {
     if (io::process_generation() == generation_) return;
     flush_output();
@@ -429,6 +430,7 @@ class Worker final : private ItemChannel {
       result.status = wire::WorkerStatus::raised;
       result.payload = write_exception(thrown_name(), "(not a std::exception, so it has no text)");
     }
+    end_child();
   }
 
   // With its large buffers in shared memory.

@@ -19,6 +19,7 @@
 #include "skyward/io/passed_descriptors.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/blob_memory.h"
+#include "skyward/wire/little_endian.h"
 
 namespace skyward {
 namespace {
@@ -31,11 +32,7 @@ constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int) * 253);
                      " the worker's socket: " + io::errno_text(errno));
 }
 
-std::uint32_t prefix_of(const std::byte* at) {
-  std::uint32_t length = 0;  // little-endian like every machine that this is built for
-  std::memcpy(&length, at, sizeof length);
-  return length;
-}
+std::uint32_t prefix_of(const std::byte* at) { return wire::load<std::uint32_t>(at); }
 
 }  // namespace
 

@@ -74,6 +74,21 @@ int forks_and_returns() {
   if (child > 0) waitpid(child, nullptr, 0);
   return child == 0 ? -1 : rank();
 }
+// The same while a callback of its own runs.
+int forks_beside_a_callback() {
+  static std::atomic<bool> called{false};
+  static std::atomic<bool> forked{false};
+  on_preemption([](Duration) {
+    called = true;
+    called.notify_all();
+    forked.wait(false);
+  });
+  called.wait(false);
+  const int result = forks_and_returns();
+  forked = true;
+  forked.notify_all();
+  return result;
+}
 int fails(const std::string& text) { throw std::invalid_argument(text); }
 int fails_oddly() { throw 7; }
 int prints(const std::string& text) {
@@ -489,6 +504,12 @@ TEST_F(WorkerTest, CallsOfAGroupAreAnsweredOneByOne) {
 TEST_F(WorkerTest, ChildrenThatReturnTakeNothingOfTheGroup) {
   send(1, compute<forks_and_returns>(), {.group = 4});
   expect_outcomes(1, 3);
+  EXPECT_EQ(value<int>(receive(1)), 2);
+}
+
+TEST_F(WorkerTest, AChildThatReturnsWaitsForNoCallback) {
+  send(1, compute<forks_beside_a_callback>());
+  cancel(wire::kWorkerNoticeBit | 90'000);
   EXPECT_EQ(value<int>(receive(1)), 2);
 }
 
