@@ -9,17 +9,9 @@ void Conversation::greet(const Message& greeting) {
   write_(greeting, session_.control());
 }
 
-Status Conversation::check_resume(std::uint64_t last_received) {
-  const auto kept = session_.resume(last_received);
-  if (!kept) return fail(kept);
-  return {};
-}
-
 void Conversation::connect(std::uint64_t last_received) {
   connected_ = true;
-  const auto kept = session_.resume(last_received);
-  if (!kept) return;  // check_resume() has said so
-  for (const Session::Kept& message : *kept) {
+  for (const Session::Kept& message : session_.resume(last_received)) {
     write(message.message,
           {.sequence = message.sequence, .acknowledged = session_.last_received()});
   }

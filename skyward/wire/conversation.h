@@ -39,8 +39,11 @@ class Conversation {
   void greet(const Message& greeting);
   // Fails with `lost` if the conversation cannot continue with an end that has messages up to
   // `last_received`.
-  Status check_resume(std::uint64_t last_received);
-  // Both have greeted. Resends what the other end has not received; pump() sends the rest.
+  Status check_resume(std::uint64_t last_received) const {
+    return session_.check_resume(last_received);
+  }
+  // Both have greeted, and check_resume() has succeeded. Resends what the other end has not
+  // received; pump() sends the rest.
   void connect(std::uint64_t last_received);
   void disconnect() { connected_ = false; }
   bool is_connected() const { return connected_; }

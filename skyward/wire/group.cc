@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/wire/little_endian.h"
 
 namespace skyward::wire {
 namespace {
@@ -15,8 +15,8 @@ constexpr std::size_t kNumberBytes = sizeof(std::uint32_t);
 constexpr std::size_t kItemHeadBytes = 2 * kNumberBytes;
 
 void put(Bytes& bytes, std::uint32_t number) {
-  const auto* first = reinterpret_cast<const std::byte*>(&number);
-  bytes.insert(bytes.end(), first, first + sizeof number);
+  bytes.resize(bytes.size() + kNumberBytes);
+  store(bytes.data() + bytes.size() - kNumberBytes, number);
 }
 
 void put(Bytes& bytes, ByteView view) {
@@ -24,11 +24,7 @@ void put(Bytes& bytes, ByteView view) {
   bytes.insert(bytes.end(), view.begin(), view.end());
 }
 
-std::uint32_t number_at(ByteView bytes) {
-  std::uint32_t number = 0;
-  std::memcpy(&number, bytes.data(), sizeof number);
-  return number;
-}
+std::uint32_t number_at(ByteView bytes) { return load<std::uint32_t>(bytes.data()); }
 
 std::unexpected<Error> malformed(const char* why) {
   return fail(ErrorKind::invalid, fmt::format("a group of calls cannot be read: {}", why));
@@ -90,8 +86,8 @@ void GroupItemWriter::add(ByteView result) {
 
 Payload GroupItemWriter::take() {
   bytes_.resize(std::max(bytes_.size(), kItemHeadBytes));
-  std::memcpy(bytes_.data(), &results_, kNumberBytes);
-  std::memcpy(bytes_.data() + kNumberBytes, &withdrawn_, kNumberBytes);
+  store(bytes_.data(), results_);
+  store(bytes_.data() + kNumberBytes, withdrawn_);
   results_ = withdrawn_ = 0;
   return payload_of(std::exchange(bytes_, {}));
 }

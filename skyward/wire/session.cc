@@ -65,18 +65,19 @@ Session::Arrival Session::arrived(const Envelope& envelope) {
   return Arrival::deliver;
 }
 
-Result<std::vector<Session::Kept>> Session::resume(std::uint64_t last_received) {
-  const std::uint64_t last_sent = next_ - 1;
-  const std::uint64_t forgotten = last_sent - kept_.size();
-  if (last_received > last_sent || last_received < forgotten) {
-    return fail(ErrorKind::lost,
-                fmt::format("the other end has messages up to {}, but only {} to {} can follow: "
-                            "the session has changed",
-                            last_received, forgotten, last_sent),
-                "Replace the node.");
-  }
+Status Session::check_resume(std::uint64_t last_received) const {
+  if (last_received <= last_sent() && last_received >= last_forgotten()) return {};
+  return fail(ErrorKind::lost,
+              fmt::format("the other end has messages up to {}, but only {} to {} can follow: the "
+                          "session has changed",
+                          last_received, last_forgotten(), last_sent()),
+              "Replace the node.");
+}
+
+std::vector<Session::Kept> Session::resume(std::uint64_t last_received) {
+  SKYWARD_CHECK(check_resume(last_received), "{}", last_received);
   forget(last_received);
-  return std::vector<Kept>(kept_.begin(), kept_.end());
+  return {kept_.begin(), kept_.end()};
 }
 
 bool Session::should_acknowledge() const { return received_ - told_ > kAcknowledgeEvery; }

@@ -25,7 +25,7 @@ class Session {
   // Numbers a message and keeps it for re-sending. Returns the envelope to send it under.
   // Hello, Welcome, Farewell and Heartbeat are not numbered: use control().
   Envelope number(Message message);
-  // The message that was numbered last, until something arrives.
+  // The message that was numbered last; valid until something arrives.
   const Message& newest() const { return kept_.back().message; }
 
   // Envelope for a message outside the numbered stream; carries the acknowledgement.
@@ -39,14 +39,16 @@ class Session {
   // Records an arriving frame: drops what it acknowledges, and says what to do with its message.
   Arrival arrived(const Envelope& envelope);
 
-  // The other end has everything up to `last_received`: drops that, and returns what must be
-  // resent, in order. Fails with `lost` when that is impossible because the other end has
-  // restarted: then the conversation is over.
+  // Whether the rest can be resent to an end that has everything up to `last_received`. Fails with
+  // `lost` if it has restarted: then the conversation is over.
+  Status check_resume(std::uint64_t last_received) const;
   struct Kept {
     std::uint64_t sequence = 0;
     Message message;
   };
-  Result<std::vector<Kept>> resume(std::uint64_t last_received);
+  // After check_resume() has succeeded: drops what the other end has, and returns what must be
+  // resent, in order.
+  std::vector<Kept> resume(std::uint64_t last_received);
 
   // An acknowledgement is due: more than kAcknowledgeEvery frames arrived since the last frame that
   // carried one.
@@ -62,6 +64,9 @@ class Session {
 
  private:
   void forget(std::uint64_t acknowledged);
+
+  std::uint64_t last_sent() const { return next_ - 1; }
+  std::uint64_t last_forgotten() const { return last_sent() - kept_.size(); }
 
   std::uint64_t next_ = 1;
   std::uint64_t received_ = 0;

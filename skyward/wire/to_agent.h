@@ -53,8 +53,8 @@ struct Configure {
   // argv that terminates the machine. The agent runs it when it exits for these reasons, and at a
   // Shutdown. Empty: the machine stays.
   std::vector<std::string> end_command;
-  std::string
-      end_script;  // bash script that a daemon runs after its workers have exited; empty: none
+  // Bash script that a daemon runs after its workers have exited; empty: none.
+  std::string end_script;
   std::string preemption;  // where the cloud announces that it takes the machine back: "ec2"
   // The secret that the agents of this pool prove to each other, and the address at which they
   // connect to this node. Empty: they do not connect.
