@@ -75,7 +75,6 @@ class Blobs {
   Spreads& spreads() { return spreads_; }
   const Spreads& spreads() const { return spreads_; }
   const std::unordered_map<BlobId, BlobUse>& uses() const { return uses_; }
-  const std::unordered_set<BlobId>& held_by(NodeId node) const { return nodes_[node.value].blobs; }
   void check() const;  // by CHECK, as sanity_check()
 
  private:

@@ -18,6 +18,7 @@ namespace skyward::engine {
 
 // The longest time from Shutdown to an agent's exit.
 Duration closing_time(const PoolSpec& spec);
+
 class Budget {
  public:
   // The inputs of every judgement.

@@ -86,7 +86,8 @@ void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskId task
 void on_cancel(EngineState& state, EngineEffects& effects, Time now, TaskId task);
 void on_item_taken(EngineState& state, EngineEffects& effects, TaskId task, std::uint32_t count);
 void on_keep_blob(EngineState& state, EngineEffects& effects, BlobId blob, bool keep);
-PoolCost cost_until(EngineState& state, Time now);
+// `there`: now, by the cloud's clock.
+PoolCost cost_until(EngineState& state, Time now, Time there);
 
 // From the provider.
 void on_offers(EngineState& state, EngineEffects& effects, Time now,

@@ -72,13 +72,17 @@ std::string wait_text(const EngineState& state, Time now) {
                        seconds(state.close_deadline - now));
   }
   const std::string& provider = provider_label(state.spec.provider.name);
+  const std::string limit = fmt::format(", {:.0f} s at most", seconds(kProvisionTimeout));
+  if (state.placement.is_moving_out()) {
+    return fmt::format("waiting for {} to remove what the pool has used in the previous region{}",
+                       provider, limit);
+  }
   if (state.phase == Phase::closing) {
     const Duration most = state.options.provision_timeout;  // with a queue, of months
     return fmt::format(
         "waiting for {} to finish provisioning machines, which are then terminated{}", provider,
         most > std::chrono::hours(1) ? "" : fmt::format("; {:.0f} s at most", seconds(most)));
   }
-  const std::string limit = fmt::format(", {:.0f} s at most", seconds(kProvisionTimeout));
   if (state.phase == Phase::removing) {
     return fmt::format("waiting for {} to remove what the pool has used there{}", provider, limit);
   }

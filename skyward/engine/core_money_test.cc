@@ -126,7 +126,7 @@ TEST_F(MoneyTest, TheBillGoesByTheCloudsClock) {
   take_outcome(task);
   // This computer sleeps, or nothing is done for as long.
   state.costs.clock().ahead += 600s;
-  const PoolCost cost = cost_until(state, now);
+  const PoolCost cost = cost_until(state, now, state.costs.clock().at(now));
   EXPECT_DOUBLE_EQ(cost.total, 1.2);
   EXPECT_DOUBLE_EQ(cost.useful, 0.6);
   EXPECT_DOUBLE_EQ(cost.idle, 0.6);
@@ -295,6 +295,21 @@ TEST_F(MoneyTest, ABudgetNeedsAPrice) {
   EXPECT_EQ(opened.error().kind, ErrorKind::invalid);
   EXPECT_THAT(opened.error().message, testing::HasSubstr("does not report what its machines cost"));
   effects.take<Closed>();
+}
+
+TEST_F(MoneyTest, AnHourlyLimitNeedsAPrice) {
+  make();
+  state.spec.max_hourly_cost = 5;
+  on_open(state, effects, now);
+  effects.drop_all();
+  offer({.instance_type = "big"});
+  effects.drop_all();
+  ASSERT_TRUE(state.open_error);
+  EXPECT_EQ(state.open_error->kind, ErrorKind::invalid);
+  EXPECT_THAT(state.open_error->message, testing::HasSubstr("cannot enforce max_hourly_cost"));
+  EXPECT_EQ(state.open_error->hint, "leave max_hourly_cost out, or use another provider");
+  on_torn_down(state, effects, now, {});
+  effects.drop_all();
 }
 
 TEST_F(MoneyTest, ABudgetThatPaysForNothingIsRefusedBeforeAnythingIsBought) {

@@ -74,6 +74,20 @@ TEST_F(CorePlaceTest, WhatWasPreparedIsGivenBackBeforeTheNextRegion) {
   EXPECT_EQ(state.placement.cluster().region, "south");
 }
 
+TEST_F(CorePlaceTest, ClosingSaysThatARegionIsBeingLeft) {
+  open_in("north");
+  refuse("north");
+  answer_offers({"south"});
+  effects.take<Teardown>();
+  on_close(state, effects, now);
+  effects.drop_events();
+  advance_to(state.tell_wait_at);
+  EXPECT_THAT(effects.take_event<Notice>().message,
+              HasSubstr("to remove what the pool has used in the previous region, 120 s at most"));
+  on_torn_down(state, effects, now, {});
+  EXPECT_FALSE(end_of_opening());
+}
+
 TEST_F(CorePlaceTest, WhenNoRegionIsLeftTheErrorNamesAll) {
   open_in("north");
   refuse("north");

@@ -28,7 +28,7 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
   EXPECT_EQ(effects.take<Prepare>().offer.instance_type, "cheap");
   Cluster cluster;
   cluster.region = "north";
-  cluster.details = {{"head_port", "1234"}};
+  cluster.head_port = 1234;
   on_prepared(state, effects, now, cluster);
   EXPECT_EQ(effects.take_event<InfraCreated>().region, "north");
   EXPECT_EQ(effects.take_event<InstanceLaunching>().count, 2);

@@ -109,11 +109,11 @@ void on_charges(EngineState& state, EngineEffects& effects, Time now,
   look_at_budget(state, effects, now);
 }
 
-PoolCost cost_until(EngineState& state, Time now) {
+PoolCost cost_until(EngineState& state, Time now, Time there) {
   for (const Node& node : state.nodes) {
     state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
   }
-  return state.costs.until(now);
+  return state.costs.until(there);
 }
 
 }  // namespace skyward::engine

@@ -111,10 +111,10 @@ void Costs::tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) c
                          .lost_cost = to_dollars(split.lost)});
 }
 
-PoolCost Costs::until(Time now) const {
-  const CostSplit split = book_.split(clock_.at(now));
+PoolCost Costs::until(Time there) const {
+  const CostSplit split = book_.split(there);
   return {.total = to_dollars(split.total),
-          .hourly = to_dollars(this->now(now).hourly),
+          .hourly = to_dollars(book_.now(there).hourly),
           .setup = to_dollars(split.setup),
           .useful = to_dollars(split.useful),
           .idle = to_dollars(split.idle),

@@ -69,7 +69,8 @@ class Costs {
   void tell(EngineEffects& effects, Time now);
   // Emits the receipt, with each node's share in `stopped`.
   void tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) const;
-  PoolCost until(Time now) const;
+  // `there`: by the cloud's clock.
+  PoolCost until(Time there) const;
 
   CloudClock& clock() { return clock_; }
   const CloudClock& clock() const { return clock_; }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/base/text.h"
 #include "skyward/engine/link_policy.h"
 #include "skyward/engine/link_uploads.h"
 #include "skyward/io/wide_pipe.h"
@@ -34,11 +35,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOffline 
      {"Unable to connect to the server", "Temporary failure in name resolution"},
      {"Unable to connect to the server", "server misbehaving"},
      {"Could not connect to", "the endpoint URL"}}};
-
-std::string trimmed(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
-}
 
 }  // namespace
 
@@ -329,7 +325,7 @@ void LinkAttempt::finish(End end) {
   if (std::exchange(over_, true)) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
   const std::string said = reader_.noise() + stderr_tail_;
-  std::string words = trimmed(said);
+  std::string words(trimmed(said, "\r\n"));
   // A command that does not run its last word as a shell would often quotes it, and nobody wants to
   // read our script.
   if (const std::size_t at = words.find(entry_.line); !entry_.line.empty() && at != words.npos) {

@@ -138,11 +138,8 @@ auto EngineLoop::ask_loop(Find find) -> std::future<decltype(find())> {
 }
 
 std::future<PoolCost> EngineLoop::cost() {
-  return ask_loop([this] {
-    const Time now = io::EventLoop::now();
-    state_.costs.clock().ahead = provider_->billing_time() - now;
-    return cost_until(state_, now);
-  });
+  return ask_loop(
+      [this] { return cost_until(state_, io::EventLoop::now(), provider_->billing_time()); });
 }
 
 std::future<std::uint64_t> EngineLoop::least_memory() {

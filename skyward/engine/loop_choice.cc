@@ -35,7 +35,7 @@ double price_of(const PoolSpec& spec, const Offer& offer) {
   return asking_price(offer, spec.spot.allows_spot()).value_or(std::numeric_limits<double>::max());
 }
 
-// Asks all beside each other; answers in order. When `poll` throws, those that still ask end by
+// Asks all at the same time; answers in order. When `poll` throws, those that still ask end by
 // themselves, unheard: they share nothing with the caller, and their requests end with the program.
 template <typename Answer>
 std::vector<Result<Answer>> ask_all(std::vector<std::function<Result<Answer>()>> questions,

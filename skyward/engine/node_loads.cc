@@ -45,11 +45,9 @@ bool Loads::has_spare_room(const NodeLoad& node) const {
 
 void Loads::list(NodeLoad& node, bool warm) {
   if (has_free_slot(node)) {
-    if (std::exchange(node.listed_free, true)) return;
-    if (warm && node.outstanding == 0) {
-      free_.push_front(node.id);
-    } else {
-      free_.push_back(node.id);
+    if (!std::exchange(node.listed_free, true)) {
+      const bool first = warm && node.outstanding == 0;
+      free_.insert(first ? free_.begin() : free_.end(), node.id);
     }
   } else if (has_spare_room(node)) {
     if (!std::exchange(node.listed_spare, true)) spare_.push_back(node.id);
@@ -142,6 +140,7 @@ void Loads::recall(EngineEffects& effects, bool tasks_wait) {
   for (const NodeId id : loaded_) {
     NodeLoad& node = at(id);
     if (std::exchange(node.recalling, true)) continue;
+    SKYWARD_CHECK(node.outstanding > node.slots, "node {}", id.value);
     effects.send(id, wire::RecallTasks{node.outstanding - node.slots});
   }
 }

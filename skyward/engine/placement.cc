@@ -12,7 +12,7 @@
 namespace skyward::engine {
 namespace {
 
-// The first offer within the budget.
+// The first offer within the hourly limit.
 Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers) {
   if (!spec.max_hourly_cost) return offers.front();
   std::optional<double> least;
@@ -23,15 +23,19 @@ Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers)
     if (cost <= *spec.max_hourly_cost) return offer;
     least = std::min(least.value_or(cost), cost);
   }
-  return fail(least ? ErrorKind::over_budget : ErrorKind::invalid,
-              least ? fmt::format("the cheapest {} machines of {} that fit cost ${:.2f} an hour, "
-                                  "more than max_hourly_cost=${:.2f}",
-                                  spec.nodes, provider_label(spec.provider.name), *least,
-                                  *spec.max_hourly_cost)
-                    : fmt::format("{} does not report what its machines cost, so Skyward cannot "
-                                  "enforce max_hourly_cost=${:.2f}",
-                                  provider_label(spec.provider.name), *spec.max_hourly_cost),
-              "raise the limit, ask for fewer or smaller machines, or allow spot machines");
+  if (!least) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} does not report what its machines cost, so Skyward cannot enforce "
+                            "max_hourly_cost=${:.2f}",
+                            provider_label(spec.provider.name), *spec.max_hourly_cost),
+                "leave max_hourly_cost out, or use another provider");
+  }
+  return fail(
+      ErrorKind::over_budget,
+      fmt::format("the cheapest {} machines of {} that fit cost ${:.2f} an hour, more than "
+                  "max_hourly_cost=${:.2f}",
+                  spec.nodes, provider_label(spec.provider.name), *least, *spec.max_hourly_cost),
+      "raise the limit, ask for fewer or smaller machines, or allow spot machines");
 }
 
 }  // namespace
@@ -75,9 +79,7 @@ Error Placement::explain(Error why) const {
 void Placement::on_prepared(Cluster cluster) {
   prepared_ = true;
   cluster_ = std::move(cluster);
-  for (const auto& [name, value] : cluster_.details) {
-    if (name == "head_port") head_port_ = std::stoi(value);
-  }
+  if (cluster_.head_port != 0) head_port_ = cluster_.head_port;
 }
 
 void Placement::on_moved_out(const Status& removed) {

@@ -173,6 +173,7 @@ void EventQueue::keep_new() {
   }
   if (record_ && ended) record_->close();
   const std::scoped_lock lock(mutex_);
+  disk_hangs_ = false;
   for (Event& event : events) kept_.push(std::move(event));
 }
 

@@ -61,7 +61,7 @@ class EventQueue {
   std::condition_variable record_now_;  // new_ is large, or has ended
   std::condition_variable recorded_;    // new_ is empty
   bool recording_ = false;              // there is a recorder
-  bool disk_hangs_ = false;             // put() gave up waiting for it
+  bool disk_hangs_ = false;  // put() gave up waiting for it, and it has kept nothing since
   std::condition_variable delivery_;
   // Counts since the queue opened; dropped events count as taken.
   std::uint64_t put_ = 0;

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -174,6 +176,35 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
   }
   const std::string text = text_of_node_0(root);
   EXPECT_EQ(static_cast<std::uint64_t>(std::ranges::count(text, '\n')), kLines);
+  std::filesystem::remove_all(root);
+}
+
+// A pipe in the place of a file blocks who writes to it until somebody reads.
+TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
+  const std::string root = ::testing::TempDir() + "event-queue-hangs";
+  std::filesystem::remove_all(root);
+  constexpr std::uint64_t kHeld = kMaxPendingEventBytes / 4 / sizeof(Event);
+  constexpr std::uint64_t kLater = 150'000;
+  EventQueue queue;
+  queue.open(root, "abcdef01");
+  queue.put(PoolStopping{});
+  std::vector<Event> taken;
+  queue.take(taken, {});
+  const auto directory = std::filesystem::directory_iterator(root)->path();
+  const std::string pipe = directory / "node-0.log";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (std::uint64_t i = 0; i < kHeld; ++i) queue.put(LogLine{.line = "x", .task = i});
+  std::atomic<std::uint64_t> lines{0};
+  std::jthread reader([&] {
+    std::ifstream file(pipe);
+    for (std::string line; std::getline(file, line); lines.notify_all()) ++lines;
+  });
+  for (std::uint64_t seen = 0; seen < kHeld / 2; seen = lines) lines.wait(seen);
+  for (std::uint64_t i = 0; i < kLater; ++i) queue.put(LogLine{.line = "x", .task = i});
+  queue.end();
+  queue.take(taken, {});
+  reader.join();
+  EXPECT_EQ(lines, kHeld + kLater);
   std::filesystem::remove_all(root);
 }
 

@@ -103,13 +103,13 @@ io::LockWatch watch_pool(const World& world, const std::string& pool) {
   return io::LockWatch(lock_file(state_directory(world), pool));
 }
 
-std::pair<std::string, std::string> head_port_of(std::string_view pool) {
+int head_port_of(std::string_view pool) {
   constexpr unsigned kFirstPort = 20000;
   constexpr unsigned kPorts = 12000;
   const std::string_view digits = pool.substr(pool.rfind('-') + 1);
   unsigned number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
-  return {"head_port", std::to_string(kFirstPort + number % kPorts)};
+  return static_cast<int>(kFirstPort + number % kPorts);
 }
 
 }  // namespace skyward::provider

@@ -41,10 +41,9 @@ void remove_pool_directory(const World& world, const std::string& pool);
 // already, from a region that was tried before, the digits are new.
 std::string new_pool_id(const World& world, Ledger& ledger, std::string_view provider,
                         const std::string& job_id);
-// The port at which the nodes of a pool meet, as an entry of Cluster::details: below the kernel's
-// ephemeral ports, and rarely the same for two pools on the same machines. `pool`: its digits are
-// hexadecimal.
-std::pair<std::string, std::string> head_port_of(std::string_view pool);
+// The port at which the nodes of a pool meet: below the kernel's ephemeral ports, and rarely the
+// same for two pools on the same machines. `pool`: its digits are hexadecimal.
+int head_port_of(std::string_view pool);
 // The setting of a pool in the ledger that names its job, which its log files are named after.
 inline constexpr const char* kJobSetting = "job";
 // ... and the one that names Offer::billing_increment_minutes, if there are any.

@@ -3,9 +3,10 @@
 // The interface of a cloud: six verbs and its capabilities. The engine knows clouds only through
 // it.
 //
-// Verbs block; the engine's loop calls them on a blocking thread, one at a time per provider
-// object, each with a deadline. A verb that fails leaves nothing behind that its result does not
-// name. provider/table.cc lists the clouds.
+// Verbs take a deadline and block; the engine's loop calls them on a blocking thread, one at a time
+// per provider object. A verb that fails leaves nothing behind that its result does not name. What
+// is "on the loop" must not block, and may be called while a verb runs. provider/table.cc lists the
+// clouds.
 
 #include <functional>
 #include <memory>
@@ -34,8 +35,8 @@ struct Capabilities {
   // frameworks trust whoever calls.
   bool private_network = true;
   bool open_network = false;  // they do, and so does the internet: only agents may talk there
-  bool descriptors =
-      false;  // connections are Unix sockets on this machine: memory can be passed by descriptor
+  // Connections are Unix sockets on this machine: memory can be passed by descriptor.
+  bool descriptors = false;
   bool root = true;               // packages can be installed with apt
   bool fuse = true;               // volumes can be mounted
   bool strangers = false;         // its machines are in the hands of people nobody vouches for
@@ -80,8 +81,8 @@ struct Connection {
   std::vector<std::pair<std::string, std::string>> environment{};  // of the command, here
   std::string directory{};                                         // of the command, here
   bool shell = false;
-  bool stands =
-      false;  // with `shell`: the machine runs already, so a first failure to reach it is reported
+  // With `shell`: the machine runs already, so a first failure to reach it is reported.
+  bool stands = false;
   // With `shell`: the skyward-agents on this machine, one per architecture; the node's is uploaded.
   std::vector<std::string> agents{};
   std::vector<Upload> uploads{};  // with `shell`: what its bootstrap and workers read
@@ -114,7 +115,7 @@ class Provider {
   virtual ~Provider() = default;
 
   virtual std::string_view name() const = 0;
-  virtual Capabilities capabilities() const = 0;
+  virtual Capabilities capabilities() const = 0;  // on the loop
   // Refuses a spec that this cloud can never fulfil, before anything is launched. No I/O beyond
   // this machine.
   virtual Status check(const PoolSpec& spec) = 0;
@@ -164,13 +165,14 @@ class Provider {
   // told.
   virtual Status tend(const Cluster&, Time) { return {}; }
 
+  // Both on the loop.
   virtual Connection connection(const Cluster& cluster, const Instance& instance) = 0;
   virtual Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) = 0;
 
   // The clock by which this cloud bills; it goes on while this machine sleeps. From any thread.
   virtual Time billing_time() const;
 
-  // Why the connection to an instance failed, with what is known about this cloud.
+  // Why the connection to an instance failed, with what is known about this cloud. On the loop.
   virtual Error explain(const Instance&, Error error) { return error; }
 };
 

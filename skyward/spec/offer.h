@@ -59,6 +59,7 @@ struct Cluster {
   std::string region{};
   std::string instance_type{};
   std::vector<std::pair<std::string, std::string>> details{};
+  int head_port = 0;  // where the frameworks of its nodes meet; 0: the usual one
   // What ends its machines while this computer is off, for people. Empty: as people expect it.
   std::string unattended{};
 

@@ -160,7 +160,7 @@ Result<Cluster> CommandProvider::prepare(const PoolSpec& spec, const Offer& offe
   return Cluster{.id = id,
                  .region = offer.region,
                  .instance_type = offer.instance_type,
-                 .details = {head_port_of(id)}};
+                 .head_port = head_port_of(id)};
 }
 
 // The commands that have been used least: a node that was lost comes back by its own only when all

@@ -110,6 +110,7 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
     return cluster;
   }
   cluster->details = local->details;
+  cluster->head_port = local->head_port;
   const std::scoped_lock lock(mutex_);
   bodies_.emplace(cluster->id, Bodies{.local = *local});
   return cluster;

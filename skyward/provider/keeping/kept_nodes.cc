@@ -60,7 +60,7 @@ Result<Cluster> KeptNodes::open_pool(const PoolSpec& spec, const Offer& offer, O
   Cluster cluster{.id = id,
                   .region = offer.region,
                   .instance_type = offer.instance_type,
-                  .details = {head_port_of(id)}};
+                  .head_port = head_port_of(id)};
   auto directory = make_pool_directory(world_, id);
   if (!directory) return fail(directory);
   const Duration lifetime = (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kMarkGrace;

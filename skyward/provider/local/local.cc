@@ -349,7 +349,8 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   return Cluster{.id = id,
                  .region = offer.region,
                  .instance_type = offer.instance_type,
-                 .details = {{"directory", path}, {"head_port", std::to_string(*port)}}};
+                 .details = {{"directory", path}},
+                 .head_port = *port};
 }
 
 // The cluster's directory, if its details name one that this provider may have made.

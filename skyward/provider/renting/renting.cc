@@ -178,7 +178,7 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   Cluster cluster{.id = id,
                   .region = (*site)->region(),
                   .instance_type = offer.instance_type,
-                  .details = {head_port_of(id)},
+                  .head_port = head_port_of(id),
                   .unattended = unattended_end()};
   Plan plan{.spec = spec, .image = *std::move(image), .site = *std::move(site)};
   plan.mark = {.pool = id,

@@ -175,7 +175,7 @@ Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, T
   return Cluster{.id = id,
                  .region = offer.region,
                  .instance_type = offer.instance_type,
-                 .details = {head_port_of(id)}};
+                 .head_port = head_port_of(id)};
 }
 
 // The host of "ssh-1a2b3c4d-7" or "ssh-1a2b3c4d-7-r2"; past the end for anything else.
