@@ -130,7 +130,7 @@ void SimulatedCloud::start(int count, const Answer<std::vector<Instance>>& answe
 
 void SimulatedCloud::wait_in_queue(int count, Answer<std::vector<Instance>> answer) {
   queued_ = std::move(answer);
-  if (!buying_) return stop_buying();
+  if (!launching_) return stop_launching();
   const Duration wait = simulator_.jobs.between(Duration{}, parameters_.jobs.queue_max);
   simulator_.say("a job of {} waits for {:.0f} s", count, seconds(wait));
   queue_ = simulator_.after(wait, [this, count] {
@@ -138,8 +138,8 @@ void SimulatedCloud::wait_in_queue(int count, Answer<std::vector<Instance>> answ
   });
 }
 
-void SimulatedCloud::stop_buying() {
-  buying_ = false;
+void SimulatedCloud::stop_launching() {
+  launching_ = false;
   if (!queued_) return;
   leave_queue([answer = std::move(queued_)] {
     answer(fail(ErrorKind::cancelled, "nobody waits for the machines any more"));
@@ -401,7 +401,7 @@ void SimulatedCloud::driver_killed() {
   verbs_.clear();
   simulator_.cancel(queue_);
   queued_ = nullptr;
-  buying_ = false;
+  launching_ = false;
   driver_killed_ = true;
 }
 

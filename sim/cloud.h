@@ -36,7 +36,7 @@ class SimulatedCloud {
   void prepare(const Offer& offer, Answer<Cluster> answer);
   void provision(int count, Answer<std::vector<Instance>> answer);
   // Whatever waits in a queue is not wanted any more.
-  void stop_buying();
+  void stop_launching();
   void terminate(std::vector<InstanceId> instances, Answer<void> answer);
   void teardown(Answer<void> answer);
   void charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer);
@@ -100,7 +100,7 @@ class SimulatedCloud {
   bool busy_ = false;
   Answer<std::vector<Instance>> queued_;          // of the provision() that waits in a queue
   Simulator::Timer queue_ = Simulator::kNoTimer;  // its end
-  bool buying_ = true;
+  bool launching_ = true;
   bool prepared_ = false;
   int regions_ = 0;  // offered
   bool price_moves_ = false;

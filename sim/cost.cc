@@ -101,7 +101,7 @@ class Echo final : public engine::EngineEffects {
   void provision(int, NodeId) override {}
   void terminate(std::vector<InstanceId>) override {}
   void teardown() override {}
-  void stop_buying() override {}
+  void stop_launching() override {}
   void ask_charges(std::vector<InstanceId>) override {}
   void connect(NodeId, const Instance&) override {}
   void disconnect(NodeId) override {}

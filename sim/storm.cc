@@ -228,7 +228,7 @@ void Storm::prepare(const Offer& offer) {
 }
 
 void Storm::provision(int count, NodeId first_node) {
-  SKYWARD_CHECK(buying_, "bought after stop_buying()");
+  SKYWARD_CHECK(launching_, "launched after stop_launching()");
   cloud_.provision(count, [this, count, first_node](Result<std::vector<Instance>> instances) {
     turn([&](Time now) {
       on_provisioned(state_, *this, now, first_node, count, std::move(instances));
@@ -236,9 +236,9 @@ void Storm::provision(int count, NodeId first_node) {
   });
 }
 
-void Storm::stop_buying() {
-  buying_ = false;
-  cloud_.stop_buying();
+void Storm::stop_launching() {
+  launching_ = false;
+  cloud_.stop_launching();
 }
 
 void Storm::terminate(std::vector<InstanceId> instances) {
@@ -314,7 +314,7 @@ void Storm::disconnect(NodeId node) {
   give_up(node, *link);
 }
 
-// Until it was seen to end, it may be at work on a machine that is bought again.
+// Until it was seen to end, it may be at work on a machine that is launched again.
 void Storm::give_up(NodeId node, const SimulatedLink& link) {
   SimulatedMachine* machine = places_.at(node);
   lost_.insert(machine);
@@ -377,8 +377,8 @@ void Storm::emit(Event event) {
     ++report_.notices;
     taken_back_.insert(NodeId{static_cast<std::uint32_t>(notice->node)});
   }
-  if (const auto* bought = std::get_if<InstanceProvisioned>(&event)) {
-    SKYWARD_CHECK(standing_.insert(bought->instance_id).second, "{}", bought->instance_id);
+  if (const auto* launched = std::get_if<InstanceProvisioned>(&event)) {
+    SKYWARD_CHECK(standing_.insert(launched->instance_id).second, "{}", launched->instance_id);
   }
   if (const auto* stopping = std::get_if<InstanceStopping>(&event)) {
     SKYWARD_CHECK(standing_.erase(stopping->instance_id) == 1, "{}", stopping->instance_id);

@@ -71,7 +71,7 @@ class Storm final : private engine::EngineEffects {
   void provision(int count, NodeId first_node) override;
   void terminate(std::vector<InstanceId> instances) override;
   void teardown() override;
-  void stop_buying() override;
+  void stop_launching() override;
   void ask_charges(std::vector<InstanceId> instances) override;
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;
@@ -108,7 +108,7 @@ class Storm final : private engine::EngineEffects {
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;
   std::set<InstanceId> standing_;  // announced, and their end not announced yet
-  bool buying_ = true;
+  bool launching_ = true;
   bool all_told_ = false;             // the cloud's last charges have arrived
   bool killed_ = false;               // the engine's process
   std::set<SimulatedMachine*> lost_;  // lost or closed, and not known to have ended

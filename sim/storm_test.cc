@@ -268,7 +268,7 @@ TEST_F(JobTest, AMachineEndsWhileALaunchWaitsInTheQueue) {
   cloud->provision(1, [&](const Result<std::vector<Instance>>&) { launched = true; });
   terminate(*cloud, "i-1");
   EXPECT_FALSE(launched);
-  cloud->stop_buying();
+  cloud->stop_launching();
   const Time stopped = simulator_.now();
   while (!launched && simulator_.step()) {
   }

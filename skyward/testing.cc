@@ -71,7 +71,7 @@ void check_shares(const FakeCloudOptions& options) {
   for (const auto& [name, share] : {std::pair("lost_replies", options.lost_replies),
                                     std::pair("server_errors", options.server_errors),
                                     std::pair("failed_boots", options.failed_boots),
-                                    std::pair("stray_disks", options.stray_disks)}) {
+                                    std::pair("leaked_disks", options.leaked_disks)}) {
     if (!(share >= 0 && share <= 1))
       refuse(fmt::format("{}={}: a share must be from 0 to 1", name, share));
   }
@@ -117,7 +117,7 @@ CloudConfig to_config(const FakeCloudOptions& options) {
   config.quota = options.quota;
   config.launch_delay = options.launch_delay;
   config.failed_boots = options.failed_boots;
-  config.stray_disks = options.stray_disks;
+  config.leaked_disks = options.leaked_disks;
   config.listing_lag = options.listing_lag;
   config.requests_per_second = options.requests_per_second;
   config.lost_replies = options.lost_replies;

@@ -58,7 +58,7 @@ struct FakeCloudOptions {
   double lost_replies = 0;                           // share of requests done and never answered
   double server_errors = 0;                          // share that fails, before the deed or after
   double failed_boots = 0;                           // share of machines that never start
-  double stray_disks = 0;                            // share of disks that outlive their machine
+  double leaked_disks = 0;                           // share of disks that outlive their machine
 
   std::uint64_t seed = 1;
   double speed = 60;  // a second here is a minute there; 0: the clock stands until it is advanced

@@ -45,7 +45,7 @@ class FakeCloud:
         lost_replies: share of requests that are done and never answered.
         server_errors: share of requests that fail, before or after they took effect.
         failed_boots: share of machines that never start.
-        stray_disks: share of disks that outlive their machine.
+        leaked_disks: share of disks that outlive their machine.
         seed: of everything left to chance.
         speed: of its clock. 60: a second here is a minute there. 0: only ``advance()`` moves it.
     """
@@ -72,7 +72,7 @@ class FakeCloud:
         lost_replies: float = 0.0,
         server_errors: float = 0.0,
         failed_boots: float = 0.0,
-        stray_disks: float = 0.0,
+        leaked_disks: float = 0.0,
         seed: int = 1,
         speed: float = 60.0,
     ) -> None:
@@ -96,7 +96,7 @@ class FakeCloud:
             "lost_replies": lost_replies,
             "server_errors": server_errors,
             "failed_boots": failed_boots,
-            "stray_disks": stray_disks,
+            "leaked_disks": leaked_disks,
             "seed": seed,
             "speed": speed,
         }

@@ -54,7 +54,7 @@ void bind_options(nb::module_& module) {
       .def_rw("lost_replies", &FakeCloudOptions::lost_replies)
       .def_rw("server_errors", &FakeCloudOptions::server_errors)
       .def_rw("failed_boots", &FakeCloudOptions::failed_boots)
-      .def_rw("stray_disks", &FakeCloudOptions::stray_disks)
+      .def_rw("leaked_disks", &FakeCloudOptions::leaked_disks)
       .def_rw("seed", &FakeCloudOptions::seed)
       .def_rw("speed", &FakeCloudOptions::speed)
       .def_prop_rw(

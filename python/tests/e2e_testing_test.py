@@ -205,7 +205,7 @@ def test_the_worst_of_clouds_is_used_all_the_same():
         server_errors=0.2,
         requests_per_second=2,
         listing_lag=60,
-        stray_disks=0.5,
+        leaked_disks=0.5,
         speed=0,
     )
     with sky.ComputePool(provider=cloud, nodes=2, display="quiet") as pool:

@@ -110,7 +110,7 @@ def test_a_request_that_nobody_answered_may_have_cost(state):
     assert not cost["complete"]
 
 
-def test_what_was_bought_is_read_from_a_disk_that_cannot_be_written_to(state):
+def test_what_was_launched_is_read_from_a_disk_that_cannot_be_written_to(state):
     left_behind(state)
     only_read = (
         "unshare",

@@ -198,9 +198,9 @@ int list_pools(const Streams& streams, bool all) {
 
 namespace {
 
-// What was bought for a pool.
-void show_bought(const Streams& streams, const std::string& state, const LedgerPool& pool,
-                 const std::vector<LedgerEntry>& entries, const std::string& record) {
+// What was launched for a pool.
+void show_launched(const Streams& streams, const std::string& state, const LedgerPool& pool,
+                   const std::vector<LedgerEntry>& entries, const std::string& record) {
   if (streams.json) {
     ordered_json things = ordered_json::array();
     for (const LedgerEntry& entry : entries) {
@@ -270,7 +270,7 @@ int show_pool(const Streams& streams, const std::string& name) {
   for (const LedgerPool& pool : named) {
     const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain_of_ledger(streams, entries.error());
-    show_bought(streams, state_of(world, pool, *entries), pool, *entries, record);
+    show_launched(streams, state_of(world, pool, *entries), pool, *entries, record);
   }
   return 0;
 }

@@ -27,7 +27,7 @@ constexpr std::string_view kWarningLevel = "warning";  // of a Notice
 constexpr std::string_view kLocal = "local";
 constexpr std::string_view kThisMachine = "localhost";
 
-// Machines that are there already: they are neither bought nor launched.
+// Machines that are there already: they are not launched.
 bool is_reached(std::string_view provider_or_region) {
   return provider_or_region == "ssh" || provider_or_region == "command" ||
          provider_or_region == "commands";

@@ -206,7 +206,7 @@ void sanity_check(const EngineState& state) {
   for (const Node& node : state.nodes) {
     const bool waits = node.state == NodeState::connecting ||
                        node.state == NodeState::bootstrapping || node.state == NodeState::ready;
-    SKYWARD_CHECK(!state.orders[node.id].successor || node.bought, "node {}", node.id.value);
+    SKYWARD_CHECK(!state.orders[node.id].successor || node.launched, "node {}", node.id.value);
     if (waits) SKYWARD_CHECK(node.deadline != kNever, "node {} waits for ever", node.id.value);
     if (state.phase != Phase::running) continue;
     const bool open = node.state == NodeState::ready && !node.is_preempted();

@@ -170,14 +170,14 @@ void end_lifetime(EngineState& state, EngineEffects& effects, Time now) {
 void start_closing(EngineState& state, EngineEffects& effects, Time now) {
   state.phase.set(Phase::closing);
   effects.emit(PoolStopping{});
-  effects.stop_buying();
+  effects.stop_launching();
   state.tasks.close(effects, now);
   state.closing_at = now;
   state.close_deadline = now + closing_time(state.spec);
   state.tell_wait_at = now + kTellWaitAfter;
   for (const Node& node : state.nodes) {
     state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
-    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
+    if (node.launched) effects.emit(InstanceStopping{node.instance.id});
     const auto& successor = state.orders[node.id].successor;
     if (successor) effects.emit(InstanceStopping{successor->id});
     state.nodes.shut_down(effects, node.id, now, kGraceMs);

@@ -64,7 +64,7 @@ TEST_F(CoreCloseTest, ClosedWhileProvisioning) {
   open_to_provisioning({.nodes = 2});
   on_close(state, effects, now);
   effects.take_event<PoolStopping>();
-  effects.expect_nothing_else();  // what is being bought must be waited for
+  effects.expect_nothing_else();  // what is being launched must be waited for
   on_provisioned(state, effects, now, kFirst, 2, std::vector{machine(0), machine(1)});
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-1"));
   on_terminated(state, effects, now, {});

@@ -231,7 +231,7 @@ class Sequence final : private EngineEffects {
   void teardown() override {
     todo_.push_back([this] { on_torn_down(state_, *this, now_, {}); });
   }
-  void stop_buying() override {}
+  void stop_launching() override {}
   void ask_charges(std::vector<InstanceId>) override {
     todo_.push_back([this] { on_charges(state_, *this, now_, std::vector<Charge>{}); });
   }

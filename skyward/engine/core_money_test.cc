@@ -142,7 +142,7 @@ TEST_F(MoneyTest, ABudgetIsSpentAsTheCloudsClockGoes) {
       state.costs.clock().ahead += from_seconds(seconds(next_deadline(state) - now) * (rate - 1));
       advance_alive();
     }
-    EXPECT_FALSE(effects.buying);
+    EXPECT_FALSE(effects.launching);
     const Duration took = now - began;
     close();
     return seconds(took);
@@ -312,7 +312,7 @@ TEST_F(MoneyTest, AnHourlyLimitNeedsAPrice) {
   effects.drop_all();
 }
 
-TEST_F(MoneyTest, ABudgetThatPaysForNothingIsRefusedBeforeAnythingIsBought) {
+TEST_F(MoneyTest, ABudgetThatPaysForNothingIsRefusedBeforeAnythingIsLaunched) {
   make({.nodes = 2});
   state.spec.budget = 0.10;
   on_open(state, effects, now);
@@ -550,7 +550,7 @@ TEST_F(MoneyTest, WhatStillRunsAtTheEndOfTheBudgetEndsWithIt) {
   EXPECT_LE(finish().total_cost, 1.0);
 }
 
-TEST_F(MoneyTest, TheLastMoneyBuysNoOtherMachine) {
+TEST_F(MoneyTest, TheLastMoneyLaunchesNoOtherMachine) {
   open(1, 1.0);
   live_until(900s);
   effects.drop_all();

@@ -55,8 +55,8 @@ void announce_instance(const EngineState& state, EngineEffects& effects, const N
 }
 
 // Machines that came too late.
-void release_bought(EngineState& state, EngineEffects& effects,
-                    const std::vector<Instance>& instances) {
+void release_launched(EngineState& state, EngineEffects& effects,
+                      const std::vector<Instance>& instances) {
   std::vector<InstanceId> ids;
   for (const Instance& instance : instances) ids.push_back(instance.id);
   state.releases.release(effects, std::move(ids));
@@ -68,7 +68,7 @@ void keep_within_rate(EngineState& state, EngineEffects& effects, Time now,
   if (!instances) return;
   const Status within = state.budget.check_rate(budget_facts(state, now));
   if (within) return;
-  release_bought(state, effects, *instances);
+  release_launched(state, effects, *instances);
   instances = fail(within);
 }
 
@@ -86,7 +86,7 @@ void on_too_late(EngineState& state, EngineEffects& effects, NodeId first_node,
                  std::vector<Instance> instances) {
   for (std::uint32_t i = 0; i < instances.size(); ++i) {
     const NodeId node{first_node.value + i};
-    if (state.nodes[node].bought) {
+    if (state.nodes[node].launched) {
       state.orders.keep_successor(node, std::move(instances[i]));
     } else {
       state.nodes.keep(node, std::move(instances[i]));
@@ -225,12 +225,12 @@ void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId
   const Time asked = state.costs.on_answered(now, first_node);
   if (instances) {
     for (std::uint32_t i = 0; i < instances->size(); ++i) {
-      state.costs.on_bought(asked, NodeId{first_node.value + i}, (*instances)[i]);
+      state.costs.on_launched(asked, NodeId{first_node.value + i}, (*instances)[i]);
     }
   }
   const bool replaces = has_machines(state.phase);
   if (replaces && state.budget.is_draining()) {
-    if (instances) release_bought(state, effects, *instances);
+    if (instances) release_launched(state, effects, *instances);
     return;
   }
   if (replaces) keep_within_rate(state, effects, now, instances);

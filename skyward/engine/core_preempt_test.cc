@@ -20,7 +20,7 @@ class CorePreemptTest : public CoreTest {
 
 const wire::Preempted kNotice{.left_ms = 120'000, .reason = "EC2 will terminate this machine"};
 
-TEST_F(CorePreemptTest, ANoticeIsToldAndAnotherMachineBoughtAtOnce) {
+TEST_F(CorePreemptTest, ANoticeIsToldAndAnotherMachineLaunchedAtOnce) {
   open_to_running({.nodes = 2});
   receive(1, kNotice);
   EXPECT_EQ(effects.take_event<InstancePreempted>(),
@@ -112,7 +112,7 @@ TEST_F(CorePreemptTest, AnIdleMachineGoesAsSoonAsTheNextOneIsThere) {
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-0-2");
 }
 
-TEST_F(CorePreemptTest, AMachineThatIsGoneFirstIsReplacedByTheOneThatWasBought) {
+TEST_F(CorePreemptTest, AMachineThatIsGoneFirstIsReplacedByTheOneThatWasLaunched) {
   open_to_running({.nodes = 2});
   const TaskId here = submit_to(0);
   const TaskId there = submit_to(1);
@@ -130,7 +130,7 @@ TEST_F(CorePreemptTest, AMachineThatIsGoneFirstIsReplacedByTheOneThatWasBought) 
   EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{0}).task, there);
 }
 
-TEST_F(CorePreemptTest, AMachineThatIsGoneFirstWaitsForTheOneThatIsBeingBought) {
+TEST_F(CorePreemptTest, AMachineThatIsGoneFirstWaitsForTheOneThatIsBeingLaunched) {
   open_to_running({.nodes = 1});
   receive(0, kNotice);
   effects.drop_all();
@@ -159,7 +159,7 @@ TEST_F(CorePreemptTest, AMachineThatStaysBeyondItsTimeCountsAsGone) {
   effects.take<Connect>();
 }
 
-TEST_F(CorePreemptTest, WhatCannotBeBoughtIsTriedAgainWhenTheMachineIsGone) {
+TEST_F(CorePreemptTest, WhatCannotBeLaunchedIsTriedAgainWhenTheMachineIsGone) {
   open_to_running({.nodes = 1});
   receive(0, kNotice);
   effects.drop_all();
@@ -269,7 +269,7 @@ TEST_F(CorePreemptTest, ClosingGivesBothMachinesBack) {
   effects.take<Closed>();
 }
 
-TEST_F(CorePreemptTest, ClosingWaitsForTheOneThatIsBeingBought) {
+TEST_F(CorePreemptTest, ClosingWaitsForTheOneThatIsBeingLaunched) {
   open_to_running({.nodes = 1});
   receive(0, kNotice);
   effects.drop_all();

@@ -18,7 +18,7 @@ class Listener final : public EngineEffects {
   void provision(int, NodeId) override {}
   void terminate(std::vector<InstanceId>) override {}
   void teardown() override {}
-  void stop_buying() override {}
+  void stop_launching() override {}
   void ask_charges(std::vector<InstanceId>) override {}
   void connect(NodeId, const Instance&) override {}
   void disconnect(NodeId) override {}

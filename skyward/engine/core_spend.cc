@@ -16,7 +16,7 @@ constexpr Duration kLeastLook = 20ms;  // at the budget, where a simulated cloud
 
 void start_draining(EngineState& state, EngineEffects& effects, Time now) {
   state.budget.drain();
-  effects.stop_buying();
+  effects.stop_launching();
   const Error why = state.budget.spent(budget_facts(state, now));
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.tasks.abandon(effects, why);

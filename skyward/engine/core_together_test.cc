@@ -29,7 +29,7 @@ class CoreTogetherTest : public CoreTest {
     EXPECT_EQ(run.task, task);
     EXPECT_EQ(run.attempt, 1U);
   }
-  // The node has no machine from now on, and its next one can be bought.
+  // The node has no machine from now on, and its next one can be launched.
   void lose_quietly(std::uint32_t node) {
     lose(node);
     effects.drop_all();

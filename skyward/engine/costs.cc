@@ -53,7 +53,7 @@ Time Costs::on_answered(Time now, NodeId first_node) {
   return book_.on_answered(static_cast<int>(first_node.value), clock_.at(now));
 }
 
-void Costs::on_bought(Time asked, NodeId node, const Instance& instance) {
+void Costs::on_launched(Time asked, NodeId node, const Instance& instance) {
   const auto& spot = instance.price_spot ? instance.price_spot : offer_.price_spot;
   const auto& plain = instance.price_on_demand ? instance.price_on_demand : offer_.price_on_demand;
   book_.on_launched(instance.id, static_cast<int>(node.value), asked,

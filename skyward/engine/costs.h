@@ -58,7 +58,7 @@ class Costs {
   void on_asked(Time now, NodeId first_node, int count);
   // ... and the request is answered. Returns when it was made, by the cloud's clock.
   Time on_answered(Time now, NodeId first_node);
-  void on_bought(Time asked, NodeId node, const Instance& instance);
+  void on_launched(Time asked, NodeId node, const Instance& instance);
   void on_ready(Time now, const InstanceId& instance);
   // The total until now.
   void on_work(const InstanceId& instance, const Work& work);

@@ -28,7 +28,7 @@ class EngineEffects {
   virtual void terminate(std::vector<InstanceId> instances) = 0;
   virtual void teardown() = 0;
   // No more machines are wanted: a launch in progress ends soon. No answer.
-  virtual void stop_buying() = 0;
+  virtual void stop_launching() = 0;
   // Asks the cloud what it charges for them: answered by on_charges, in its turn.
   virtual void ask_charges(std::vector<InstanceId> instances) = 0;
 

@@ -76,7 +76,7 @@ class RecordingEffects final : public EngineEffects {
   void provision(int count, NodeId first_node) override { add(Provision{count, first_node}); }
   void terminate(std::vector<InstanceId> ids) override { add(Terminate{std::move(ids)}); }
   void teardown() override { add(Teardown{}); }
-  void stop_buying() override { buying = false; }
+  void stop_launching() override { launching = false; }
   void ask_charges(std::vector<InstanceId> ids) override { add(AskCharges{std::move(ids)}); }
   void connect(NodeId node, const Instance& instance) override { add(Connect{node, instance}); }
   void disconnect(NodeId node) override { add(Disconnect{node}); }
@@ -134,7 +134,7 @@ class RecordingEffects final : public EngineEffects {
   }
   void drop_all() { calls_.clear(); }
   void expect_nothing_else();
-  bool buying = true;  // until stop_buying()
+  bool launching = true;  // until stop_launching()
 
  private:
   void add(Effect effect) { calls_.push_back(std::move(effect)); }

@@ -293,7 +293,7 @@ void EngineLink::limit_sweep() {
   });
 }
 
-// Until it has taken its leave, or was swept: whoever buys its machine meanwhile ends it.
+// Until it has taken its leave, or was swept: the next node on its machine ends it.
 void EngineLink::note_lost_agent() {
   if (connection_.shell && heard_of_) lost_agents_.add(node_, life_);
 }

@@ -273,7 +273,7 @@ void EngineLoop::terminate(std::vector<InstanceId> instances) {
       &Verbs::add_urgent);
 }
 
-void EngineLoop::stop_buying() { provider_->stop_buying(); }
+void EngineLoop::stop_launching() { provider_->stop_launching(); }
 
 void EngineLoop::ask_charges(std::vector<InstanceId> instances) {
   ask_provider(

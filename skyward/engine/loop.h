@@ -101,7 +101,7 @@ class EngineLoop final : private EngineEffects {
   void provision(int count, NodeId first_node) override;
   void terminate(std::vector<InstanceId> instances) override;
   void teardown() override;
-  void stop_buying() override;
+  void stop_launching() override;
   void ask_charges(std::vector<InstanceId> instances) override;
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;

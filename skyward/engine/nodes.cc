@@ -80,7 +80,7 @@ std::uint64_t Nodes::least_memory() const {
 void Nodes::launch(NodeId id, Instance instance, Time now, Time deadline) {
   Node& node = at(id);
   node.instance = std::move(instance);
-  node.bought = true;
+  node.launched = true;
   node.steps = 0;
   node.gone_at = kNever;
   set_state(node, NodeState::connecting);
@@ -97,7 +97,7 @@ void Nodes::note_unreached(NodeId node, std::string why) { at(node).unreached = 
 void Nodes::keep(NodeId id, Instance instance) {
   Node& node = at(id);
   node.instance = std::move(instance);
-  node.bought = true;
+  node.launched = true;
 }
 
 bool Nodes::join(NodeId id, Time now, Time reached_at) {
@@ -165,7 +165,7 @@ void Nodes::lose(NodeId id, Time now) {
 InstanceId Nodes::take_machine(NodeId id) {
   Node& node = at(id);
   if (node.replaced.empty()) node.replaced = node.instance.id;
-  node.bought = false;
+  node.launched = false;
   node.deadline = kNever;
   return node.instance.id;
 }
@@ -174,7 +174,7 @@ void Nodes::pause(NodeId node, Time until) { set_deadline(at(node), until); }
 
 std::optional<InstanceId> Nodes::take_last_machine(NodeId id) {
   Node& node = at(id);
-  if (!std::exchange(node.bought, false)) return std::nullopt;
+  if (!std::exchange(node.launched, false)) return std::nullopt;
   return node.instance.id;
 }
 

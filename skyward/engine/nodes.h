@@ -46,7 +46,7 @@ struct Node {
   Time gone_at = kNever;   // when its cloud preempts the machine; no new tasks if known
 
   Instance instance;
-  bool bought = false;  // the instance must be released
+  bool launched = false;  // the instance must be released
 
   std::string unreached;  // why its agent did not greet yet: the last attempt's reason
 

@@ -471,7 +471,7 @@ TEST_P(Conformance, WithoutTimeNothingIsLeft) {
   EXPECT_TRUE(provider->teardown(cluster, soon()));
 }
 
-TEST_P(Conformance, WhatCannotBeIsRefusedBeforeAnythingIsBought) {
+TEST_P(Conformance, WhatCannotBeIsRefusedBeforeAnythingIsLaunched) {
   const auto provider = subject_->make();
   spec_.agent_path = "/nowhere/agent";
   const Status refused = provider->check(spec_);

@@ -125,12 +125,12 @@ Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchSp
       if (*outcome == LaunchOutcome::complete) return machines;
       return give_up(record.no_machines(*outcome, spec));
     }
-    if (world.buying.stop_requested()) return give_up(no_longer_wanted());
+    if (world.launching.stop_requested()) return give_up(no_longer_wanted());
     if (const auto* wait = std::get_if<Wait>(&step)) {
       if (deadline - world.now() <= wait->duration) {
         return give_up(record.no_machines(plan.shortfall(), spec));
       }
-      wait_while_buying(world, wait->duration);
+      wait_while_launching(world, wait->duration);
     } else if (std::holds_alternative<Release>(step)) {
       if (Status ended = actions.release(machines); !ended) return fail(ended);
       machines.clear();

@@ -174,7 +174,7 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
   }
 }
 
-TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotBoughtSo) {
+TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotLaunchedSo) {
   std::vector<LaunchTarget> where = places();
   for (LaunchTarget& place : where) place.on_demand = place.type == "b";
   for (const Spot& spot : {Spot::Never(), Spot::IfAvailable(1, 1s), Spot::Cheapest()}) {
@@ -185,7 +185,7 @@ TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotBoughtSo) {
       plan.on_refused(false);
     }
   }
-  // The rest of a share: of the type that may be bought, and only where there is one.
+  // The rest of a share: of the type that may be launched, and only where there is one.
   LaunchPlan plan(Spot::Percent(0.5), 2, where);
   std::vector<Attempt> asked;
   for (Step step = plan.next(); std::holds_alternative<Attempt>(step); step = plan.next()) {

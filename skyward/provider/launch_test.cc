@@ -47,7 +47,7 @@ class LaunchTest : public ::testing::Test {
   Result<std::vector<std::string>> launch() { return launch(world_.now + kPatience); }
 
   std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const Attempt& wanted) {
-    if (++attempts_ == last_attempt_) world_.world.buying.request_stop();
+    if (++attempts_ == last_attempt_) world_.world.launching.request_stop();
     const LaunchTarget& place = spec_.places[wanted.placement];
     const std::string name = place.type + (wanted.spot ? " spot" : "");
     if (broken_.contains(name)) {

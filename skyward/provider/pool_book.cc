@@ -20,32 +20,32 @@ Status PoolBook::ask(LedgerEntry entry) {
   entry.asked_s = world_.wall_s();
   if (Status status = ledger_.ask(entry); !status) return status;
   asked_[entry.key] = world_.now();
-  bought_.push_back(std::move(entry));
+  requested_.push_back(std::move(entry));
   return {};
 }
 
 Status PoolBook::made(const std::string& key, const std::vector<std::string>& ids) {
   const auto asked = std::ranges::find_if(
-      bought_, [&](const LedgerEntry& one) { return one.key == key && one.id.empty(); });
-  if (asked != bought_.end()) {
+      requested_, [&](const LedgerEntry& one) { return one.key == key && one.id.empty(); });
+  if (asked != requested_.end()) {
     LedgerEntry entry = *asked;
     const int left = entry.count - static_cast<int>(ids.size());
     entry.count = 1;
     if (left > 0) {
       asked->count = left;
     } else {
-      bought_.erase(asked);
+      requested_.erase(asked);
     }
     for (const std::string& id : ids) {
       entry.id = id;
-      bought_.push_back(entry);
+      requested_.push_back(entry);
     }
   }
   return ledger_.made(pool_, key, ids);
 }
 
 void PoolBook::note_wasted(const std::vector<std::string>& ids) {
-  for (const LedgerEntry& entry : bought_) {
+  for (const LedgerEntry& entry : requested_) {
     if (std::ranges::find(ids, entry.id) != ids.end()) wasted_.push_back(entry);
   }
 }
@@ -54,7 +54,7 @@ void PoolBook::note_wasted(const std::vector<std::string>& ids) {
 void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
   Status told;
   for (const std::string& one : keys_or_ids) {
-    std::erase_if(bought_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
+    std::erase_if(requested_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
     for (LedgerEntry& entry : wasted_) {
       if (entry.id == one && !entry.gone_s) entry.gone_s = world_.wall_s();
     }
@@ -70,7 +70,7 @@ Duration PoolBook::age_of(const LedgerEntry& entry) const {
 }
 
 std::vector<LedgerEntry> PoolBook::open_entries() {
-  std::vector<LedgerEntry> out = bought_;
+  std::vector<LedgerEntry> out = requested_;
   const auto written = ledger_.entries(pool_, true);
   if (!written) return out;
   for (const LedgerEntry& entry : *written) {

@@ -117,7 +117,8 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     failures += ended.size();
     const bool some = !ended.empty() && ended.size() < ids.size();
     const bool others = some && running.error().why.capacity &&
-                        failures <= most_failures(wanted.count) && !world.buying.stop_requested();
+                        failures <= most_failures(wanted.count) &&
+                        !world.launching.stop_requested();
     // Those that run cost money meanwhile; one that does not go stays in the book.
     const Time until =
         others ? std::min(deadline, world.now() + kReleaseBesideOthers) : release_until();
@@ -146,7 +147,7 @@ std::optional<LaunchFailure> PoolMachines::launch_batches(const LaunchBatch& all
   const int most = api_.facts().most_per_batch;
   int tries = 0;  // of the batch at hand
   for (int left = all.count; left > 0;) {
-    if (world.buying.stop_requested()) return LaunchFailure{no_longer_wanted()};
+    if (world.launching.stop_requested()) return LaunchFailure{no_longer_wanted()};
     LaunchBatch batch = all;
     batch.token = fmt::format("{}-{}", book_.pool(), world.random_hex(kTokenDigits));
     batch.count = most > 0 ? std::min(left, most) : left;
@@ -208,7 +209,7 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
     Found all = find_launched(batch, {}, now + patience, until);
     const bool complete = all.ids.size() == static_cast<std::size_t>(batch.count);
     const bool passing = why.error.kind == ErrorKind::unavailable;
-    const bool wanted = (passing || answer.doubtful) && !book_.world().buying.stop_requested();
+    const bool wanted = (passing || answer.doubtful) && !book_.world().launching.stop_requested();
     if (complete && wanted) return std::move(all.ids);
     // Unseen machines may stand: those of another request would come on top of them.
     why.unanswered = passing && all.ids.empty() && all.seen;
@@ -245,8 +246,8 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
       const auto seen = found.value_or(std::vector<MachineStatus>());
       return std::unexpected(NotRunning{{not_in_time(where(), seen, ids.size(), running)}});
     }
-    if (world.buying.stop_requested()) return std::unexpected(NotRunning{{no_longer_wanted()}});
-    wait_while_buying(world, pause);
+    if (world.launching.stop_requested()) return std::unexpected(NotRunning{{no_longer_wanted()}});
+    wait_while_launching(world, pause);
   }
 }
 
@@ -304,7 +305,7 @@ void PoolMachines::release_late(Time deadline) {
   const World& world = book_.world();
   const std::chrono::seconds limit(api_.facts().unanswered_limit_s);
   for (const LedgerEntry& entry : book_.open_entries()) {
-    if (world.buying.stop_requested()) return;
+    if (world.launching.stop_requested()) return;
     if (entry.kind != "instance" || !entry.id.empty()) continue;
     const bool nothing = release_marked(entry.key, deadline);
     if (nothing && book_.age_of(entry) >= limit) book_.gone({entry.key});
@@ -323,7 +324,7 @@ void PoolMachines::settle_doubts() {
   const World& world = book_.world();
   for (const Doubt& doubt : std::exchange(doubts_, {})) {
     const Time listed = doubt.refused + api_.facts().doubt;
-    if (world.now() < listed) wait_while_buying(world, listed - world.now());
+    if (world.now() < listed) wait_while_launching(world, listed - world.now());
     if (world.now() < listed) continue;
     const Time until = world.now() + api_.facts().release_time;
     if (release_marked(doubt.token, until)) book_.gone({doubt.token});

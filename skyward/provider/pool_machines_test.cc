@@ -338,7 +338,7 @@ TEST_F(StockTest, WhatCouldNotBeReleasedIsReleasedBeforeTheNextLaunch) {
 TEST_F(StockTest, DoubtsOfALaunchThatIsStoppedStayInTheLedger) {
   shop_.full = {"a", "b"};
   shop_.is_answered = true;
-  shop_.on_launch = [this] { world_.world.buying.request_stop(); };
+  shop_.on_launch = [this] { world_.world.launching.request_stop(); };
   const Time begin = world_.now;
   ASSERT_FALSE(launch());
   EXPECT_EQ(world_.now, begin) << "nobody waits for a look";
@@ -361,7 +361,7 @@ TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
   EXPECT_TRUE(is_closed());
 }
 
-// Two were bought and one was told of; the other is not listed in time.
+// Two were launched and one was told of; the other is not listed in time.
 TEST_F(StockTest, WhatIsNotKnownOfALotStaysOpenBesideWhatIs) {
   shop_.tells_too_few = true;
   shop_.lag = 10h;
@@ -443,7 +443,7 @@ TEST_F(StockTest, NoOtherIsLaunchedForOneWhoseFaultTheyWouldShare) {
   EXPECT_THAT(open_in_ledger(), IsEmpty());
 }
 
-TEST_F(StockTest, NothingIsBoughtThatCannotBeWrittenDown) {
+TEST_F(StockTest, NothingIsLaunchedThatCannotBeWrittenDown) {
   trouble_ = fail(ErrorKind::unavailable, "the disk is full");
   EXPECT_THAT(launch().error().message, HasSubstr("the disk is full"));
   EXPECT_THAT(shop_.sold, IsEmpty());

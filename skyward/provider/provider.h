@@ -146,7 +146,7 @@ class Provider {
   virtual void set_tell(std::function<void(const std::string&)>) {}
   // No more machines are needed: the running call of offers(), prepare() or provision(), and each
   // later one, releases what it created and fails with `cancelled`. From any thread.
-  virtual void stop_buying() {}
+  virtual void stop_launching() {}
   // When this succeeds, nothing of the cluster is left: no machines that terminate() failed to
   // terminate, and nothing that they used.
   virtual Status teardown(const Cluster& cluster, Time deadline) = 0;

@@ -37,15 +37,15 @@ World world_of_this_process() {
   return world;
 }
 
-void wait_while_buying(const World& world, Duration duration) {
+void wait_while_launching(const World& world, Duration duration) {
   constexpr Duration kSlice = std::chrono::seconds(5);
-  if (!world.meanwhile) return world.pause(duration, world.buying.get_token());
+  if (!world.meanwhile) return world.pause(duration, world.launching.get_token());
   const Time until = world.now() + duration;
   for (;;) {
     world.meanwhile();
     const Duration left = until - world.now();
-    if (left <= Duration{} || world.buying.stop_requested()) return;
-    world.pause(std::min(left, kSlice), world.buying.get_token());
+    if (left <= Duration{} || world.launching.stop_requested()) return;
+    world.pause(std::min(left, kSlice), world.launching.get_token());
   }
 }
 

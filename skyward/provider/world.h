@@ -43,7 +43,7 @@ struct World {
   std::function<void(Duration, const std::stop_token&)> pause;
   // Stopped when no more machines are needed: a running launch checks it, and releases what it has.
   // Copies of a world share it.
-  std::stop_source buying;
+  std::stop_source launching;
   std::function<void()> meanwhile{};               // Provider::set_meanwhile()
   std::function<void(const std::string&)> tell{};  // Provider::set_tell()
   std::function<std::string(int digits)> random_hex;
@@ -55,7 +55,7 @@ World world_of_this_process();
 
 // Waits so long, or until no more machines are needed. What must not wait as long is done
 // meanwhile.
-void wait_while_buying(const World& world, Duration duration);
+void wait_while_launching(const World& world, Duration duration);
 
 // $HOME, or empty.
 std::string home_directory(const World& world);

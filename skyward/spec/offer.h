@@ -15,7 +15,7 @@
 
 namespace skyward {
 
-// An instance type at a place and a price, buyable now. Prices in dollars an hour.
+// An instance type at a place and a price, that can be launched now. Prices in dollars an hour.
 struct Offer {
   std::string instance_type{};
   std::string region{};

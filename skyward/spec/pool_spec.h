@@ -122,7 +122,7 @@ std::string_view own_architecture();
 // All agents, that for machines like this one first.
 std::vector<std::string> agents_of(const PoolSpec& spec);
 
-// Everything that can be refused before anything is bought.
+// Everything that can be refused before anything is launched.
 Status validate(const PoolSpec& spec);
 
 }  // namespace skyward

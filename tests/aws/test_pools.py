@@ -298,7 +298,7 @@ def test_another_provider_stands_in(real: Cloud, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("action", ["CreateSecurityGroup", "RunInstances", "TerminateInstances"])
-def test_a_lost_reply_buys_nothing_twice(real: Cloud, tmp_path: Path, action: str) -> None:
+def test_a_lost_reply_launches_nothing_twice(real: Cloud, tmp_path: Path, action: str) -> None:
     lost: list[Request] = []
 
     def lose(one: Request) -> bool:

@@ -113,7 +113,7 @@ def test_what_the_credentials_may_not_do_is_told(
 
 
 @pytest.mark.parametrize("missing", ["aws", "session-manager-plugin"])
-def test_a_missing_program_is_told_before_anything_is_bought(
+def test_a_missing_program_is_told_before_anything_is_launched(
     cloud: Cloud, tmp_path: Path, programs: Programs, profile: str, missing: str
 ) -> None:
     (programs.folder / missing).unlink()

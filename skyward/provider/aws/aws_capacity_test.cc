@@ -107,7 +107,7 @@ TEST_F(Capacity, AlwaysTriesAsOftenAsItSaysAndThenNamesTheShortage) {
   const Shortage shortage = shortage_of_opening();
   EXPECT_EQ(shortage.kind, ShortageKind::spot_capacity);
   EXPECT_EQ(shortage.requested, 4);
-  EXPECT_EQ(shortage.got, 0) << "three of four are not bought";
+  EXPECT_EQ(shortage.got, 0) << "three of four are not launched";
   EXPECT_EQ(shortage.region, "eu-west-1");
   EXPECT_EQ(shortage.instance_type, "m5.large");
   EXPECT_THAT(shortage.offers, ElementsAre("m5.large in eu-west-1"));
@@ -141,7 +141,7 @@ TEST_F(Capacity, IfAvailableWithoutAnyIsNoShortageOfSpotMachines) {
   EXPECT_EQ(shortage_of_opening().kind, ShortageKind::capacity);
 }
 
-TEST_F(Capacity, NeverBuysNoSpotMachine) {
+TEST_F(Capacity, NeverLaunchesNoSpotMachine) {
   market = [](const auto&, const auto&, bool spot) { return spot ? 100 : 3; };
   const Shortage shortage = shortage_of_opening();
   EXPECT_EQ(shortage.kind, ShortageKind::capacity);
@@ -178,7 +178,7 @@ TEST_F(Capacity, AShareWhoseRestIsMissingIsGivenBackAndTold) {
   EXPECT_EQ(shortage.got, 2);
 }
 
-TEST_F(Capacity, MachinesOnDemandThatCostTooMuchAreNotBought) {
+TEST_F(Capacity, MachinesOnDemandThatCostTooMuchAreNotLaunched) {
   amazon_.regions = {"us-east-1"};
   fixture_.variables["AWS_REGION"] = "us-east-1";
   spec_.provider.settings["region"] = "us-east-1";

@@ -234,7 +234,7 @@ TEST_F(AwsTest, ASessionThatIsOverIsReadAnewAndTheMachinesEnd) {
   EXPECT_EQ(amazon_.standing(), 0);
 }
 
-TEST_F(AwsTest, AnotherAddressOfThisComputerIsAdmittedBeforeMoreIsBought) {
+TEST_F(AwsTest, AnotherAddressOfThisComputerIsAdmittedBeforeMoreIsLaunched) {
   amazon_.proxy_address = "198.51.100.1";
   const auto aws = provider();
   const auto offers = aws->offers(spec_, soon());
@@ -296,7 +296,7 @@ TEST_F(AwsTest, AnotherProcessEndsAPoolFromItsClusterAlone) {
 const Status kDiskFull =
     fail(ErrorKind::unavailable, "the ledger cannot be used: the disk is full");
 
-TEST_F(AwsTest, WithoutALedgerNothingIsBought) {
+TEST_F(AwsTest, WithoutALedgerNothingIsLaunched) {
   ledger_watch_.trouble = kDiskFull;
   const auto aws = provider();
   EXPECT_THAT(live(*aws).status.error().message, HasSubstr("the disk is full"));

@@ -131,7 +131,7 @@ class SessionsTest : public ::testing::Test, public AwsComputer {
   const std::string programs_ = home_ + "/programs";
 };
 
-TEST_F(SessionsTest, WhatIsMissingIsToldBeforeAnythingIsBought) {
+TEST_F(SessionsTest, WhatIsMissingIsToldBeforeAnythingIsLaunched) {
   const auto refusal = [&] {
     const Status status = provider()->check(spec_);
     EXPECT_FALSE(status);

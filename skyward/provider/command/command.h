@@ -2,8 +2,8 @@
 
 // Nodes that are reached by commands which the user names: anything that takes one more argument
 // and runs it in a shell, {"podman", "exec", "-i", "c1", "sh", "-c"}, {"kubectl", "exec", "-i",
-// "pod", "--", "sh", "-c"}, {"sh", "-c"}. One command is one node; nothing is bought and nothing is
-// switched off.
+// "pod", "--", "sh", "-c"}, {"sh", "-c"}. One command is one node; nothing is launched and nothing
+// is switched off.
 //
 // Settings: `commands`, a JSON array of arrays of words; `addresses`, a JSON array of where the
 // node of each command is reached by the others, or nothing for nodes on one machine; `python`, the

@@ -6,7 +6,7 @@ namespace skyward::provider::container {
 
 std::unique_ptr<Api> ContainerAccount::make_api() const {
   return std::make_unique<Api>(access_, runner_of(world_, access_),
-                               runner_of(world_, access_, world_.buying.get_token()),
+                               runner_of(world_, access_, world_.launching.get_token()),
                                command_clock(world_));
 }
 

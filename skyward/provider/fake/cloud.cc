@@ -400,7 +400,7 @@ void Cloud::happen(Time now, const Due& due) {
   if (due.kind == Due::Kind::end) {
     sold.ended = now;
     for (Made& disk : items_) {
-      if (disk.machine == due.machine && chance() >= config_.stray_disks) disk.gone = now;
+      if (disk.machine == due.machine && chance() >= config_.leaked_disks) disk.gone = now;
     }
     return;
   }

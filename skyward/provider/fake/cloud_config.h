@@ -39,7 +39,7 @@ struct CloudConfig {
       std::chrono::seconds(30);  // from the request to running; a third more or less
   Duration end_delay = std::chrono::seconds(5);  // from the request to the end, billed
   double failed_boots = 0;                       // share of machines that terminate instead
-  double stray_disks = 0;                        // share of disks that outlive their machine
+  double leaked_disks = 0;                       // share of disks that outlive their machine
 
   Duration listing_lag{};          // until a listing shows a change
   double requests_per_second = 0;  // 0: any number

@@ -135,7 +135,7 @@ TEST_F(CloudTest, ListingsLag) {
   EXPECT_THAT(*cloud_->list_machines(now_, {}), IsEmpty());
 }
 
-TEST_F(CloudTest, ATokenBuysOnce) {
+TEST_F(CloudTest, ATokenLaunchesOnce) {
   const std::string id = bought("one");
   EXPECT_EQ(bought("one"), id);
   EXPECT_EQ(cloud_->sold(), 1);

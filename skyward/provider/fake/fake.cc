@@ -29,8 +29,8 @@ class FakeProvider final : public Provider {
   FakeProvider(const ProviderSpec& spec, ClientComputer computer)
       : cloud_(std::move(computer.cloud)),
         local_(make_local({.name = "local", .settings = spec.settings}, computer.local)) {
-    // Other pools of the same computer go on buying.
-    computer.world.buying = std::stop_source();
+    // Other pools of the same computer keep launching.
+    computer.world.launching = std::stop_source();
     renting_ = make_renting(
         computer.world,
         std::make_unique<FakeRentals>(cloud_, computer.world, std::move(computer.owner), facts()));
@@ -51,7 +51,7 @@ class FakeProvider final : public Provider {
                    Time deadline) override;
   Status teardown(const Cluster& cluster, Time deadline) override;
   void set_meanwhile(std::function<void()> run) override { renting_->set_meanwhile(run); }
-  void stop_buying() override { renting_->stop_buying(); }
+  void stop_launching() override { renting_->stop_launching(); }
   Time billing_time() const override { return cloud_->present(); }
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
                                       Time deadline) override {

@@ -279,7 +279,7 @@ TEST_F(FakeTest, SpotMachinesThatAreMissingAreMadeUpFor) {
   EXPECT_THAT(resources(), IsEmpty());
 }
 
-TEST_F(FakeTest, APoolBuysNothingWhenItsTimeIsOver) {
+TEST_F(FakeTest, APoolLaunchesNothingWhenItsTimeIsOver) {
   const auto fake = provider();
   const Life life = open(*fake);
   ASSERT_TRUE(life.status);
@@ -467,14 +467,14 @@ INSTANTIATE_TEST_SUITE_P(
                   d.burst = 2;
                 })},
         Weather{"stray", "disks outlive their machines",
-                with([](CloudConfig& d) { d.stray_disks = 1; })},
+                with([](CloudConfig& d) { d.leaked_disks = 1; })},
         Weather{"all", "all of it at once", with([](CloudConfig& d) {
                   d.listing_lag = 60s;
                   d.lost_replies = 0.15;
                   d.server_errors = 0.15;
                   d.requests_per_second = 1;
                   d.burst = 5;
-                  d.stray_disks = 0.5;
+                  d.leaked_disks = 0.5;
                 })}),
     [](const auto& made) { return std::string(made.param.name); });
 

@@ -38,7 +38,7 @@ class KeptNodes : public Provider {
   void set_tell(std::function<void(const std::string&)> tell) override {
     world_.tell = std::move(tell);
   }
-  void stop_buying() override { world_.buying.request_stop(); }
+  void stop_launching() override { world_.launching.request_stop(); }
   Status teardown(const Cluster& cluster, Time deadline) override;
   Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
 

@@ -108,7 +108,7 @@ class LocalProvider final : public Provider {
   const std::map<std::string, std::string> settings_;
   const LocalSurroundings surroundings_;
   std::map<std::string, Plan> plans_;  // by cluster id
-  std::mutex ids_mutex_;  // bootstrap() looks at used_ids while a verb buys a replacement
+  std::mutex ids_mutex_;  // bootstrap() looks at used_ids while a verb launches a replacement
 };
 
 // Whose functions the nodes get; empty: nobody's.

@@ -84,7 +84,7 @@ class Renting final : public Provider {
   void set_tell(std::function<void(const std::string&)> tell) override {
     world_.tell = std::move(tell);
   }
-  void stop_buying() override { world_.buying.request_stop(); }
+  void stop_launching() override { world_.launching.request_stop(); }
   Status teardown(const Cluster& cluster, Time deadline) override;
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
                                       Time deadline) override;

@@ -14,7 +14,7 @@
 
 namespace skyward::provider {
 
-// `world`: the cloud's, too. Its `buying` is requested by stop_buying().
+// `world`: the cloud's, too. Its `launching` is requested by stop_launching().
 std::unique_ptr<Provider> make_renting(World world, std::unique_ptr<RentedCloud> cloud);
 
 }  // namespace skyward::provider

@@ -110,7 +110,7 @@ TEST_F(SlurmJobs, APoolThatMayNotWaitSoLongLeavesNothingInTheQueue) {
 TEST_F(SlurmJobs, WhoeverStopsWaitingLeavesNothingInTheQueue) {
   slurm_.queue = 4h;
   slurm_.on_request = [this](int number, bool) {
-    if (number == 5) fixture_.world.buying.request_stop();
+    if (number == 5) fixture_.world.launching.request_stop();
   };
   const auto machines = launch(2, 5h);
   ASSERT_FALSE(machines);
