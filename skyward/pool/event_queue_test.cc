@@ -179,7 +179,7 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
   std::filesystem::remove_all(root);
 }
 
-// A pipe in the place of a file blocks who writes to it until somebody reads.
+// A pipe instead of a file blocks the writer until somebody reads.
 TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
   const std::string root = ::testing::TempDir() + "event-queue-hangs";
   std::filesystem::remove_all(root);
@@ -199,7 +199,7 @@ TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
     std::ifstream file(pipe);
     for (std::string line; std::getline(file, line); lines.notify_all()) ++lines;
   });
-  for (std::uint64_t seen = 0; seen < kHeld / 2; seen = lines) lines.wait(seen);
+  for (std::uint64_t seen = 0; seen < kHeld; seen = lines) lines.wait(seen);
   for (std::uint64_t i = 0; i < kLater; ++i) queue.put(LogLine{.line = "x", .task = i});
   queue.end();
   queue.take(taken, {});
