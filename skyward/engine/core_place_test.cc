@@ -83,7 +83,7 @@ TEST_F(CorePlaceTest, ClosingSaysThatARegionIsBeingLeft) {
   effects.drop_events();
   advance_to(state.tell_wait_at);
   EXPECT_THAT(effects.take_event<Notice>().message,
-              HasSubstr("to remove what the pool has used in the previous region, 120 s at most"));
+              HasSubstr("to remove what the pool has used in the previous region, 300 s at most"));
   on_torn_down(state, effects, now, {});
   EXPECT_FALSE(end_of_opening());
 }

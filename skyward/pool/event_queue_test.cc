@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include "skyward/spec/limits.h"
@@ -179,30 +180,29 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
   std::filesystem::remove_all(root);
 }
 
-// A pipe instead of a file blocks the writer until somebody reads.
+// The log file is a pipe here, which blocks its writer until somebody reads.
 TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
   const std::string root = ::testing::TempDir() + "event-queue-hangs";
   std::filesystem::remove_all(root);
   constexpr std::uint64_t kHeld = kMaxPendingEventBytes / 4 / sizeof(Event);
   constexpr std::uint64_t kLater = 150'000;
-  EventQueue queue;
-  queue.open(root, "abcdef01");
-  queue.put(PoolStopping{});
+  std::optional<EventQueue> queue(std::in_place);
+  queue->open(root, "abcdef01");
+  queue->put(PoolStopping{});
   std::vector<Event> taken;
-  queue.take(taken, {});
+  queue->take(taken, {});
   const auto directory = std::filesystem::directory_iterator(root)->path();
   const std::string pipe = directory / "node-0.log";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  for (std::uint64_t i = 0; i < kHeld; ++i) queue.put(LogLine{.line = "x", .task = i});
+  for (std::uint64_t i = 0; i < kHeld; ++i) queue->put(LogLine{.line = "x", .task = i});
   std::atomic<std::uint64_t> lines{0};
   std::jthread reader([&] {
     std::ifstream file(pipe);
     for (std::string line; std::getline(file, line); lines.notify_all()) ++lines;
   });
   for (std::uint64_t seen = 0; seen < kHeld; seen = lines) lines.wait(seen);
-  for (std::uint64_t i = 0; i < kLater; ++i) queue.put(LogLine{.line = "x", .task = i});
-  queue.end();
-  queue.take(taken, {});
+  for (std::uint64_t i = 0; i < kLater; ++i) queue->put(LogLine{.line = "x", .task = i});
+  queue.reset();  // closes the files
   reader.join();
   EXPECT_EQ(lines, kHeld + kLater);
   std::filesystem::remove_all(root);

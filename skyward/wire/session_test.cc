@@ -36,7 +36,7 @@ TEST(Session, KnowsWhatItKeeps) {
   EXPECT_EQ(session.unacknowledged_bytes(), 2370U);
   EXPECT_EQ(session.arrived({.sequence = 0, .acknowledged = 1}), Arrival::deliver);
   EXPECT_EQ(session.unacknowledged_bytes(), 370U);
-  EXPECT_TRUE(session.check_resume(3));
+  EXPECT_TRUE(session.resume(3).empty());
   EXPECT_EQ(session.unacknowledged_bytes(), 0U);
 }
 
