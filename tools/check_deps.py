@@ -102,6 +102,7 @@ CPP_WORKER = (
     "skyward/display/terminal_view.cc",
     "skyward/pool/program_end*",
     "skyward/program_end_test.cc",
+    "skyward/pool/event_queue_test.cc",
     "bench/cpp_bench.cc",  # what it compares with: two bare processes
 )
 
