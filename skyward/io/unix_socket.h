@@ -21,7 +21,8 @@ namespace skyward::io {
 Result<FileDescriptor> listen_at(const std::string& path);
 
 // Connects to the socket at `path`; the result is non-blocking. Empty when nobody listens there,
-// another user does, or so many connections wait there for `patience` that no more can.
+// another user does, or so many connections wait there for `patience` (more than zero) that no more
+// can.
 std::optional<FileDescriptor> connect_to(const std::string& path, Duration patience);
 
 // The next connection that waits at a listening socket, non-blocking; empty if there is none.
