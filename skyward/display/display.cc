@@ -228,9 +228,8 @@ struct LogDisplay::Renderer {
     line(e.node, kInfo, text);
   }
   void operator()(const ProvisioningCompleted& e) {
-    if (e.provider == kLocal) return;
+    if (e.provider == kLocal || is_reached(e.provider)) return;
     for (const std::string& one : e.instances) display.steps_[one] = {"connecting", wall_us};
-    if (is_reached(e.provider)) return;
     const int count = e.spot + e.on_demand;
     const std::string kinds = display.free_machines_ < count
                                   ? fmt::format(" ({})", kinds_text(e.spot, e.on_demand))

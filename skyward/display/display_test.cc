@@ -104,7 +104,7 @@ TEST_F(Log, WhatIsUnderWayIsToldAndNotWhatIsDone) {
     return display.tick(kNoon + kSecond);
   };
   const std::string begin = "12:00:00 node 0   INFO    ";
-  EXPECT_EQ(after(ProvisioningCompleted{0, 1, "ssh", "ssh", {"i-0"}}), begin + "connecting\n");
+  EXPECT_EQ(after(ProvisioningCompleted{0, 1, "aws", "north", {"i-0"}}), begin + "connecting\n");
   EXPECT_EQ(after(BootstrapStarting{"i-0"}), begin + "setting up Python\n");
   EXPECT_EQ(after(BootstrapProgress{"i-0", "uv"}), begin + "installing system packages\n");
   EXPECT_EQ(after(BootstrapProgress{"i-0", "apt"}), begin + "installing Python packages\n");
