@@ -2,6 +2,7 @@
 
 import gc
 import os
+import queue
 import pathlib
 import shutil
 import signal
@@ -260,6 +261,19 @@ def test_a_task_that_takes_its_machine_along_is_given_up():
     error = caught.value
     assert isinstance(error, sky.ExecutionError)
     assert error.instance_id in str(error) and "killed by signal 9" in error.reason
+
+
+def test_an_agent_that_is_told_to_end_says_so():
+    def agent():
+        return os.getppid()
+
+    lost = queue.SimpleQueue()
+    there = sky.Command([["sh", "-c"]], python=sys.executable)
+    with sky.ComputePool(provider=there, display="quiet") as pool:
+        pool.on(sky.Error, lost.put)
+        os.kill(sky.compute(agent)() >> pool, signal.SIGTERM)
+        assert "its agent ended: it was told to end (SIGTERM" in lost.get(timeout=60).message
+        assert identity(1) >> pool == 1
 
 
 def test_what_a_task_leaves_running_ends_with_a_node_whose_agent_was_killed():
