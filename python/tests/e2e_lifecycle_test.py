@@ -2,8 +2,8 @@
 
 import gc
 import os
-import queue
 import pathlib
+import queue
 import shutil
 import signal
 import socket
