@@ -74,20 +74,6 @@ TEST_F(CorePlaceTest, WhatWasPreparedIsGivenBackBeforeTheNextRegion) {
   EXPECT_EQ(state.placement.cluster().region, "south");
 }
 
-TEST_F(CorePlaceTest, ClosingSaysThatARegionIsBeingLeft) {
-  open_in("north");
-  refuse("north");
-  answer_offers({"south"});
-  effects.take<Teardown>();
-  on_close(state, effects, now);
-  effects.drop_events();
-  advance_to(state.tell_wait_at);
-  EXPECT_THAT(effects.take_event<Notice>().message,
-              HasSubstr("to remove what the pool has used in the previous region, 300 s at most"));
-  on_torn_down(state, effects, now, {});
-  EXPECT_FALSE(end_of_opening());
-}
-
 TEST_F(CorePlaceTest, WhenNoRegionIsLeftTheErrorNamesAll) {
   open_in("north");
   refuse("north");
@@ -149,6 +135,9 @@ TEST_F(CorePlaceTest, ClosedWhileItMovesItWaitsForWhatIsUnderWay) {
   on_close(state, effects, now);
   effects.drop_events();
   effects.expect_nothing_else();
+  advance_to(state.tell_wait_at);
+  EXPECT_THAT(effects.take_event<Notice>().message,
+              HasSubstr("to remove what the pool has used in the previous region, 300 s at most"));
   on_torn_down(state, effects, now, {});
   EXPECT_EQ(end_of_opening().error().kind, ErrorKind::cancelled);
   EXPECT_EQ(state.phase, Phase::closed);

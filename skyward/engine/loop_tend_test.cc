@@ -54,7 +54,7 @@ class TendedCloud final : public provider::Provider {
     return std::nullopt;
   }
   Status terminate(const Cluster&, const std::vector<std::string>&, Time) override { return {}; }
-  // Takes so long that it is to be tended meanwhile.
+  // Outlasts several intervals at which the loop tends it.
   Status teardown(const Cluster&, Time) override {
     const Time until = io::EventLoop::now() + 20ms;
     while (io::EventLoop::now() < until) std::this_thread::yield();

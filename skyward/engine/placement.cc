@@ -79,7 +79,6 @@ Error Placement::explain(Error why) const {
 void Placement::on_prepared(Cluster cluster) {
   prepared_ = true;
   cluster_ = std::move(cluster);
-  if (cluster_.head_port != 0) head_port_ = cluster_.head_port;
 }
 
 void Placement::on_moved_out(const Status& removed) {

@@ -37,16 +37,17 @@ class Placement {
   bool is_prepared() const { return prepared_; }
   bool is_moving_out() const { return moving_; }
   // The port of the rendezvous of the nodes' frameworks.
-  int head_port() const { return head_port_; }
+  int head_port() const { return cluster_.head_port != 0 ? cluster_.head_port : kUsualHeadPort; }
   // The region, if it is not the one that was asked for.
   std::optional<RegionAutoSelected> other_region(const PoolSpec& spec) const;
 
  private:
+  static constexpr int kUsualHeadPort = 29500;  // where the cluster has none of its own
+
   Offer offer_;
   Cluster cluster_;
   bool prepared_ = false;
   bool moving_ = false;
-  int head_port_ = 29500;  // unless the cluster has another one
   std::vector<std::pair<std::string, Error>>
       refusals_;  // regions without capacity, and their errors
 };

@@ -89,7 +89,6 @@ std::unique_ptr<FileLock> FileLock::lock(FileDescriptor file, int probes) {
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK || probes-- == 0) return nullptr;
     std::this_thread::sleep_for(kProbeTime);
-    errno = EWOULDBLOCK;
   }
   Held::held().descriptors.insert(file.get());
   return std::unique_ptr<FileLock>(new FileLock(std::move(file)));

@@ -361,7 +361,7 @@ TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
   EXPECT_TRUE(is_closed());
 }
 
-// Two were launched and one was told of; the other is not listed in time.
+// Two machines were launched, and the reply named one. The other is not listed in time.
 TEST_F(StockTest, WhatIsNotKnownOfALotStaysOpenBesideWhatIs) {
   shop_.tells_too_few = true;
   shop_.lag = 10h;
