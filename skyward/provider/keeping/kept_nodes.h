@@ -12,38 +12,24 @@
 #include <string_view>
 #include <vector>
 
-#include "skyward/provider/held_ledger.h"
+#include "skyward/provider/machine_provider.h"
 #include "skyward/provider/marks.h"
-#include "skyward/provider/open_pools.h"
-#include "skyward/provider/pool_machines.h"
-#include "skyward/provider/provider.h"
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/renting/named_account.h"
-#include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
-class KeptNodes : public Provider {
+class KeptNodes : public MachineProvider {
  public:
   std::string_view name() const override { return name_; }
   Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
   Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
                                           Time deadline) override;
-  Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
-                                               Time deadline) override;
-  Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
-                   Time deadline) override;
-  void set_meanwhile(std::function<void()> run) override { world_.meanwhile = std::move(run); }
-  void set_tell(std::function<void(const std::string&)> tell) override {
-    world_.tell = std::move(tell);
-  }
-  void stop_launching() override { world_.launching.request_stop(); }
-  Status teardown(const Cluster& cluster, Time deadline) override;
   Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
 
  protected:
-  KeptNodes(World world, std::string_view name) : world_(std::move(world)), name_(name) {}
+  KeptNodes(World world, std::string_view name) : MachineProvider(std::move(world)), name_(name) {}
 
   virtual NamedAccount& account() = 0;
   // For a shell on the node.
@@ -52,10 +38,7 @@ class KeptNodes : public Provider {
   virtual Status check_wishes(const PoolSpec& spec) = 0;
   // Everything that there is.
   virtual Result<std::vector<Offer>> all_offers(Time deadline) = 0;
-  // To look at the machines of a pool and to terminate them.
-  virtual Result<std::unique_ptr<MachineApi>> machine_api(const Cluster& cluster, Time) {
-    return account().machine_api(cluster);
-  }
+  PoolResources& resources() final { return account(); }
 
   // What a pool is opened with.
   struct Opening {
@@ -74,8 +57,6 @@ class KeptNodes : public Provider {
   // A line for people, unless it was the last one, a moment ago.
   void tell_once(const std::string& line);
 
-  World world_;
-
  private:
   // A pool that this process has open.
   struct Plan {
@@ -91,14 +72,12 @@ class KeptNodes : public Provider {
     Time at{};
   };
 
-  PoolBook& book_of(const Cluster& cluster);
+  void forget(const Cluster& cluster) override;
   // The pool has to be open, and mutex_ held while the plan is read.
   const Plan& plan_of(const Cluster& cluster) const;
 
   const std::string name_;
   Told told_;
-  HeldLedger ledger_{[this] { return open_ledger(world_); }};
-  std::map<std::string, PoolBook> books_;  // by cluster id
   // connection() is asked while a verb runs. Verbs alone change the plans.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id

@@ -12,9 +12,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/io/machine.h"
-#include "skyward/provider/choosing.h"
-#include "skyward/provider/held_ledger.h"
-#include "skyward/provider/open_pools.h"
+#include "skyward/provider/machine_provider.h"
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/renting/reaping.h"
 #include "skyward/provider/ssh/key_pair.h"
@@ -28,20 +26,12 @@ using namespace std::chrono_literals;
 
 // A busy agent may be silent for a while; its machine is not ended for that.
 constexpr Duration kLeastSilence = 60s;
-// A machine lives so much longer than its pool may: boot and teardown.
-constexpr Duration kBootGrace = 900s;
-constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
 constexpr Duration kCleanUpTime = 120s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
 // A reaper that has died is replaced within this time.
 constexpr Duration kTendInterval = 30s;
-
-// A pool may be without a limit; its machines end when their agent hears nothing for the lease.
-Duration lifetime_of(const PoolSpec& spec) {
-  return (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kBootGrace;
-}
 
 // Whether an address in the text has credentials in it: "https://me:word@host/". "git@" is none.
 bool has_password(std::string_view text) {
@@ -54,10 +44,10 @@ bool has_password(std::string_view text) {
   return false;
 }
 
-class Renting final : public Provider {
+class Renting final : public MachineProvider {
  public:
   Renting(World world, std::unique_ptr<RentedCloud> cloud)
-      : world_(std::move(world)), cloud_(std::move(cloud)) {}
+      : MachineProvider(std::move(world)), cloud_(std::move(cloud)) {}
 
   std::string_view name() const override { return cloud_->name(); }
   Capabilities capabilities() const override {
@@ -76,16 +66,8 @@ class Renting final : public Provider {
   Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) override;
   Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
                                           Time deadline) override;
-  Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
-                                               Time deadline) override;
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
-  void set_meanwhile(std::function<void()> run) override { world_.meanwhile = std::move(run); }
-  void set_tell(std::function<void(const std::string&)> tell) override {
-    world_.tell = std::move(tell);
-  }
-  void stop_launching() override { world_.launching.request_stop(); }
-  Status teardown(const Cluster& cluster, Time deadline) override;
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
                                       Time deadline) override;
   Status tend(const Cluster& cluster, Time deadline) override;
@@ -119,34 +101,37 @@ class Renting final : public Provider {
                          static_cast<int>(spot), count);
   }
   Status keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const;
-  Status enter_in_ledger(const Cluster& cluster, const Plan& plan, const Offer& offer);
+  Status enter_pool(const Cluster& cluster, const Plan& plan, const Offer& offer);
   // Cluster::unattended.
   std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
   Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
-  void tell(const std::string& line) const {
-    if (world_.tell) world_.tell(line);
-  }
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
-  PoolBook& book_of(const Cluster& cluster);
+  // The pool has to be open, and mutex_ held while the plan is read.
+  const Plan& plan_of(const Cluster& cluster) const;
+  void forget(const Cluster& cluster) override;
+  PoolResources& resources() override { return *cloud_; }
 
-  World world_;
   const std::unique_ptr<RentedCloud> cloud_;
-  HeldLedger ledger_{[this] { return open_ledger(world_); }};
-  std::map<std::string, PoolBook> books_;  // by cluster id
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
 };
 
-PoolBook& Renting::book_of(const Cluster& cluster) {
-  return books_.try_emplace(cluster.id, world_, ledger_, cluster.id).first->second;
+const Renting::Plan& Renting::plan_of(const Cluster& cluster) const {
+  const auto found = plans_.find(cluster.id);
+  SKYWARD_CHECK(found != plans_.end(), "{} was not prepared here", cluster.id);
+  return found->second;
+}
+
+void Renting::forget(const Cluster& cluster) {
+  const std::scoped_lock lock(mutex_);
+  plans_.erase(cluster.id);
 }
 
 Status Renting::check(const PoolSpec& spec) {
-  if (Status status = check_agent(spec); !status) return status;
-  if (Status status = check_architecture(spec); !status) return status;
+  if (Status status = MachineProvider::check(spec); !status) return status;
   if (Status status = check_packages(spec.image); !status) return status;
   if (!spec.volumes.empty() && !capabilities().fuse) {
     return fail(
@@ -189,7 +174,7 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   plan.directory = *std::move(directory);
   const auto login = cloud_->by_ssh() ? make_key_pair(world_, plan.directory.path + "/login")
                                       : Result<std::string>(std::string());
-  Status status = login ? enter_in_ledger(cluster, plan, offer) : fail(login);
+  Status status = login ? enter_pool(cluster, plan, offer) : fail(login);
   if (!status) {
     remove_pool_directory(world_, id);
     return fail(status);
@@ -274,21 +259,16 @@ Status Renting::tend(const Cluster& cluster, Time) {
   return start_its_reaper(cluster, plan);
 }
 
-Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan, const Offer& offer) {
+Status Renting::enter_pool(const Cluster& cluster, const Plan& plan, const Offer& offer) {
   std::map<std::string, std::string> settings = plan.site->way_back();
-  settings.merge(this_computer());
   settings["owner"] = plan.mark.owner;
-  if (!plan.spec.job_id.empty()) settings[kJobSetting] = plan.spec.job_id;
   if (offer.billing_increment_minutes > 0) {
     settings[kBillingSetting] = std::to_string(offer.billing_increment_minutes);
   }
-  return ledger_.open_pool(
-      {.id = cluster.id,
-       .provider = std::string(name()),
-       .region = cluster.region,
-       .settings = std::move(settings),
-       .opened_s = world_.wall_s(),
-       .expires_s = capabilities().stop_ends_billing ? plan.mark.expires_s : 0});
+  const bool ends_itself = capabilities().stop_ends_billing;
+  return enter_in_ledger(cluster, {.job = plan.spec.job_id,
+                                   .settings = std::move(settings),
+                                   .expires_s = ends_itself ? plan.mark.expires_s : 0});
 }
 
 // ---- Machines
@@ -325,10 +305,7 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
 Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int count, int first_node,
                                                  Time deadline) {
   const auto found = plans_.find(cluster.id);
-  if (found == plans_.end()) {
-    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
-                "call prepare() first");
-  }
+  if (found == plans_.end()) return not_open_here(cluster);
   Plan& plan = found->second;
   if (plan.launches > 0) {
     if (Status ready = plan.site->refresh(deadline); !ready) return fail(ready);
@@ -385,36 +362,13 @@ Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
   return out;
 }
 
-Result<std::optional<Instance>> Renting::get_instance(const Cluster& cluster, const std::string& id,
-                                                      Time deadline) {
-  const auto found = cloud_->machine_api(cluster)->look_up({id}, deadline);
-  if (!found) return fail(found);
-  for (const MachineStatus& one : *found) {
-    if (one.instance.id == id && one.stage < Stage::stopped) return one.instance;
-  }
-  return std::nullopt;
-}
-
 Status Renting::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                           Time deadline) {
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
     plan->second.site->on_terminate(ids);
     for (const std::string& id : ids) plan->second.standing.erase(id);
   }
-  const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
-  return PoolMachines(book_of(cluster), *api).terminate(ids, deadline);
-}
-
-Status Renting::teardown(const Cluster& cluster, Time deadline) {
-  PoolBook& book = book_of(cluster);
-  const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
-  const Status gone = PoolMachines(book, *api).terminate_all(deadline);
-  if (!gone) return gone;
-  const Status closed = clear_and_close(world_, *cloud_, cluster, book, deadline);
-  const std::scoped_lock lock(mutex_);
-  plans_.erase(cluster.id);
-  if (closed) books_.erase(cluster.id);
-  return closed;
+  return MachineProvider::terminate(cluster, ids, deadline);
 }
 
 // ---- The way to them
@@ -431,9 +385,7 @@ SshOptions Renting::ssh_options(const Plan& plan, const SshRoute& way,
 
 Connection Renting::connection(const Cluster& cluster, const Instance& instance) {
   const std::scoped_lock lock(mutex_);
-  const auto found = plans_.find(cluster.id);
-  SKYWARD_CHECK(found != plans_.end(), "{} was not prepared here", cluster.id);
-  const Plan& plan = found->second;
+  const Plan& plan = plan_of(cluster);
   const SshRoute route = plan.site->route_to(instance);
   // While a machine boots, it refuses connections and keys: all of that is tried again.
   Connection out{.command = ssh_command(route.target, ssh_options(plan, route, instance.id)),
@@ -448,9 +400,7 @@ Connection Renting::connection(const Cluster& cluster, const Instance& instance)
 
 Bootstrap Renting::bootstrap(const Cluster& cluster, const Instance&) {
   const std::scoped_lock lock(mutex_);
-  const auto found = plans_.find(cluster.id);
-  SKYWARD_CHECK(found != plans_.end(), "{} was not prepared here", cluster.id);
-  const Plan& plan = found->second;
+  const Plan& plan = plan_of(cluster);
   Bootstrap bootstrap = plan.image.bootstrap;
   bootstrap.script = fmt::format("touch {0} 2>/dev/null || true\nprintf 'alive %s\\n' {0} >&3\n{1}",
                                  kClaimFile, bootstrap.script);

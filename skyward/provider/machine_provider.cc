@@ -1,0 +1,84 @@
+#include "skyward/provider/machine_provider.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/marks.h"
+#include "skyward/provider/remote_image.h"
+#include "skyward/provider/renting/reaping.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
+constexpr Duration kLifeGrace = 15min;
+
+}  // namespace
+
+Status MachineProvider::check(const PoolSpec& spec) {
+  if (Status status = check_agent(spec); !status) return status;
+  return check_architecture(spec);
+}
+
+PoolBook& MachineProvider::book_of(const Cluster& cluster) {
+  return books_.try_emplace(cluster.id, world_, ledger_, cluster.id).first->second;
+}
+
+Duration MachineProvider::lifetime_of(const PoolSpec& spec) {
+  return (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kLifeGrace;
+}
+
+std::unexpected<Error> MachineProvider::not_open_here(const Cluster& cluster) {
+  return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
+              "call prepare() first");
+}
+
+Status MachineProvider::enter_in_ledger(const Cluster& cluster, Entry entry) {
+  entry.settings.merge(this_computer());
+  if (!entry.job.empty()) entry.settings[kJobSetting] = entry.job;
+  return ledger_.open_pool({.id = cluster.id,
+                            .provider = std::string(name()),
+                            .region = cluster.region,
+                            .settings = std::move(entry.settings),
+                            .opened_s = world_.wall_s(),
+                            .expires_s = entry.expires_s});
+}
+
+Result<std::optional<Instance>> MachineProvider::get_instance(const Cluster& cluster,
+                                                              const std::string& id,
+                                                              Time deadline) {
+  const auto api = machine_api(cluster, deadline);
+  if (!api) return fail(api);
+  const auto found = (*api)->look_up({id}, deadline);
+  if (!found) return fail(found);
+  for (const MachineStatus& one : *found) {
+    if (one.instance.id == id && one.stage < Stage::stopped) return one.instance;
+  }
+  return std::nullopt;
+}
+
+Status MachineProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                                  Time deadline) {
+  const auto api = machine_api(cluster, deadline);
+  if (!api) return fail(api);
+  return PoolMachines(book_of(cluster), **api).terminate(ids, deadline);
+}
+
+Status MachineProvider::teardown(const Cluster& cluster, Time deadline) {
+  const auto api = machine_api(cluster, deadline);
+  if (!api) return fail(api);
+  PoolBook& book = book_of(cluster);
+  const Status gone = PoolMachines(book, **api).terminate_all(deadline);
+  if (!gone) return gone;
+  const Status closed = clear_and_close(world_, resources(), cluster, book, deadline);
+  forget(cluster);
+  if (closed) books_.erase(cluster.id);
+  return closed;
+}
+
+}  // namespace skyward::provider
