@@ -166,6 +166,12 @@ std::vector<std::string> broken_rules(const Json& pod) {
       out.push_back("metadata.labels: Invalid value: \"" + key + "\": " + value.dump());
     }
   }
+  const Json annotations = pod.value("/metadata/annotations"_json_pointer, Json::object());
+  for (const auto& [key, value] : annotations.items()) {
+    if (!is_label_name(key) || !value.is_string()) {
+      out.push_back("metadata.annotations: Invalid value: \"" + key + "\": " + value.dump());
+    }
+  }
   const Json& spec = pod["spec"];
   const Json selector = spec.value("nodeSelector", Json::object());
   for (const auto& [key, value] : selector.items()) {

@@ -127,13 +127,18 @@ std::string manifest_of(const PodRequest& request, const std::vector<std::string
                     {"app.kubernetes.io/component", "node"},
                     {kManagedLabel, "skyward"},
                     {kPoolLabel, mark.pool}};
+  // No controller would start the pod elsewhere, and its calls would start over: autoscalers are
+  // not to move it in order to save a machine.
+  const json annotations{{"cluster-autoscaler.kubernetes.io/safe-to-evict", "false"},
+                         {"karpenter.sh/do-not-disrupt", "true"}};
   json items = json::array();
   const json spec = spec_of(request);
   for (const std::string& name : names) {
-    items.push_back({{"apiVersion", "v1"},
-                     {"kind", "Pod"},
-                     {"metadata", {{"name", name}, {"labels", labels}}},
-                     {"spec", spec}});
+    items.push_back(
+        {{"apiVersion", "v1"},
+         {"kind", "Pod"},
+         {"metadata", {{"name", name}, {"labels", labels}, {"annotations", annotations}}},
+         {"spec", spec}});
   }
   return json_line({{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}});
 }

@@ -50,6 +50,12 @@ TEST(KubernetesManifest, FollowsTheRulesOfTheApi) {
   EXPECT_EQ(pod["spec"]["nodeSelector"], json({{"disktype", "ssd"}}));
 }
 
+TEST(KubernetesManifest, AutoscalersLeaveThePodWhereItIs) {
+  const json annotations = pod_of(full_request())["metadata"]["annotations"];
+  EXPECT_EQ(annotations["karpenter.sh/do-not-disrupt"], "true");
+  EXPECT_EQ(annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false");
+}
+
 TEST(KubernetesManifest, APodThatAsksForNothingTakesSomethingAllTheSame) {
   const json pod = pod_of({.image = "x", .service_account = "robot", .life = -5s});
   const json resources = pod["spec"]["containers"][0]["resources"];

@@ -118,11 +118,13 @@ Stage stage_of(const Job& job, const JobMemory* memory) {
   if (job.state == "RUNNING") {
     return has_run && job.start != memory->start ? Stage::stopped : Stage::running;
   }
-  if (is_one_of(job.state, {"CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"})) {
+  if (is_one_of(job.state,
+                {"CONFIGURING", "POWER_UP_NODE", "SIGNALING", "STAGE_OUT", "RESIZING"})) {
     return has_run ? Stage::running : Stage::pending;
   }
+  // Some of these may start again, unattended.
   if (is_one_of(job.state, {"SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
-                            "SPECIAL_EXIT"})) {
+                            "RESV_DEL_HOLD", "SPECIAL_EXIT"})) {
     return Stage::stopped;
   }
   if (job.state != "PENDING") return Stage::terminated;

@@ -313,7 +313,9 @@ TEST(SlurmJobStates, AreDecidedFromWordsAlone) {
   EXPECT_EQ(stage("PENDING", false, "QOSMaxCpuPerUserLimit"), Stage::pending);
   EXPECT_EQ(stage("CONFIGURING", false), Stage::pending);
   EXPECT_EQ(stage("RUNNING", false), Stage::running);
+  EXPECT_EQ(stage("POWER_UP_NODE", false), Stage::pending);
   EXPECT_EQ(stage("SUSPENDED", true), Stage::stopped);
+  EXPECT_EQ(stage("RESV_DEL_HOLD", false), Stage::stopped) << "it is still in the queue";
   for (const char* ended :
        {"COMPLETING", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
         "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "REVOKED"}) {
