@@ -3,6 +3,12 @@
 // Skyward for C++ programs, in one include. Start reading at function.h (what can be called) and
 // compute_pool.h (where it runs); every program begins with sky::init.
 
+#if __cplusplus < 202100L
+#error "Skyward needs C++23: compile with -std=c++23"
+#elif !defined(__cpp_exceptions) || !defined(__cpp_rtti)
+#error "Skyward needs exceptions and type information: compile without -fno-exceptions, -fno-rtti"
+#endif
+
 #include "skyward/call/array.h"           // IWYU pragma: export
 #include "skyward/call/function.h"        // IWYU pragma: export
 #include "skyward/call/instance_info.h"   // IWYU pragma: export

@@ -66,6 +66,29 @@ struct IsSendable<T> : decltype(visit_fields(std::declval<T&>(), [](auto&... fie
 template <>
 struct IsSendable<void> : std::true_type {};
 
+// Instantiated for a type that cannot be sent: where that is a plain struct, or a container of
+// them, the compiler names its fields because of which.
+template <typename T>
+struct NamedFields {};
+template <typename T, std::size_t Number, typename F>
+struct Field : NamedFields<F> {
+  static_assert(IsSendable<F>::value || PlainStruct<F>,
+                "this field cannot be sent: Field<its struct, its number, its type>");
+};
+template <typename T, typename Numbers, typename... Fs>
+struct AllFields;
+template <typename T, std::size_t... I, typename... Fs>
+struct AllFields<T, std::index_sequence<I...>, Fs...> : Field<T, I + 1, Fs>... {};
+template <PlainStruct T>
+  requires(!IsSendable<T>::value)
+struct NamedFields<T> : decltype(visit_fields(std::declval<T&>(), [](auto&... field) {
+  return AllFields<T, std::index_sequence_for<decltype(field)...>,
+                   std::remove_cvref_t<decltype(field)>...>{};
+})){};
+template <typename T>
+  requires requires { typename T::value_type; } && (!std::is_same_v<T, typename T::value_type>)
+struct NamedFields<T> : NamedFields<std::remove_const_t<typename T::value_type>> {};
+
 template <typename T>
 struct IsSpan : std::false_type {};
 template <typename T, std::size_t N>
@@ -93,6 +116,7 @@ struct Parameter {
                 "serialize(Archive& archive) { archive(a, b, c); }` and a default constructor; for "
                 "a standard type include its <cereal/types/….hpp>, or where cereal has none send "
                 "what it is made of, such as the string of a path");
+  static_assert(sizeof(NamedFields<Stored>) > 0);
 
   struct Received {
     Stored value;
@@ -163,6 +187,7 @@ constexpr void check_result_type() {
       "element type) needs a member `template <typename Archive> void serialize(Archive& archive) "
       "{ archive(a, b, c); }` "
       "and a default constructor; for a standard type include its <cereal/types/….hpp>");
+  static_assert(sizeof(NamedFields<std::remove_cv_t<R>>) > 0);
 }
 
 }  // namespace skyward
