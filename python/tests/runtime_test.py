@@ -6,8 +6,8 @@ import sys
 import tempfile
 
 import pytest
-from skyward.base.programs import PACKAGE
-from skyward.transport import runtime
+from skyward.base.programs import PACKAGE, private_folder
+from skyward.transport import runtime, shipping
 
 import skyward as sky
 
@@ -37,6 +37,27 @@ def test_folders_that_everybody_may_write_to_are_closed(cache):
         os.umask(before)
     for made in (cache, cache / "skyward", folder):
         assert os.stat(made).st_mode & 0o002 == 0
+
+
+def test_a_group_can_change_no_folder_for_what_nodes_run(cache):
+    before = os.umask(0o002)
+    try:
+        archives = private_folder("archives")
+    finally:
+        os.umask(before)
+    for made in (cache, cache / "skyward", archives):
+        assert os.stat(made).st_mode & 0o077 == 0
+    (cache / "skyward").chmod(0o775)  # as earlier versions made it
+    private_folder("archives")
+    assert os.stat(cache / "skyward").st_mode & 0o022 == 0
+
+
+def test_an_archive_that_another_program_has_changed_is_written_again(cache):
+    archive = pathlib.Path(shipping.package_archive())
+    data = archive.read_bytes()
+    archive.write_bytes(b"something else")
+    assert shipping.package_archive() == str(archive)
+    assert archive.read_bytes() == data
 
 
 @pytest.mark.parametrize("what", ["file", "link"])

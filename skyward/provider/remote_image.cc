@@ -38,7 +38,7 @@ version_of() {
   "$1" -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
 }
 
-mkdir -p -- "$root/environments" "$root/archives"
+(umask 077 && mkdir -p -- "$root/environments" "$root/archives")
 environment=$root/environments/$key
 exec 9>"$environment.lock"
 flock 9

@@ -211,7 +211,9 @@ TEST_F(Settings, TrustIsForTheFilesThatItNames) {
   project_says(
       "[providers.ssh]\nhosts = [\"w1\"]\nconfig = \"ssh_config\"\nhost_keys = \"~/known\"\n");
   EXPECT_EQ(refusal("ssh"), "");
-  fixture_.files["/h/known"] = "w1 ssh-ed25519 B\n";  // the user's own
+  fixture_.files["/h/known"] = "w1 ssh-ed25519 B\n";  // a path may lead back to the project
+  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
+  fixture_.files["/h/known"] = "w1 ssh-ed25519 A\n";
   EXPECT_EQ(refusal("ssh"), "");
   fixture_.files["/h/project/ssh_config"] = "Host w1\nProxyCommand evil\n";
   EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
@@ -377,6 +379,7 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
            Wrong{"[providers.aws]\nregion = 3",
                  ":2: [providers.aws] region = 3 is not valid | expected text"},
            Wrong{"[providers.aws]\nami = \"\"", "expected text that is not empty"},
+           Wrong{"[providers.aws]\nami = \"a\\nb\"", "ami = \"a\\nb\" is not valid"},
            Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected true or false"},
            Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected a whole number"},
            Wrong{"[providers.aws]\ninstance_timeout = -1", "expected a whole number"},

@@ -13,10 +13,8 @@ std::string hash_of(std::string_view text) { return to_hex(sha256(as_bytes(text)
 // "HASH PATH", and nothing after it: a path may hold anything but a zero.
 std::string record_of(const World& world, const std::string& path, std::string_view text,
                       const std::vector<std::string>& named) {
-  const std::string_view folder = std::string_view(path).substr(0, path.rfind('/') + 1);
   std::string all(text);
   for (const std::string& file : named) {
-    if (!file.starts_with(folder)) continue;  // not what comes with the project
     const auto content = world.read_file(file);
     all += fmt::format("\n{} {}", hash_of(file), content ? hash_of(*content) : "none");
   }

@@ -108,6 +108,24 @@ def make_ours(folder: Path, others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
     return True
 
 
+def private_folder(*names: str) -> Path:
+    """skyward/NAMES in the cache folder, for what nodes or this program will run: a folder that
+    nobody else can write to. A temporary one where the cache folder cannot have it."""
+    cache = cache_root()
+    for root in (Path(os.path.realpath(cache)), temporary_root()):
+        ours = [root / "skyward"]
+        for name in names:
+            ours.append(ours[-1] / name)
+        with contextlib.suppress(OSError):
+            root.parent.mkdir(parents=True, exist_ok=True)
+            if make_ours(root, stat.S_IWOTH) and all(map(make_ours, ours)):
+                return ours[-1]
+    raise ConfigurationError(
+        f"cannot create skyward/{'/'.join(names)} under {cache} as a folder that is yours alone;"
+        " set XDG_CACHE_HOME to a directory of your own"
+    )
+
+
 _sysconfig = threading.Lock()
 
 
@@ -127,7 +145,8 @@ def find_uv() -> str | None:
 def fetch_uv(architecture: str) -> str | None:
     """uv for machines of another architecture, from where this computer's packages come from; None
     where there is none to have, then they look for one themselves."""
-    folder = Path(cache_root()) / "skyward" / "programs" / architecture
+    programs = private_folder("programs")
+    folder = programs / architecture
     program = folder / "bin" / "uv"
     own = find_uv()
     if program.exists() or own is None:
@@ -136,8 +155,7 @@ def fetch_uv(architecture: str) -> str | None:
     import tempfile
 
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as new:
+        with tempfile.TemporaryDirectory(dir=programs) as new:
             place = f"{MACHINES[architecture]}-unknown-linux-gnu"
             options = ["--python-platform", place, "--only-binary", ":all:", "--no-deps"]
             subprocess.run(

@@ -2,22 +2,18 @@
 
 import contextlib
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any
 
 from skyward.base.programs import (
     PACKAGE,
-    cache_root,
     fetch_uv,
     find_uv,
     is_own,
-    make_ours,
-    temporary_root,
+    private_folder,
     unicode_path,
 )
-from skyward.exceptions import ConfigurationError
 from skyward.spec.image import CLIENT_PYTHON, Image
 from skyward.transport.installed import is_installed
 
@@ -98,22 +94,9 @@ def _folder_with(name: str, place: Path) -> str:
     import hashlib  # packages in an image are few pools' need
 
     key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
-    cache = cache_root()
-    for parent in (Path(os.path.realpath(cache)), temporary_root()):
-        folder = parent / "skyward" / "package" / key
-        link = folder / (place.name if place.is_file() else name)
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-            inner = (parent / "skyward", folder.parent, folder)
-            if not (make_ours(parent, stat.S_IWOTH) and all(map(make_ours, inner))):
-                continue
-            if not link.exists():
-                with contextlib.suppress(FileExistsError):  # another program made it just now
-                    link.symlink_to(place)
-            return str(folder)
-        except OSError:
-            continue
-    raise ConfigurationError(
-        f"cannot create a folder for {name} under {cache} that is yours alone; set XDG_CACHE_HOME"
-        " to a directory of your own"
-    )
+    folder = private_folder("package", key)
+    link = folder / (place.name if place.is_file() else name)
+    if not link.exists():
+        with contextlib.suppress(FileExistsError):  # another program made it just now
+            link.symlink_to(place)
+    return str(folder)

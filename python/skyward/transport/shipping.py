@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from skyward.base.programs import PACKAGE, cache_root
+from skyward.base.programs import PACKAGE, private_folder
 from skyward.call.by_value import PROGRAMS
 from skyward.exceptions import ConfigurationError
 from skyward.transport.installed import is_installed
@@ -226,9 +226,9 @@ def _store(files: dict[str, Path]) -> str:
             entry.mode = 0o755 if os.access(files[name], os.X_OK) else 0o644
             archive.addfile(entry, io.BytesIO(data))
     data = buffer.getvalue()
-    folder = _folder()
+    folder = private_folder("archives")
     target = folder / f"{hashlib.sha256(data).hexdigest()}.tar"
-    if target.exists():
+    if target.exists() and target.read_bytes() == data:
         os.utime(target)
         return str(target)
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as unfinished:
@@ -236,18 +236,6 @@ def _store(files: dict[str, Path]) -> str:
     os.replace(unfinished.name, target)
     _forget_old(folder)
     return str(target)
-
-
-def _folder() -> Path:
-    folder = Path(cache_root()) / "skyward" / "archives"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot create {folder} for the files that nodes need: {error};"
-            " set XDG_CACHE_HOME to a writable directory"
-        ) from None
-    return folder
 
 
 def _forget_old(folder: Path) -> None:

@@ -57,7 +57,7 @@ constexpr std::string_view kEnvironmentScript = R"bash(
 cd /
 say() { printf 'skyward: %s\n' "$*" >&2; }
 
-mkdir -p -- "${environment%/*}"
+(umask 077 && mkdir -p -- "${environment%/*}")
 exec 9>"$environment.lock"
 flock 9
 
