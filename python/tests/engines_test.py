@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -136,6 +137,28 @@ def test_a_forward_serves_only_so_many_connections_at_a_time(monkeypatch):
     finally:
         for guest in guests:
             guest.close()
+        opened.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root runs programs as other users")
+def test_a_forward_is_for_this_users_programs_alone():
+    from skyward.engines import forward
+    from skyward.engines.relay import READY
+
+    relay = ["sh", "-c", f"printf '{READY.decode().strip()}\\n'; exec cat"]
+    opened = forward.Forward(_Relay(), 0, relay, "node", 1)
+    host, _, port = opened.address.rpartition(":")
+    stranger = (
+        "import socket, sys; guest = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10);"
+        " guest.sendall(b'x'); guest.settimeout(10); print(guest.recv(1))"
+    )
+    try:
+        for user, answer in ((65534, b""), (0, b"x")):
+            command = ["/usr/bin/python3", "-I", "-c", stranger, host, port]
+            said = subprocess.run(command, user=user, capture_output=True, text=True, timeout=20)
+            reset = user != 0 and "ConnectionResetError" in said.stderr
+            assert reset or said.stdout == f"{answer!r}\n", said.stderr
+    finally:
         opened.close()
 
 

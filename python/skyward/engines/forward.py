@@ -28,8 +28,8 @@ class Forward:
 
     Each connection runs the command that reaches the node once more (``ssh host``, ``podman exec``)
     with a relay at its far end; no port of the node is opened for it. `address`: "host:port" to
-    connect to. For a node that is a process of this machine it is the node's own. Whoever can
-    connect here reaches the port there: it has to check who that is, as TLS does."""
+    connect to. For a node that is a process of this machine it is the node's own. Only this user's
+    programs get through, where the kernel says whose a connection is."""
 
     def __init__(
         self, engine: OpenPool, node: int, relay: Sequence[str], host: str, port: int
@@ -82,12 +82,16 @@ class Forward:
 
     def _accept(self) -> None:
         while (listener := self._listener) is not None:
-            self._places.acquire()  # whoever is on this computer may connect
+            self._places.acquire()
             try:
                 guest, _ = listener.accept()
             except OSError:
                 self._places.release()
                 time.sleep(_PAUSE_SECONDS)  # out of descriptors, or closed
+                continue
+            if _is_strange(guest):
+                guest.close()
+                self._places.release()
                 continue
             try:
                 threading.Thread(target=self._serve, args=(guest,), daemon=True).start()
@@ -170,6 +174,19 @@ class Forward:
         for stream in (process.stdout, process.stderr):
             with suppress(OSError, ValueError):
                 stream.close()  # type: ignore[union-attr]
+
+
+def _is_strange(guest: socket.socket) -> bool:
+    """Whether another user's program has connected. That can be known from the kernel's table of
+    connections; where there is none, nobody is strange."""
+    (_, theirs), (_, ours) = guest.getpeername(), guest.getsockname()
+    local, remote = (f":{port:04X}" for port in (theirs, ours))
+    with suppress(OSError), open("/proc/net/tcp", encoding="ascii") as table:
+        for line in table:
+            words = line.split()
+            if words[1].endswith(local) and words[2].endswith(remote):
+                return int(words[7]) not in (os.getuid(), 0)
+    return False
 
 
 def _send(guest: socket.socket, process: "subprocess.Popen[bytes]") -> None:
