@@ -64,7 +64,7 @@ std::string home_region(const Streams& streams, const provider::World& world,
   const auto region = region_of(world, std::string(row.name), "");
   if (region) return region->value;
   streams.err << fmt::format("skyward: warning: {}; continuing without it\n",
-                             region.error().message);
+                             printable_text(region.error().message));
   return "";
 }
 
@@ -197,7 +197,7 @@ int tell_of_own(const Streams& streams, const std::string& pool) {
                                  .action = SweepAction::kept,
                                  .why = why}));
   } else {
-    streams.err << fmt::format("the pool {}: {}\n", pool, why);
+    streams.err << fmt::format("the pool {}: {}\n", printable_line(pool), printable_line(why));
   }
   return 0;
 }

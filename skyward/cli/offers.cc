@@ -12,6 +12,7 @@
 #include "skyward/cli/clouds.h"
 #include "skyward/cli/commands.h"
 #include "skyward/cli/print_json.h"
+#include "skyward/display/display_text.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/accelerator.h"
@@ -149,7 +150,7 @@ int list_offers(const Streams& streams, const OffersOptions& options) {
   if (offers.empty() && !without.empty()) return complain(streams, without.front().second);
   streams.err << note_of(*clouds, "not asked");
   for (const auto& [cloud, error] : without) {
-    streams.err << fmt::format("nothing from {}: {}\n", cloud, error.message);
+    streams.err << fmt::format("nothing from {}: {}\n", cloud, printable_text(error.message));
   }
   sort_by_price(offers, options.spot);
   const std::size_t all = offers.size();

@@ -6,6 +6,7 @@
 
 #include "skyward/cli/commands.h"
 #include "skyward/cli/print_json.h"
+#include "skyward/display/display_text.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/provider_settings.h"
@@ -73,9 +74,9 @@ int check_provider(const Streams& streams, const std::string& name, const std::s
           return;
         }
         streams.out << fmt::format("{}  {}: {}\n", finding.good ? "ok     " : "MISSING",
-                                   finding.what, finding.detail);
+                                   finding.what, printable_line(finding.detail));
         if (!finding.good && !finding.hint.empty()) {
-          streams.out << fmt::format("         hint: {}\n", finding.hint);
+          streams.out << fmt::format("         hint: {}\n", printable_line(finding.hint));
         }
       },
       io::EventLoop::now() + timeout);

@@ -97,10 +97,13 @@ Status RunResults::store(const Piece& piece) {
 Status RunResults::check_space(const Piece& piece) const {
   const auto space = space_(directory_);
   if (!space || io::leaves_reserve(*space, piece.bytes.size())) return {};
-  return fail(ErrorKind::exhausted,
-              fmt::format("the disk that holds {} is almost full ({} free): not storing more there",
-                          directory_, size_text(space->free)),
-              "free some space, or name a directory on another disk with --output");
+  const std::string files =
+      space->total_files == 0 ? "" : fmt::format(" and {} files", space->free_files);
+  return fail(
+      ErrorKind::exhausted,
+      fmt::format("the disk that holds {} is almost full ({}{} free): not storing more there",
+                  directory_, size_text(space->free), files),
+      "free some space, or name a directory on another disk with --output");
 }
 
 Status RunResults::end_file() {

@@ -99,6 +99,15 @@ TEST_F(Results, StopBeforeTheDiskIsFull) {
   EXPECT_THAT(io::list_directory(root_), IsEmpty()) << "half a file";
 }
 
+TEST_F(Results, StopBeforeTheDiskCanHoldNoMoreFiles) {
+  space_ = io::DiskSpace{
+      .free = 1'000'000'000, .total = 100'000'000'000, .free_files = 100, .total_files = 10'000};
+  RunResults results = make(root_);
+  EXPECT_THAT(results.take(file("a")).error().message,
+              HasSubstr("almost full (1.0 GB and 100 files free)"));
+  EXPECT_EQ(results.take(directory("b")).error().kind, ErrorKind::exhausted);
+}
+
 TEST_F(Results, PlantNoRepository) {
   RunResults results = make(root_);
   expect_taken(results, {directory(".git"), directory(".git/hooks"), file(".git/hooks/post-merge"),

@@ -58,7 +58,7 @@ void print_table(std::ostream& out, const std::vector<std::string>& heads,
   for (const std::string& head : heads) widths.push_back(head.size());
   for (auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
-      row[i] = printable_text(row[i]);
+      row[i] = printable_line(row[i]);
       widths[i] = std::max(widths[i], row[i].size());
     }
   }

@@ -7,6 +7,7 @@
 
 #include "skyward/cli/commands.h"
 #include "skyward/cli/print_json.h"
+#include "skyward/display/display_text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/settings.h"
@@ -61,7 +62,7 @@ int trust_settings(const Streams& streams, const std::string& said) {
     print_json(streams, nlohmann::ordered_json{{"path", *path}, {"settings", names}});
     return 0;
   }
-  streams.out << fmt::format("{} is trusted until it changes; {}\n", *path,
+  streams.out << fmt::format("{} is trusted until it changes; {}\n", printable_line(*path),
                              names.empty() ? "no setting in it needs trust"
                                            : fmt::format("it sets {}", fmt::join(names, ", ")));
   return 0;
@@ -98,7 +99,7 @@ int list_trusted(const Streams& streams) {
     if (streams.json) {
       print_json(streams, nlohmann::ordered_json{{"path", path}, {"current", current}});
     } else {
-      streams.out << path << (current ? "" : " (changed since, or gone)") << '\n';
+      streams.out << printable_line(path) << (current ? "" : " (changed since, or gone)") << '\n';
     }
   }
   return 0;

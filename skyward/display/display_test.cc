@@ -409,6 +409,7 @@ TEST(PrintableText, HasNoControlCharactersButColours) {
             "�2J\xc2\xa0\xc2");
   EXPECT_EQ(printable_text("\xc2 plain"), "\xc2 plain");
   EXPECT_EQ(printable_text(std::string_view("\0", 1)), "�");
+  EXPECT_EQ(printable_line("a\nok\tb\x1b[2K"), "a�ok\tb�[2K");
 }
 
 TEST(TerminalFacts, ColorAndRedrawing) {

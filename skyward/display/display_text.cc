@@ -136,6 +136,18 @@ std::string printable_text(std::string_view text) {
   return out;
 }
 
+std::string printable_line(std::string_view text) {
+  std::string out;
+  for (const char c : printable_text(text)) {
+    if (c == '\n') {
+      out += kReplacement;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 int text_width(std::string_view text) {
   return static_cast<int>(std::ranges::count_if(text, starts_code_point));
 }

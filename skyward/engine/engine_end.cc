@@ -13,6 +13,9 @@ namespace {
 constexpr int kPulses = 4;  // in the time of silence
 // For an agent that is lost: to see the end of its input and clean up.
 constexpr Duration kLostGrace = 500ms;
+// That no message has used yet. An agent sends one answer after another, each behind its own blobs;
+// each blob takes memory and a descriptor here.
+constexpr std::size_t kMostBlobs = 2 * kMaxFrameDescriptors;
 
 wire::Payload* brought_payload(wire::Message& message) {
   if (auto* result = std::get_if<wire::TaskResult>(&message)) return &result->payload;
@@ -240,8 +243,11 @@ void EngineEnd::handle(wire::Message message) {
     return;
   }
   if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
-    if (const Status taken = conversation_.inbox().take(*chunk); !taken) {
+    wire::BlobInbox& inbox = conversation_.inbox();
+    if (const Status taken = inbox.take(*chunk); !taken) {
       lose(ErrorKind::lost, "its agent sent an unreadable message: " + taken.error().message);
+    } else if (inbox.count() > kMostBlobs) {
+      lose(ErrorKind::lost, "its agent sent more blobs than a message can use");
     }
     return;
   }

@@ -314,6 +314,19 @@ TEST_F(EngineEndTest, AResultThatCannotBeStoredIsAnAnswerAllTheSame) {
   EXPECT_THAT(lost[0].message, HasSubstr("too short"));
 }
 
+TEST_F(EngineEndTest, AnAgentThatSendsBlobsAndNoAnswerIsLost) {
+  begin_joined();
+  for (std::uint64_t id = 1; id <= kMaxFrameDescriptors; ++id) {
+    say(wire::BlobChunk{.blob = BlobId{id}, .size = 1 << 20});
+  }
+  EXPECT_TRUE(lost.empty()) << "an answer may need so many";
+  for (std::uint64_t id = 1; id <= kMaxFrameDescriptors + 1; ++id) {
+    say(wire::BlobChunk{.blob = BlobId{1000 + id}, .size = 1 << 20});
+  }
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_THAT(lost[0].message, HasSubstr("more blobs than a message can use"));
+}
+
 TEST_F(EngineEndTest, AnAgentThatAcknowledgesNothingIsLost) {
   begin_joined(true);
   for (std::size_t i = 0; i <= kMaxUnacknowledgedFrames; ++i) end->send(wire::CancelTask{});

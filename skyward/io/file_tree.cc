@@ -183,13 +183,16 @@ std::optional<DiskSpace> disk_space(const std::string& path) {
   struct statvfs status{};
   if (::statvfs(path.c_str(), &status) != 0 || status.f_blocks == 0) return std::nullopt;
   return DiskSpace{.free = std::uint64_t{status.f_bavail} * status.f_frsize,
-                   .total = std::uint64_t{status.f_blocks} * status.f_frsize};
+                   .total = std::uint64_t{status.f_blocks} * status.f_frsize,
+                   .free_files = status.f_favail,
+                   .total_files = status.f_files};
 }
 
 bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes) {
   constexpr std::uint64_t kMostReserve = std::uint64_t{512} << 20;
   const std::uint64_t reserve = std::min(space.total / 100, kMostReserve);
-  return space.free >= bytes && space.free - bytes >= reserve;
+  const bool has_room = space.free >= bytes && space.free - bytes >= reserve;
+  return has_room && (space.total_files == 0 || space.free_files > space.total_files / 100);
 }
 
 Result<TreeFile> TreeFile::open(const std::string& root, const std::string& path) {

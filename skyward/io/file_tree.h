@@ -46,11 +46,14 @@ Result<std::vector<TreeEntry>> list_tree(
 
 // Free space of the file system that holds the path. Empty when that is not known.
 struct DiskSpace {
-  std::uint64_t free = 0;
+  std::uint64_t free = 0;  // bytes
   std::uint64_t total = 0;
+  std::uint64_t free_files = 0;
+  std::uint64_t total_files = 0;  // 0: there is no limit
 };
 std::optional<DiskSpace> disk_space(const std::string& path);
-// Pure: whether storing `bytes` leaves a reserve for others: 1 % of the disk, at most 512 MB.
+// Pure: whether storing one more file of `bytes` leaves a reserve for others: 1 % of the disk, at
+// most 512 MB, and 1 % of the files that it can hold.
 bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes);
 
 // Reads a regular file at an inner path in pieces; not through links, in the last name or before.

@@ -270,9 +270,16 @@ TEST(DiskSpace, KeepsAReserve) {
   const DiskSpace large{.free = 600 * kMegabyte, .total = 1'000'000 * kMegabyte};
   EXPECT_TRUE(leaves_reserve(large, 88 * kMegabyte));
   EXPECT_FALSE(leaves_reserve(large, 89 * kMegabyte));
+  DiskSpace of_files = large;
+  of_files.total_files = 1000;
+  of_files.free_files = 11;
+  EXPECT_TRUE(leaves_reserve(of_files, 1));
+  of_files.free_files = 10;
+  EXPECT_FALSE(leaves_reserve(of_files, 0));
   const auto here = disk_space(testing::TempDir());
   ASSERT_TRUE(here);
   EXPECT_LE(here->free, here->total);
+  EXPECT_LE(here->free_files, here->total_files);
   EXPECT_FALSE(disk_space("/skyward/no such path"));
 }
 

@@ -93,7 +93,11 @@ std::string wanted_words(SettingKind kind) {
 
 // " = 3", for a message; empty for lists, tables and dates.
 std::string shown_value(const toml::node& node) {
-  if (const auto text = node.value_exact<std::string>()) return fmt::format(" = \"{}\"", *text);
+  if (const auto text = node.value_exact<std::string>()) {
+    std::string shown;  // on one line: it may be a stranger's, and must not look like another
+    for (const char c : *text) shown += c == '\n' ? std::string("\\n") : std::string(1, c);
+    return fmt::format(" = \"{}\"", shown);
+  }
   if (const auto flag = node.value_exact<bool>()) return fmt::format(" = {}", *flag);
   if (const auto whole = node.value_exact<std::int64_t>()) return fmt::format(" = {}", *whole);
   if (const auto number = node.value_exact<double>()) return fmt::format(" = {}", *number);
