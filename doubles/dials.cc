@@ -11,6 +11,7 @@ void each_dial(Of& dials, Visit visit) {
   visit("address_lag", dials.address_lag);
   visit("network_lag", dials.network_lag);
   visit("ending", dials.ending);
+  visit("key_lag", dials.key_lag);
   visit("detach", dials.detach);
   visit("listing_lag", dials.listing_lag);
   visit("reading_lag", dials.reading_lag);

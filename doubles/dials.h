@@ -32,6 +32,9 @@ struct Dials {
   Duration address_lag = std::chrono::seconds(2);  // until a running machine shows its address
   Duration network_lag{};  // until a new machine shows its address in a private network (RunPod)
   Duration ending = std::chrono::seconds(3);  // from the request to end until it is gone
+  // Until a new key is listed, refused when it comes again, and known to the creation of machines
+  // (DigitalOcean).
+  Duration key_lag{};
   Duration detach{};       // until a disk is free of a machine that was told to end (Verda)
   Duration listing_lag{};  // lists learn of a machine up to so much later,
                            // and forget it so much later; each its own lag

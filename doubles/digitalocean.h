@@ -27,6 +27,7 @@ class DigitalOcean final : public Cloud {
     std::string fingerprint{};
     std::string public_key{};
     std::string name{};
+    Time made{};
   };
   struct Action {
     std::int64_t id = 0;
@@ -75,6 +76,7 @@ class DigitalOcean final : public Cloud {
   io::HttpReply get_key(const Request&, const Names& names);
   io::HttpReply delete_key(const Request&, const Names& names);
   Key* find_key(const std::string& id_or_fingerprint);
+  bool has_spread(const Key& key) const { return now() >= key.made + dials.key_lag; }
 
   io::HttpReply list_droplets(const Request& request, const Names&);
   io::HttpReply create_droplets(const Request& request, const Names&);

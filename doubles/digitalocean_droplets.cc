@@ -147,7 +147,7 @@ std::string DigitalOcean::wrong_keys(const Json& body) {
     const bool is_id = key.is_number_integer() || key.is_string();
     const Key* found =
         is_id ? find_key(key.is_string() ? key.get<std::string>() : key.dump()) : nullptr;
-    if (found == nullptr) unknown.push_back(key);
+    if (found == nullptr || !has_spread(*found)) unknown.push_back(key);
   }
   if (unknown.empty()) return {};
   return unknown.dump() + " are invalid key identifiers for Droplet creation.";

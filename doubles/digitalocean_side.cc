@@ -116,7 +116,7 @@ DigitalOcean::Key* DigitalOcean::find_key(const std::string& id_or_fingerprint) 
 io::HttpReply DigitalOcean::list_keys(const Request& request, const Names&) {
   Json all = Json::array();
   for (const Key& one : keys_) {
-    if (one.account == dials.account) all.push_back(key_json(one));
+    if (one.account == dials.account && has_spread(one)) all.push_back(key_json(one));
   }
   return page(request, "ssh_keys", all);
 }
@@ -129,11 +129,11 @@ io::HttpReply DigitalOcean::create_key(const Request& request, const Names&) {
   const std::string key = key_of(text);
   if (key.empty()) return refuse_all(422, {"Key invalid, key should be of the form `ssh-rsa …`"});
   const std::string fingerprint = fingerprint_of(key);
-  if (find_key(fingerprint) != nullptr) {
+  if (const Key* same = find_key(fingerprint); same != nullptr && has_spread(*same)) {
     return refusal(422, "SSH Key is already in use on your account");
   }
-  const Key& made =
-      keys_.emplace_back(Key{++last_id_, dials.account, fingerprint, text, request.body["name"]});
+  const Key& made = keys_.emplace_back(
+      Key{++last_id_, dials.account, fingerprint, text, request.body["name"], now()});
   return json_reply(201, {{"ssh_key", key_json(made)}});
 }
 

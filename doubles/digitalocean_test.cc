@@ -272,6 +272,23 @@ TEST_F(DigitalOceanTest, AKeyIsTakenOnce) {
   EXPECT_NE(client.violations(), "");
 }
 
+TEST_F(DigitalOceanTest, ANewKeyIsKnownEverywhereLater) {
+  cloud.dials.key_lag = seconds(45);
+  const Json body{{"name", "k"}, {"public_key", kKeyText}};
+  const Json key = client.post("/v2/account/keys", body).body["ssh_key"];
+  const Json twin = client.post("/v2/account/keys", body).body["ssh_key"];
+  EXPECT_EQ(key["fingerprint"], twin["fingerprint"]);
+  EXPECT_NE(key["id"], twin["id"]) << "it is registered twice";
+  EXPECT_EQ(client.get("/v2/account/keys").body["meta"]["total"], 0);
+  Json one = droplet("one");
+  one["ssh_keys"] = {key["id"]};
+  EXPECT_EQ(refused_wish(one), 422);
+  client.wait(cloud.dials.key_lag);
+  EXPECT_EQ(client.get("/v2/account/keys").body["meta"]["total"], 2);
+  EXPECT_EQ(client.post("/v2/account/keys", body).status, 422);
+  EXPECT_EQ(client.post("/v2/droplets", one).status, 202);
+}
+
 TEST_F(DigitalOceanTest, KeysAreListedTenTimesAMinute) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(client.get("/v2/account/keys").status, 200);
   EXPECT_EQ(client.get("/v2/account/keys").status, 429);

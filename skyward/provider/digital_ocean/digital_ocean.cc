@@ -24,6 +24,8 @@ constexpr const char* kDefaultRegion = "nyc1";
 constexpr Duration kGreetTimeout = 600s;
 // From the launch until a droplet runs.
 constexpr Duration kBootTimeout = 1500s;
+// A new key is unknown to the creation of droplets for up to 45 s.
+constexpr Duration kKeySpreads = 120s;
 // A token that may delete droplets, and nothing else.
 constexpr const char* kNodeToken = "node_token";
 constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
@@ -89,7 +91,8 @@ class DropletSite final : public NamedSite {
   const ProviderSpec settings_;
   const std::string image_;
   Mark mark_{};
-  std::string ssh_key_{};  // fingerprint
+  std::string ssh_key_{};  // id or fingerprint
+  Time key_known_{};       // a new one is known everywhere by then
   std::string tag_{};
 };
 
@@ -113,19 +116,21 @@ Status DropletSite::furnish(PoolBook& book, const Mark& mark, const std::string&
   const auto key = make_resource(kCloud, book, keys, mark, deadline);
   if (!key) return fail(key);
   ssh_key_ = *key;
+  key_known_ = api_.world().now() + kKeySpreads;
   return {};
 }
 
-Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook&, const LaunchTerms& terms,
-                                                             Time) {
+Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook& book,
+                                                             const LaunchTerms& terms, Time) {
   FirstBoot boot = terms.boot;
   if (const std::string token = settings_.setting(kNodeToken); !token.empty()) {
     boot.end_timer.end_first = delete_itself(kBaseUrl, token);
   }
   return std::make_unique<Droplets>(
-      api_, region(), mark_,
+      api_, book.world(), region(), mark_,
       DropletRequest{
-          .image = image_, .ssh_key = ssh_key_, .user_data = user_data(boot), .tag = tag_});
+          .image = image_, .ssh_key = ssh_key_, .user_data = user_data(boot), .tag = tag_},
+      key_known_);
 }
 
 class DigitalOceanCloud final : public RentedCloud {

@@ -96,6 +96,12 @@ ApiResult<std::string> some_id(std::string id, std::string_view what) {
   return std::unexpected(std::move(error));
 }
 
+// A number where it is an id, as the specification has it.
+json key_of(const std::string& id_or_fingerprint) {
+  const json number = json::parse(id_or_fingerprint, nullptr, false);
+  return number.is_number_integer() ? number : json(id_or_fingerprint);
+}
+
 // Every port, and of ICMP, which has none.
 constexpr const char* kAllPorts = "0";
 
@@ -104,6 +110,10 @@ json rule(const char* protocol, const char* ports, const char* side, json peers)
 }
 
 }  // namespace
+
+bool is_unknown_key(const ApiError& error) {
+  return error.status == 422 && lower(error.message).contains("invalid key identifiers");
+}
 
 std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told) {
   if (reply.status >= 200 && reply.status < 300) return std::nullopt;
@@ -190,7 +200,7 @@ ApiResult<Creation> Api::create_droplets(const DropletRequest& wanted, Time dead
                      {"region", wanted.region},
                      {"size", wanted.size},
                      {"image", wanted.image},
-                     {"ssh_keys", json::array({wanted.ssh_key})},
+                     {"ssh_keys", json::array({key_of(wanted.ssh_key)})},
                      {"user_data", wanted.user_data},
                      {"tags", json::array({wanted.tag})},
                      {"backups", false},
@@ -226,7 +236,7 @@ ApiResult<std::vector<SshKey>> Api::ssh_keys(Time deadline) {
   RestRequest request{.path = "/v2/account/keys",
                       .limits = {{.name = "ssh keys", .gap = kKeysGap}}};
   return read_all(list("ssh_keys", std::move(request), deadline), [](const json& told) {
-    return SshKey{.fingerprint = json_text(told, "fingerprint"), .name = json_text(told, "name")};
+    return SshKey{.id = id_text(told, "id"), .name = json_text(told, "name")};
   });
 }
 
@@ -237,11 +247,11 @@ ApiResult<std::string> Api::create_ssh_key(const std::string& name, const std::s
                                    .body = json{{"name", name}, {"public_key", public_key}}},
                                   deadline);
   if (!reply) return std::unexpected(reply.error());
-  return some_id(json_text(reply->json, "ssh_key/fingerprint"), "key's fingerprint");
+  return some_id(id_text(reply->json, "ssh_key/id"), "key's id");
 }
 
-ApiResult<void> Api::delete_ssh_key(const std::string& fingerprint, Time deadline) {
-  return remove("/v2/account/keys/" + io::percent_encode(fingerprint), deadline);
+ApiResult<void> Api::delete_ssh_key(const std::string& id, Time deadline) {
+  return remove("/v2/account/keys/" + io::percent_encode(id), deadline);
 }
 
 ApiResult<std::vector<std::string>> Api::tags(Time deadline) {

@@ -50,7 +50,7 @@ struct DropletRequest {
   std::string region{};
   std::string size{};
   std::string image{};
-  std::string ssh_key{};  // fingerprint
+  std::string ssh_key{};  // id or fingerprint
   std::string user_data{};
   std::string tag{};
 };
@@ -62,8 +62,9 @@ struct Creation {
   std::vector<std::string> actions{};  // of the droplet at the same place, where it is told
 };
 
+// Its fingerprint is no name for it: a key that is registered twice has the same one twice.
 struct SshKey {
-  std::string fingerprint{};
+  std::string id{};
   std::string name{};
 };
 
@@ -71,6 +72,9 @@ struct Firewall {
   std::string id{};
   std::string name{};
 };
+
+// Whether a droplet was refused because its key is not known; a new one is not, for up to a minute.
+bool is_unknown_key(const ApiError& error);
 
 std::optional<ApiError> read_error(const io::HttpReply& reply, const nlohmann::json& json);
 
@@ -95,10 +99,10 @@ class Api {
   ApiResult<std::string> action_status(const std::string& id, Time deadline);
 
   ApiResult<std::vector<SshKey>> ssh_keys(Time deadline);
-  // The fingerprint.
+  // The id.
   ApiResult<std::string> create_ssh_key(const std::string& name, const std::string& public_key,
                                         Time deadline);
-  ApiResult<void> delete_ssh_key(const std::string& fingerprint, Time deadline);
+  ApiResult<void> delete_ssh_key(const std::string& id, Time deadline);
 
   ApiResult<std::vector<std::string>> tags(Time deadline);
   ApiResult<void> create_tag(const std::string& name, Time deadline);

@@ -135,6 +135,66 @@ TEST_F(DigitalOceanTest, WithATokenOfItsOwnADropletDeletesItself) {
 
 // ---- When it does not go well
 
+TEST_F(DigitalOceanTest, ANewKeyIsWaitedForUntilDropletsCanHaveIt) {
+  cloud_->dials.key_lag = 45s;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
+TEST_F(DigitalOceanTest, AKeyThatIsNeverKnownIsToldAfterTwoMinutes) {
+  cloud_->dials.key_lag = 10min;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster);
+  const Time begin = fixture_.now;
+  const auto machines = cloud->provision(*cluster, 2, 0, soon());
+  ASSERT_FALSE(machines);
+  EXPECT_THAT(machines.error().message, HasSubstr("invalid key identifiers"));
+  EXPECT_LE(fixture_.now - begin, 2min);
+  EXPECT_GE(fixture_.now - begin, 100s);
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+TEST_F(DigitalOceanTest, AKeyOfTheAccountThatIsUnknownIsToldAtOnce) {
+  spec_.provider.settings["ssh_key_fingerprint"] =
+      "00:11:22:33:44:55:66:77:88:99:aa:bb:cc:dd:ee:ff";
+  const auto cloud = provider();
+  const Time begin = fixture_.now;
+  const Life life = open(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_THAT(life.status.error().message, HasSubstr("invalid key identifiers"));
+  EXPECT_LE(fixture_.now - begin, 10s);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(DigitalOceanTest, WhoeverIsNoLongerWantedDoesNotWaitForAKey) {
+  cloud_->dials.key_lag = 10min;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster);
+  cloud->set_meanwhile([&] { cloud->stop_launching(); });
+  const Time begin = fixture_.now;
+  const auto machines = cloud->provision(*cluster, 2, 0, soon());
+  ASSERT_FALSE(machines);
+  EXPECT_LE(fixture_.now - begin, 10s);
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+// Its reply is lost, and the list does not show it yet: so it is registered twice.
+TEST_F(DigitalOceanTest, AKeyThatWasRegisteredTwiceIsDeletedTwice) {
+  cloud_->dials.key_lag = 45s;
+  cloud_->dials.answers = {
+      {.method = "POST", .path = "/v2/account/keys", .perform = true, .status = 0}};
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(cloud_->leftovers(), SizeIs(6)) << "two machines, two keys, a tag, a firewall";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(DigitalOceanTest, ATokenThatCannotDeleteDropletsCreatesNone) {
   cloud_->tokens[cloud_->token] = {"account:read",   "actions:read",    "sizes:read",
                                    "droplet:create", "droplet:read",    "ssh_key:create",

@@ -34,7 +34,7 @@ class DropletAccount final : public NamedAccount {
   }
   std::vector<SideResourceKind*> kinds() override { return {&firewalls_, &tags_, &ssh_keys_}; }
   std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return std::make_unique<Droplets>(api_, cluster.region, Mark{.pool = cluster.id});
+    return std::make_unique<Droplets>(api_, api_.world(), cluster.region, Mark{.pool = cluster.id});
   }
 
  private:

@@ -21,7 +21,7 @@ ApiResult<std::string> SshKeys::create(const std::string& name, Time deadline) {
 
 ApiResult<std::vector<SideResource>> SshKeys::list(Time deadline) {
   return to_resources(api_.ssh_keys(deadline), [](const SshKey& key) {
-    return SideResource{.id = key.fingerprint, .name = key.name};
+    return SideResource{.id = key.id, .name = key.name};
   });
 }
 

@@ -15,6 +15,7 @@ constexpr int kLaunchTries = 3;
 // in one look.
 constexpr Duration kCreationTime = 30s;
 constexpr std::size_t kMostActions = 3;
+constexpr Duration kKeyAgain = 5s;
 
 Stage stage_of(const Droplet& told) {
   if (told.status == "active" && !told.private_ip.empty() && !told.public_ip.empty()) {
@@ -53,7 +54,8 @@ ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline) {
   return out;
 }
 
-Droplets::Droplets(Api& api, std::string region, Mark mark, DropletRequest common)
+Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
+                   DropletRequest common, Time key_known)
     : NamedMachines({.cloud = kCloud,
                      .region = std::move(region),
                      .listing_lag = 60s,
@@ -67,7 +69,9 @@ Droplets::Droplets(Api& api, std::string region, Mark mark, DropletRequest commo
                      .ends_itself = false},
                     kProvider, std::move(mark)),
       api_(api),
-      common_(std::move(common)) {}
+      world_(world),
+      common_(std::move(common)),
+      key_known_(key_known) {}
 
 // The request for all that the account has is "/v2/droplets/": nothing else than a number may
 // follow.
@@ -81,18 +85,29 @@ ApiResult<NamedMachine> Droplets::get(const std::string& id, Time deadline) {
   return to_machine(*told);
 }
 
+// A refusal for the key alone has created nothing.
+ApiResult<Creation> Droplets::create(const DropletRequest& request, Time deadline) {
+  const Time until = std::min(deadline, key_known_);
+  while (true) {
+    auto made = api_.create_droplets(request, deadline);
+    if (made || !is_unknown_key(made.error()) || !is_certain(made.error())) return made;
+    if (until - world_.now() <= kKeyAgain || world_.launching.stop_requested()) return made;
+    wait_while_launching(world_, kKeyAgain);
+  }
+}
+
 std::expected<std::vector<std::string>, LaunchRefusal> Droplets::launch(const LaunchBatch& batch,
                                                                         Time deadline) {
   DropletRequest request = common_;
   request.size = batch.place.type;
   request.region = batch.place.zone;
   for (int i = 0; i < batch.count; ++i) request.names.push_back(name_of(batch, i));
-  const auto made = api_.create_droplets(request, deadline);
+  const auto made = create(request, deadline);
   if (!made) return std::unexpected(refusal(made.error()));
   if (made->actions.size() == made->droplets.size()) {
     for (std::size_t i = 0; i < made->droplets.size(); ++i) {
       creating_[made->droplets[i]] = {.action = made->actions[i],
-                                      .look_at = api_.world().now() + kCreationTime};
+                                      .look_at = world_.now() + kCreationTime};
     }
   }
   return made->droplets;
@@ -102,7 +117,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Droplets::launch(const La
 // only its action says so.
 void Droplets::complete(const std::vector<std::string>& ids, std::vector<MachineStatus>& found,
                         Time deadline) {
-  const Time now = api_.world().now();
+  const Time now = world_.now();
   std::size_t asked = 0;
   for (const std::string& id : ids) {
     const auto creating = creating_.find(id);

@@ -23,9 +23,11 @@ ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline);
 
 class Droplets final : public NamedMachines {
  public:
-  // The api outlives this. Whoever launches nothing leaves `mark` but for the pool, and `common`,
-  // out.
-  Droplets(Api& api, std::string region, Mark mark, DropletRequest common = {});
+  // The api outlives this, and so does the world, in which launches wait. Whoever launches nothing
+  // leaves `mark` but for the pool, and what follows, out. `key_known`: until then, the creation of
+  // droplets may not know the request's key.
+  Droplets(Api& api, const World& world, std::string region, Mark mark, DropletRequest common = {},
+           Time key_known = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
                                                                 Time deadline) override;
@@ -43,6 +45,8 @@ class Droplets final : public NamedMachines {
                 Time deadline) override;
 
  private:
+  ApiResult<Creation> create(const DropletRequest& request, Time deadline);
+
   // The action that creates a droplet, and when it is looked at next.
   struct Creating {
     std::string action{};
@@ -50,7 +54,9 @@ class Droplets final : public NamedMachines {
   };
 
   Api& api_;
+  const World& world_;
   const DropletRequest common_;
+  const Time key_known_;
   std::map<std::string, Creating> creating_;  // by droplet
 };
 
