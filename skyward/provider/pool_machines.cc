@@ -344,8 +344,13 @@ LaunchFailure PoolMachines::release(const std::vector<std::string>& ids, LaunchF
 // ---- Ending
 
 Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
+  std::string why;
+  for (const std::string& id : ids) {
+    if (why.empty()) why = api_.why_refused(id);
+  }
   return {ErrorKind::timeout,
-          fmt::format("{}: {} did not terminate in time", where(), fmt::join(ids, ", ")),
+          fmt::format("{}: {} did not terminate in time{}{}", where(), fmt::join(ids, ", "),
+                      why.empty() ? "" : ": ", why),
           api_.facts().ends_itself ? "'skyward gc' terminates them; otherwise they terminate "
                                      "themselves when their time is up"
                                    : "they cost money until 'skyward gc' terminates them"};

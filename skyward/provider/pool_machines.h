@@ -72,6 +72,9 @@ class MachineApi {
   // does not know, yet or any more.
   virtual Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
                                                      Time deadline) = 0;
+  // The words in which the cloud refused to terminate this machine when it was asked last, though
+  // it may do so later. Empty: it did not.
+  virtual std::string why_refused(const std::string&) const { return {}; }
 };
 
 class PoolMachines {

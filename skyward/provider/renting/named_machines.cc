@@ -100,6 +100,11 @@ ApiResult<void> NamedMachines::remove(const std::string& id, Time) {
   SKYWARD_CHECK(false, "{} is removed with others", id);
 }
 
+std::string NamedMachines::why_refused(const std::string& id) const {
+  const auto found = refused_.find(id);
+  return found == refused_.end() ? std::string() : found->second;
+}
+
 // One that cannot go yet is asked again by whoever waits for its end.
 Result<std::vector<std::string>> NamedMachines::terminate(const std::vector<std::string>& asked,
                                                           Time deadline) {
@@ -112,10 +117,12 @@ Result<std::vector<std::string>> NamedMachines::terminate(const std::vector<std:
   std::vector<std::string> heard;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const ApiResult<void>& one = (*done)[i];
+    refused_.erase(ids[i]);
     if (one) {
       heard.push_back(ids[i]);
-    } else if (one.error().refusal != Refusal::not_found &&
-               one.error().refusal != Refusal::conflict) {
+    } else if (one.error().refusal == Refusal::conflict) {
+      refused_[ids[i]] = one.error().message;
+    } else if (one.error().refusal != Refusal::not_found) {
       return std::unexpected(explained(one.error(), "terminating the machine " + ids[i]));
     }
   }

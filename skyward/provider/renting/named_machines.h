@@ -4,6 +4,7 @@
 // marks (marks.h). What such clouds do alike: machines are listed as a whole, looked at one by one,
 // and terminated one by one.
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ class NamedMachines : public MachineApi {
                                              Time deadline) override;
   Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
                                              Time deadline) override;
+  std::string why_refused(const std::string& id) const override;
 
  protected:
   // Whoever launches nothing leaves `mark` out, but for the pool. `provider`: as in read_name().
@@ -58,6 +60,7 @@ class NamedMachines : public MachineApi {
   const MachineApiFacts facts_;
   const std::string_view provider_;
   const Mark mark_;
+  std::map<std::string, std::string> refused_;  // to terminate a machine: the cloud's words
 };
 
 }  // namespace skyward::provider

@@ -209,6 +209,25 @@ TEST_F(VerdaTest, OneThatCannotBeDeletedYetHoldsUpNoOther) {
   }
 }
 
+// Such as one that support has to unlock.
+TEST_F(VerdaTest, WhyAMachineIsNotDeletedIsTold) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  cloud_->dials.answers = {
+      {.method = "PUT",
+       .path = "/v1/instances",
+       .times = -1,
+       .status = 403,
+       .body = {{"code", "forbidden_action"}, {"message", "The instance is locked by support"}}}};
+  const Status ended = cloud->teardown(life.cluster, fixture_.now + 60s);
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().message,
+              HasSubstr("did not terminate in time: The instance is locked by support"));
+  cloud_->dials.answers.clear();
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 // Disks stay attached for a while to a machine that is gone.
 TEST_F(VerdaTest, ADiskThatIsDetachedLateIsWaitedFor) {
   cloud_->dials.detach = 60s;
