@@ -96,6 +96,17 @@ def test_a_killed_pool_costs_no_more_than_its_machines_can_have_stood(state):
     assert "at most $8.2" in err and "'skyward gc' asks the cloud" in err
 
 
+def test_the_least_that_a_cloud_charges_counts(state):
+    left_behind(state, expires_s=int(time.time()) - MONTH + 3600)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        (settings,) = ledger.execute("SELECT settings FROM pool").fetchone()
+        settings = json.dumps(json.loads(settings) | {"least_micro_dollars": "30000000"})
+        ledger.execute("UPDATE pool SET settings = ?", (settings,))
+    ledger.close()
+    (cost,) = rows("cost")
+    assert cost["dollars"] == pytest.approx(60)
+
+
 def test_without_that_time_nobody_knows_more_than_at_most(state):
     left_behind(state)
     (cost,) = rows("cost")

@@ -102,11 +102,14 @@ struct CostSoFar {
 CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entries, bool at_work,
                   std::int64_t now_s) {
   CostSoFar out;
-  BillingRules rules;
-  const std::string billed = pool.setting(provider::kBillingSetting);
-  int minutes = 0;
-  std::from_chars(billed.data(), billed.data() + billed.size(), minutes);
-  rules.set_increment(minutes);
+  const auto number = [&](const char* setting) {
+    const std::string text = pool.setting(setting);
+    int value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  BillingRules rules{.least = number(provider::kLeastChargeSetting)};
+  rules.set_increment(number(provider::kBillingSetting));
   CostBook book(rules);
   bool answered = true;
   const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };

@@ -1,4 +1,5 @@
-// What Skyward says that a pool costs, beside what the cloud bills: two machines for some hours.
+// What Skyward says that a pool costs, beside what the cloud bills: two machines for some hours, or
+// for two minutes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,6 @@ class Bills : public ::testing::Test, public Computer {
  protected:
   // Compares after so long.
   void live_for(Duration time) {
-    this->spec_.accelerator = Accelerator{.name = "H100"};
     this->spec_.timeout = 24h;
     const auto cloud = this->provider();
     const auto offers = cloud->offers(this->spec_, this->soon());
@@ -61,11 +61,21 @@ class Bills : public ::testing::Test, public Computer {
 TYPED_TEST_SUITE(Bills, DoubledComputers);
 
 TYPED_TEST(Bills, OfMachinesOnDemandAreWithinOnePercent) {
+  this->spec_.accelerator = Accelerator{.name = "H100"};
   this->spec_.spot = Spot::Never();
   this->live_for(std::chrono::hours(5) + 17min);
 }
 
+class DropletBills : public Bills<digital_ocean::DigitalOceanComputer> {};
+
+// Where two minutes cost less than the least that the cloud charges.
+TEST_F(DropletBills, OfTheSmallestMachinesForTwoMinutesAreWithinOnePercent) {
+  spec_.spot = Spot::Never();
+  live_for(2min);
+}
+
 TYPED_TEST(Bills, OfSpotMachinesAreWithinOnePercent) {
+  this->spec_.accelerator = Accelerator{.name = "H100"};
   this->spec_.spot = Spot::Always();
   if (!this->provider()->capabilities().spot) GTEST_SKIP() << "this cloud has no spot machines";
   this->live_for(std::chrono::hours(5) + 17min);

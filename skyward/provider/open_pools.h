@@ -48,6 +48,8 @@ int head_port_of(std::string_view pool);
 inline constexpr const char* kJobSetting = "job";
 // ... and the one that names Offer::billing_increment_minutes, if there are any.
 inline constexpr const char* kBillingSetting = "billing_minutes";
+// ... and the one that names BillingRules::least, in millionths of a dollar, if there is any.
+inline constexpr const char* kLeastChargeSetting = "least_micro_dollars";
 
 // Whether a process of this computer has the pool open, or may have: its lock cannot be read.
 bool is_open_here(const World& world, const std::string& pool);

@@ -139,7 +139,7 @@ Duration CostBook::billed(const Machine& machine, Time now) const {
 
 // Each price holds from its segment's begin to the next one's, the last one to the end that is
 // billed; the worst one from the moment on at which nobody knows.
-MicroDollars CostBook::cost(const Machine& machine, Time now, bool worst) const {
+MicroDollars CostBook::cost_of_time(const Machine& machine, Time now, bool worst) const {
   if (is_free(machine)) return 0;
   const Time end = machine.launched + billed(machine, now);
   Wide total = 0;
@@ -172,7 +172,7 @@ CostNow CostBook::now(Time now) const {
     result.total += cost;
     result.complete = result.complete && machine.priced;
     result.on_demand +=
-        machine.on_demand ? price_of(*machine.on_demand, billed(machine, now)) : cost;
+        machine.on_demand ? at_least(price_of(*machine.on_demand, billed(machine, now))) : cost;
     if (machine.gone) continue;
     (machine.spot ? result.spot_count : result.on_demand_count) += 1;
   }
@@ -188,9 +188,10 @@ CostSplit CostBook::split(Time now) const {
     const Duration whole = billed(machine, now);
     const Duration setup =
         std::max(std::min(machine.ready.value_or(end), end) - machine.launched, Duration::zero());
+    const MicroDollars of_time = cost_of_time(machine, now);
     MicroDollars left = cost;
     const auto take = [&](Duration time) {
-      const MicroDollars part = std::min(share_of(cost, time, whole), left);
+      const MicroDollars part = std::min(share_of(of_time, time, whole), left);
       left -= part;
       return part;
     };

@@ -7,6 +7,7 @@
 // A machine's time is split by what it was for: set-up (launch to ready), useful (tasks ran), lost
 // (tasks ran whose work was lost with the machine, since its last answer), and idle.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -29,6 +30,7 @@ double to_dollars(MicroDollars amount);
 struct BillingRules {
   Duration quantum = std::chrono::seconds(1);   // time is rounded up to whole ones of it
   Duration minimum = std::chrono::seconds(60);  // of each machine
+  MicroDollars least = 0;  // of each machine, however short its time; one without a price is free
   // A machine that the cloud itself takes back before it has been there for so long costs nothing.
   Duration free_when_taken_back{};
   bool prices_change = false;  // of spot machines that run
@@ -153,7 +155,13 @@ class CostBook {
   void set_price(Machine& machine, Time at, MicroDollars hourly);
   bool is_free(const Machine& machine) const;
   Duration billed(const Machine& machine, Time now) const;
-  MicroDollars cost(const Machine& machine, Time now, bool worst = false) const;
+  MicroDollars cost_of_time(const Machine& machine, Time now, bool worst = false) const;
+  MicroDollars cost(const Machine& machine, Time now, bool worst = false) const {
+    return at_least(cost_of_time(machine, now, worst));
+  }
+  MicroDollars at_least(MicroDollars amount) const {
+    return amount > 0 ? std::max(amount, rules_.least) : 0;
+  }
 
   BillingRules rules_;
   bool asked_for_any_ = false;

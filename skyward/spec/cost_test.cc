@@ -50,6 +50,23 @@ TEST(Cost, MinimumAndQuantumOfACloud) {
   EXPECT_EQ(tens.now(kStart + 1h).total, 1'200'000);
 }
 
+TEST(Cost, TheLeastChargeOfACloud) {
+  CostBook book({.least = 10'000});
+  book.on_launched("small", 0, kStart, spot_price(0.006, 0.012));
+  book.on_launched("free", 0, kStart, plain_price(0));
+  book.on_launched("unknown", 0, kStart, std::nullopt);
+  book.on_ready("small", kStart + 1min);
+  book.on_work("small", 1min, {});
+  EXPECT_EQ(book.now(kStart + 2min).total, 10'000);
+  EXPECT_EQ(book.now(kStart + 2min).on_demand, 10'000) << "nothing is saved";
+  EXPECT_EQ(book.split(kStart + 2min),
+            (CostSplit{.total = 10'000, .setup = 100, .useful = 100, .idle = 9'800, .lost = 0}));
+  EXPECT_EQ(book.lasts_until(9'999, kStart + 2min), kStart + 2min);
+  EXPECT_LE(kStart + 100min - book.lasts_until(10'000, kStart + 2min), 1ms);
+  EXPECT_EQ(book.now(kStart + 5h).total, 30'000);
+  EXPECT_EQ(book.now(kStart + 5h).on_demand, 60'000);
+}
+
 TEST(Cost, SpotPricesChangeAndAreComparedWithOnDemand) {
   CostBook book;
   book.on_launched("a", 0, kStart, spot_price(0.36, 3.6));

@@ -26,6 +26,9 @@ constexpr Duration kGreetTimeout = 600s;
 constexpr Duration kBootTimeout = 1500s;
 // A new key is unknown to the creation of droplets for up to 45 s.
 constexpr Duration kKeySpreads = 120s;
+// "A minimum of 60 seconds or $0.01, whichever is greater"
+// (docs.digitalocean.com/products/droplets/details/pricing).
+constexpr MicroDollars kLeastCharge = 10'000;
 // A token that may delete droplets, and nothing else.
 constexpr const char* kNodeToken = "node_token";
 constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
@@ -149,7 +152,8 @@ class DigitalOceanCloud final : public RentedCloud {
     return {.spot = false,
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
             .provision_timeout = kBootTimeout,
-            .greet_timeout = kGreetTimeout};
+            .greet_timeout = kGreetTimeout,
+            .billing = {.least = kLeastCharge}};
   }
 
   // A machine that deletes itself leaves keys and firewalls, and may fail to.

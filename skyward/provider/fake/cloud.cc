@@ -512,7 +512,8 @@ MicroDollars Cloud::cost(const Sold& sold, Time now) const {
     if (until > from) sum += static_cast<double>(steps[i].hourly) * seconds(until - from) / 3600;
     if (last) break;
   }
-  return static_cast<MicroDollars>(std::ceil(sum - 1e-6));
+  const auto exact = static_cast<MicroDollars>(std::ceil(sum - 1e-6));
+  return exact > 0 ? std::max(exact, config_.billing.least) : 0;
 }
 
 MicroDollars Cloud::bill(Time now, const std::string& pool) const {

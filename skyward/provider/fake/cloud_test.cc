@@ -280,6 +280,15 @@ TEST_F(CloudTest, WhatIsTakenBackEarlyIsFreeWhereThatIsTheRule) {
   }
 }
 
+TEST_F(CloudTest, NoMachineCostsLessThanTheLeastCharge) {
+  start({.billing = {.least = 2'000'000}});
+  cloud_->claim(now_, bought("one"));
+  now_ += 10min;
+  EXPECT_EQ(cloud_->bill(now_), 2'000'000);
+  now_ += 2h;
+  EXPECT_GT(cloud_->bill(now_), 2'000'000);
+}
+
 TEST_F(CloudTest, WhoeverSetsALimitIsOutbid) {
   LaunchRequest limited = order("one");
   limited.most_hourly = 2'000'000;

@@ -265,6 +265,9 @@ Status Renting::enter_pool(const Cluster& cluster, const Plan& plan, const Offer
   if (offer.billing_increment_minutes > 0) {
     settings[kBillingSetting] = std::to_string(offer.billing_increment_minutes);
   }
+  if (const MicroDollars least = capabilities().billing.least; least > 0) {
+    settings[kLeastChargeSetting] = std::to_string(least);
+  }
   const bool ends_itself = capabilities().stop_ends_billing;
   return enter_in_ledger(cluster, {.job = plan.spec.job_id,
                                    .settings = std::move(settings),
