@@ -217,6 +217,7 @@ io::HttpReply DigitalOcean::sell(const Request& request, const std::vector<std::
                                   .place = place,
                                   .tags = tags,
                                   .hourly = size.hourly,
+                                  .spot = size.slug.ends_with("-spot"),
                                   .request = request.body},
                                  fails);
     tags_[dials.account].insert(tags.begin(), tags.end());

@@ -33,6 +33,8 @@ constexpr DropletSize kSizes[] = {
      "nvidia_l40s", 48},
     {"gpu-h100x1-80gb", "H100 GPU Droplet - 1X", 20, 245760, 720, 15, 3.39, "nyc2 tor1 ams3", 1,
      "nvidia_h100", 80},
+    {"gpu-h100x1-80gb-spot", "H100 GPU Droplet - 1X - Spot", 20, 245760, 720, 15, 1.53, "nyc2", 1,
+     "nvidia_h100", 80},
     {"gpu-h100x8-640gb", "H100 GPU Droplet - 8X", 160, 1966080, 2046, 60, 23.92, "nyc2 tor1 ams3",
      8, "nvidia_h100", 640},
     {"gpu-h200x1-141gb", "H200 GPU Droplet - 1X", 24, 245760, 720, 15, 3.44, "nyc2", 1,
@@ -43,6 +45,8 @@ constexpr DropletSize kSizes[] = {
      "amd_mi300x", 192},
     {"gpu-mi300x8-1536gb", "MI300X GPU Droplet - 8X", 160, 1966080, 2046, 60, 15.92, "", 8,
      "amd_mi300x", 1536},
+    {"gpu-b300x1-288gb-spot", "B300 GPU Droplet - 1X - Spot", 24, 245760, 720, 15, 3.95, "ric1", 1,
+     "nvidia_b300", 288},
 };
 
 }  // namespace
@@ -53,7 +57,7 @@ const std::vector<DropletRegion>& droplet_regions() {
   static const auto& all = *new std::vector<DropletRegion>{
       {"nyc1", "New York 1"},  {"nyc2", "New York 2"},  {"nyc3", "New York 3"},
       {"ams3", "Amsterdam 3"}, {"fra1", "Frankfurt 1"}, {"sfo3", "San Francisco 3"},
-      {"tor1", "Toronto 1"},
+      {"tor1", "Toronto 1"},   {"ric1", "Richmond 1"},
   };
   return all;
 }

@@ -348,7 +348,7 @@ def test_clouds_are_values():
         (lambda: sky.RunPod(ports=(22,)), "a list of strings"),
         (lambda: sky.AWS(use_ssm="perhaps"), "True or False"),
         (lambda: sky.AWS(allocation_strategy="best"), "lowest-price"),
-        (lambda: sky.DigitalOcean(region="mars1"), "nyc1, nyc2"),
+        (lambda: sky.DigitalOcean(region="mars/1"), "the name of a region"),
         (lambda: sky.VastAI(disk_gb=-1), "disk_gb"),
         (lambda: sky.RunPod(cluster_mode="both"), "individual, instant"),
     ],

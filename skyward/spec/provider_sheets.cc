@@ -28,8 +28,7 @@ constexpr std::array<ProviderSetting, 12> kAWS = {{
 }};
 
 constexpr std::array<ProviderSetting, 5> kDigitalOcean = {{
-    {"region", choice, anybody, "nyc1",
-     "nyc1|nyc2|nyc3|sfo2|sfo3|ams3|atl1|blr1|fra1|lon1|sgp1|syd1|tor1"},
+    {"region", SettingKind::region, anybody, "nyc1", ""},
     {"token", secret, trusted, "", ""},
     {"ssh_key_fingerprint", text, trusted, "", ""},
     {"instance_timeout", whole, anybody, "300", ""},

@@ -54,8 +54,7 @@ class DigitalOcean(Cloud):
     name: ClassVar[str] = "digital_ocean"
 
     region: str = "nyc1"
-    """Where to look first: nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1,
-    syd1 or tor1."""
+    """Where to look first: `nyc1`, `fra1` or another of DigitalOcean's regions."""
     token: str | None = field(default=None, repr=False)
     """Your API token. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's."""
     ssh_key_fingerprint: str | None = None

@@ -11,8 +11,7 @@
 namespace skyward {
 
 struct DigitalOcean {
-  // Where to look first: nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1, syd1 or
-  // tor1. Default: "nyc1".
+  // Where to look first: `nyc1`, `fra1` or another of DigitalOcean's regions. Default: "nyc1".
   std::optional<std::string> region{};
   // Your API token. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's.
   std::optional<std::string> token{};

@@ -1,9 +1,11 @@
 #include "skyward/provider/digital_ocean/digital_ocean.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -33,23 +35,31 @@ constexpr MicroDollars kLeastCharge = 10'000;
 constexpr const char* kNodeToken = "node_token";
 constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
 
-// An offer for each region in which the size is sold.
-std::vector<Offer> to_offers(const std::vector<Size>& sizes, const std::string& machine) {
-  std::vector<Offer> out;
+// An offer for each region in which a type is sold, with the prices of the markets in which it is.
+std::vector<Offer> to_offers(const std::vector<Size>& sizes, const std::string& machine,
+                             bool spot_too) {
+  std::map<std::pair<std::string, std::string>, Offer> offers;  // by region and type
   for (const Size& size : sizes) {
-    if (!machine.empty() && size.slug != machine) continue;
+    const bool spot = is_spot_size(size.slug);
+    const std::string type = type_of_size(size.slug);
+    if (spot && !spot_too) continue;
+    if (!machine.empty() && size.slug != machine && type != machine) continue;
     for (const std::string& region : size.regions) {
-      out.push_back({.instance_type = size.slug,
-                     .region = region,
-                     .cpus = size.cpus,
-                     .memory_gb = size.memory_mib / 1024,
-                     .accelerator = accelerator_in(size.gpu_model),
-                     .accelerator_count = static_cast<double>(size.gpus),
-                     .accelerator_memory_gb = size.gpu_memory_gb / std::max(size.gpus, 1),
-                     .architecture = "x86_64",
-                     .price_on_demand = size.hourly});
+      Offer& offer = offers[{region, type}];
+      offer = {.instance_type = type,
+               .region = region,
+               .cpus = size.cpus,
+               .memory_gb = size.memory_mib / 1024,
+               .accelerator = accelerator_in(size.gpu_model),
+               .accelerator_count = static_cast<double>(size.gpus),
+               .accelerator_memory_gb = size.gpu_memory_gb / std::max(size.gpus, 1),
+               .architecture = "x86_64",
+               .price_on_demand = spot ? offer.price_on_demand : size.hourly,
+               .price_spot = spot ? size.hourly : offer.price_spot};
     }
   }
+  std::vector<Offer> out;
+  for (auto& [key, offer] : offers) out.push_back(std::move(offer));
   return out;
 }
 
@@ -149,7 +159,7 @@ class DigitalOceanCloud final : public RentedCloud {
 
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
-    return {.spot = false,
+    return {.spot = true,
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
             .provision_timeout = kBootTimeout,
             .greet_timeout = kGreetTimeout,
@@ -175,7 +185,8 @@ class DigitalOceanCloud final : public RentedCloud {
   }
 
  private:
-  Result<std::vector<Offer>> all_offers(const std::string& machine, Time deadline);
+  Result<std::vector<Size>> sizes(Time deadline);
+  Status check_region(const std::vector<Size>& sizes, Time deadline);
   Status check_rights(Time deadline);
 
   const World world_;
@@ -188,21 +199,35 @@ class DigitalOceanCloud final : public RentedCloud {
   EmptyRegions empty_regions_;
 };
 
-Result<std::vector<Offer>> DigitalOceanCloud::all_offers(const std::string& machine,
-                                                         Time deadline) {
-  const auto sizes = api_.sizes(deadline);
+Result<std::vector<Size>> DigitalOceanCloud::sizes(Time deadline) {
+  auto sizes = api_.sizes(deadline);
   if (!sizes) return std::unexpected(to_error(sizes.error(), "DigitalOcean: listing sizes"));
-  return to_offers(*sizes, machine);
+  return *std::move(sizes);
+}
+
+// Where the pool's region sells nothing now, there may be none of that name.
+Status DigitalOceanCloud::check_region(const std::vector<Size>& sizes, Time deadline) {
+  const auto has = [](const auto& regions, const std::string& region) {
+    return std::ranges::find(regions, region) != regions.end();
+  };
+  if (std::ranges::any_of(sizes, [&](const Size& one) { return has(one.regions, region_); })) {
+    return {};
+  }
+  const auto regions = api_.regions(deadline);
+  if (!regions || has(*regions, region_)) return {};
+  return fail(ErrorKind::invalid, fmt::format("DigitalOcean: there is no region {}", region_),
+              fmt::format("the regions are {}", fmt::join(*regions, ", ")));
 }
 
 // Few regions have GPUs: where the pool's own has none that fit, the others are looked at.
 Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time deadline) {
   if (Status free = empty_regions_.quota(); !free) return fail(free);
-  const auto all = all_offers(spec.machine, deadline);
-  if (!all) return fail(all);
+  const auto sold = sizes(deadline);
+  if (!sold) return fail(sold);
+  if (Status known = check_region(*sold, deadline); !known) return fail(known);
   std::vector<Offer> here;
   std::vector<Offer> elsewhere;
-  for (const Offer& one : *all) {
+  for (const Offer& one : to_offers(*sold, spec.machine, spec.spot.allows_spot())) {
     if (empty_regions_.contains(one.region)) continue;
     (one.region == region_ ? here : elsewhere).push_back(one);
   }
@@ -224,9 +249,10 @@ Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time 
 }
 
 Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {
-  auto all = all_offers({}, deadline);
-  if (!all) return all;
-  sort_catalogue(*all);
+  const auto sold = sizes(deadline);
+  if (!sold) return fail(sold);
+  std::vector<Offer> all = to_offers(*sold, {}, true);
+  sort_catalogue(all);
   return all;
 }
 

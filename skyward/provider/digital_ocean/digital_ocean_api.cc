@@ -181,6 +181,11 @@ ApiResult<std::vector<Size>> Api::sizes(Time deadline) {
   return read_all(list("sizes", {.path = "/v2/sizes"}, deadline), read_size);
 }
 
+ApiResult<std::vector<std::string>> Api::regions(Time deadline) {
+  return read_all(list("regions", {.path = "/v2/regions"}, deadline),
+                  [](const json& told) { return json_text(told, "slug"); });
+}
+
 ApiResult<std::vector<Droplet>> Api::droplets(bool gpus, Time deadline) {
   RestRequest request{.path = "/v2/droplets"};
   if (gpus) request.query.emplace_back("type", "gpus");

@@ -89,6 +89,7 @@ class Api {
 
   ApiResult<Account> account(Time deadline);
   ApiResult<std::vector<Size>> sizes(Time deadline);
+  ApiResult<std::vector<std::string>> regions(Time deadline);
 
   // Those with GPUs are listed apart.
   ApiResult<std::vector<Droplet>> droplets(bool gpus, Time deadline);

@@ -73,6 +73,65 @@ TEST_F(DigitalOceanTest, EachKindOfGpuGetsTheImageWithItsDrivers) {
   }
 }
 
+TEST_F(DigitalOceanTest, SpotSizesAreTheSpotMarketOfTheirType) {
+  want("H100");
+  for (const auto& [policy, size] : {std::pair(Spot::Never(), "gpu-h100x1-80gb"),
+                                     std::pair(Spot::Always(), "gpu-h100x1-80gb-spot")}) {
+    spec_.spot = policy;
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    EXPECT_EQ(life.cluster.instance_type, "gpu-h100x1-80gb");
+    EXPECT_EQ(cloud_->machines.back().size, size);
+    EXPECT_EQ(life.instances.front().spot, cloud_->machines.back().spot);
+    EXPECT_EQ(life.instances.front().instance_type, "gpu-h100x1-80gb");
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  }
+}
+
+TEST_F(DigitalOceanTest, WithoutSpotMachinesOthersAreTaken) {
+  want("H100");
+  spec_.spot = Spot::IfAvailable();
+  spec_.spot.retries = 1;
+  cloud_->dials.capacity = {{"gpu-h100x1-80gb-spot", 0}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  for (const doubles::Machine& one : cloud_->machines) EXPECT_EQ(one.size, "gpu-h100x1-80gb");
+}
+
+TEST_F(DigitalOceanTest, ATypeThatIsSoldAsSpotMachinesOnlyIsNoOtherKind) {
+  want("B300");
+  spec_.spot = Spot::Never();
+  EXPECT_FALSE(provider()->offers(spec_, soon()));
+  spec_.spot = Spot::IfAvailable();
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(life.cluster.instance_type, "gpu-b300x1-288gb");
+  EXPECT_TRUE(cloud_->machines.back().spot);
+}
+
+TEST_F(DigitalOceanTest, ASpotSizeThatIsNamedIsBoughtAsOne) {
+  spec_.machine = "gpu-h100x1-80gb-spot";
+  spec_.spot = Spot::IfAvailable();
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_TRUE(cloud_->machines.back().spot);
+}
+
+TEST_F(DigitalOceanTest, ARegionIsOneThatTheCloudNames) {
+  spec_.provider.settings["region"] = "mars1";
+  const auto refused = provider()->offers(spec_, soon());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(refused.error().message, "DigitalOcean: there is no region mars1");
+  EXPECT_THAT(refused.error().hint, HasSubstr("nyc1, nyc2"));
+  spec_.provider.settings["region"] = "ric1";
+  EXPECT_TRUE(provider()->offers(spec_, soon())) << "nothing that fits is there, and it exists";
+}
+
 TEST_F(DigitalOceanTest, ManyMachinesComeTenAtATime) {
   spec_.nodes = 64;
   const auto cloud = provider();

@@ -17,6 +17,8 @@ constexpr Duration kCreationTime = 30s;
 constexpr std::size_t kMostActions = 3;
 constexpr Duration kKeyAgain = 5s;
 
+constexpr std::string_view kSpotMark = "-spot";
+
 Stage stage_of(const Droplet& told) {
   if (told.status == "active" && !told.private_ip.empty() && !told.public_ip.empty()) {
     return Stage::running;
@@ -27,17 +29,26 @@ Stage stage_of(const Droplet& told) {
 
 NamedMachine to_machine(const Droplet& told) {
   NamedMachine out{.name = told.name,
-                   .status = {.instance = {.id = told.id, .private_ip = told.private_ip},
+                   .status = {.instance = {.id = told.id,
+                                           .spot = is_spot_size(told.size),
+                                           .private_ip = told.private_ip},
                               .zone = told.region,
                               .stage = stage_of(told)}};
   if (out.status.stage == Stage::stopped) out.status.reason = told.status;
   out.status.switched_off = told.status == "off";
   if (!told.public_ip.empty()) out.status.instance.public_ip = told.public_ip;
-  out.status.instance.instance_type = told.size;
+  out.status.instance.instance_type = type_of_size(told.size);
   return out;
 }
 
 }  // namespace
+
+bool is_spot_size(std::string_view slug) { return slug.ends_with(kSpotMark); }
+
+std::string type_of_size(std::string_view slug) {
+  if (is_spot_size(slug)) slug.remove_suffix(kSpotMark.size());
+  return std::string(slug);
+}
 
 // Those with GPUs are listed apart; what a request for one kind shows in both is told once.
 ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline) {
@@ -100,6 +111,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Droplets::launch(const La
                                                                         Time deadline) {
   DropletRequest request = common_;
   request.size = batch.place.type;
+  if (batch.spot) request.size += kSpotMark;
   request.region = batch.place.zone;
   for (int i = 0; i < batch.count; ++i) request.names.push_back(name_of(batch, i));
   const auto made = create(request, deadline);

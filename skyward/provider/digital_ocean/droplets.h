@@ -18,6 +18,11 @@ namespace skyward::provider::digital_ocean {
 inline constexpr const char* kProvider = "digital_ocean";
 inline constexpr const char* kCloud = "DigitalOcean";
 
+// A size for spot droplets is called as the type is, and "-spot". They cost less, and are deleted
+// when DigitalOcean needs them back.
+bool is_spot_size(std::string_view slug);
+std::string type_of_size(std::string_view slug);
+
 // Every droplet of the account.
 ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline);
 
