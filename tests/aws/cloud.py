@@ -43,6 +43,7 @@ IMAGE_NAMES = (
     "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
 )
 ON_DEMAND = {"c5.large": 0.085, "m5.large": 0.096, "p4d.24xlarge": 21.957642, "t3.small": 0.0208}
+ADDRESS = 0.005  # of each public address, beside them
 SPOT = {"m5.large": 0.0384, "p4d.24xlarge": 6.5873}
 OTHER_SPOT = 9.0
 

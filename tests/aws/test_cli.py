@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cloud import REGION, Cloud, Faults
+from cloud import ADDRESS, ON_DEMAND, REGION, Cloud, Faults
 from programs import skyward
 
 
@@ -15,7 +15,8 @@ def test_offers_are_the_cheapest_first(cloud: Cloud, tmp_path: Path) -> None:
     told = skyward(cloud, tmp_path, "offers", "list", "--region", REGION, "--json", env=own)
     assert told.code == 0, told.err
     rows = told.rows()
-    assert rows[0]["instance_type"] == "t3.small" and rows[0]["price_on_demand"] == 0.0208
+    assert rows[0]["instance_type"] == "t3.small"
+    assert rows[0]["price_on_demand"] == pytest.approx(ON_DEMAND["t3.small"] + ADDRESS)
     known = [row["price_on_demand"] for row in rows if row["price_on_demand"] is not None]
     assert known == sorted(known)
     assert cloud.counts()["DescribeInstanceTypes"] >= 1
@@ -57,7 +58,7 @@ def test_the_shipped_prices_stand_in_for_a_price_list_that_refuses(
     )
     own = {"XDG_CACHE_HOME": str(tmp_path)}
     told = skyward(cloud, tmp_path, "offers", "list", "--machine", "c5.large", "--json", env=own)
-    assert told.rows()[0]["price_on_demand"] == 0.085
+    assert told.rows()[0]["price_on_demand"] == pytest.approx(0.085 + ADDRESS)
 
 
 def test_check_tells_the_source_of_the_credentials_and_no_secret(

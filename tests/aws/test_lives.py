@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bed import until
 from buckets import Buckets
-from cloud import ON_DEMAND, SPOT, Cloud, Faults, Place, Request
+from cloud import ADDRESS, ON_DEMAND, SPOT, Cloud, Faults, Place, Request
 from programs import begin, drive, finish, hear, skyward
 from rented_hosts import Rented, RentedHosts, rented_hosts, why_not
 
@@ -131,7 +131,7 @@ def test_a_pool_with_a_machine_that_is_taken_back(
     nothing_is_left(cloud, tmp_path)
 
     def price(machine: Rented) -> float:
-        return (SPOT if machine.spot else ON_DEMAND)["p4d.24xlarge"]
+        return (SPOT if machine.spot else ON_DEMAND)["p4d.24xlarge"] + ADDRESS
 
     assert sum(one.spot for one in hosts.machines.values()) == 3
     bill = hosts.bill(price)
@@ -188,9 +188,9 @@ def check_events(
     for one in bought:
         assert one["provider"] == "AWS" and one["instance_type"] == "p4d.24xlarge"
         assert one["ip"] == addresses[one["instance_id"]]
-        assert one["price_on_demand"] == ON_DEMAND["p4d.24xlarge"]
+        assert one["price_on_demand"] == pytest.approx(ON_DEMAND["p4d.24xlarge"] + ADDRESS)
         if one["spot"]:
-            assert one["price_spot"] == SPOT["p4d.24xlarge"]
+            assert one["price_spot"] == pytest.approx(SPOT["p4d.24xlarge"] + ADDRESS)
     (completed,) = of["ProvisioningCompleted"]
     assert (completed["spot"], completed["on_demand"]) == (2, 2)
     assert completed["instances"] == [one["instance_id"] for one in bought[:4]]

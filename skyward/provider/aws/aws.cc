@@ -195,6 +195,8 @@ Result<std::vector<Offer>> AwsCloud::catalogue(Time deadline) {
   prices.on_demand = catalogue.prices(deadline);
   PoolSpec any;
   any.spot = Spot::IfAvailable();
+  any.provider = spec_;
+  any.provider.settings.erase("exclude_burstable");
   std::vector<Offer> offers = to_offers(*types, prices, client_.region(), any);
   sort_catalogue(offers);
   return offers;

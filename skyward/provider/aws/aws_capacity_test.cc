@@ -182,7 +182,7 @@ TEST_F(Capacity, MachinesOnDemandThatCostTooMuchAreNotLaunched) {
   amazon_.regions = {"us-east-1"};
   fixture_.variables["AWS_REGION"] = "us-east-1";
   spec_.provider.settings["region"] = "us-east-1";
-  spec_.max_hourly_cost = 0.2;  // four of them as spot machines: $0.12; on demand: $0.384
+  spec_.max_hourly_cost = 0.2;  // four of them as spot machines: $0.14; on demand: $0.404
   for (const Spot& spot : {Spot::IfAvailable(1, 1s), Spot::Percent(0.5)}) {
     spec_.spot = spot;
     asked.clear();

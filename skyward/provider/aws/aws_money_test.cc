@@ -99,6 +99,27 @@ TEST_F(AwsMoney, CredentialsOfAnotherAccountEndNoMachineAndForgetNone) {
   let_go();
 }
 
+// Amazon's prices are without the address, and so is the limit that it is told.
+TEST_F(AwsMoney, PublicAddressesCountInPricesAndLimits) {
+  spec_.spot = Spot::Always();
+  spec_.nodes = 2;
+  spec_.max_hourly_cost = 0.2;
+  std::string limit;
+  amazon_.refuse = [&](const std::string&, const Ec2Double::Form& form) {
+    const auto told = form.find("InstanceMarketOptions.SpotOptions.MaxPrice");
+    if (told != form.end()) limit = told->second;
+    return std::pair(0, std::string());
+  };
+  const auto aws = provider();
+  const Cluster cluster = open(*aws);
+  const auto machines = aws->provision(cluster, 2, 0, soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_DOUBLE_EQ(machines->front().price_spot.value_or(0), 0.03 + 0.005);
+  ASSERT_NE(limit, "");
+  EXPECT_NEAR(std::stod(limit), 0.1 - 0.005, 1e-6);
+  EXPECT_TRUE(aws->teardown(cluster, soon()));
+}
+
 TEST_F(AwsMoney, TheEndOfAPoolIsByAmazonsClock) {
   for (const std::int64_t ahead_s : {-9 * 3600, 60, 9 * 3600}) {
     forget();

@@ -62,8 +62,11 @@ TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
     ASSERT_TRUE(charges) << charges.error().message;
     EXPECT_EQ(amazon_.requests - before, spot ? 1 : 0) << "the price on demand stays";
     std::vector<Charge> expected;
-    if (spot)
-      expected = {{.instance = ids[0], .hourly = 0.05}, {.instance = ids[1], .hourly = 0.05}};
+    constexpr double kWithAddress = 0.05 + 0.005;
+    if (spot) {
+      expected = {{.instance = ids[0], .hourly = kWithAddress},
+                  {.instance = ids[1], .hourly = kWithAddress}};
+    }
     EXPECT_EQ(*charges, expected);
     ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
     ASSERT_TRUE(aws->teardown(*cluster, soon()));

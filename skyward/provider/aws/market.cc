@@ -19,9 +19,10 @@ std::string device_model(const std::string& name) {
   return name;
 }
 
+constexpr double kAddressPrice = 0.005;
+
 bool is_flag_set(const PoolSpec& spec, const char* name) {
-  const auto found = spec.provider.settings.find(name);
-  return found != spec.provider.settings.end() && found->second == "true";
+  return spec.provider.setting(name) == "true";
 }
 
 void add_devices(const InstanceType& type, Offer& offer) {
@@ -61,6 +62,14 @@ std::optional<double> Prices::least_spot(const std::string& type) const {
   return least;
 }
 
+bool has_addresses(const ProviderSpec& settings) {
+  return settings.setting("use_ssm") != "true" || settings.setting("subnet_id").empty();
+}
+
+double address_price(const ProviderSpec& settings) {
+  return has_addresses(settings) ? kAddressPrice : 0;
+}
+
 bool may_use(const InstanceType& type, const PoolSpec& spec) {
   if (!architecture_of(type, spec)) return false;
   if (!spec.machine.empty()) return type.name == spec.machine;
@@ -75,6 +84,7 @@ bool may_use(const InstanceType& type, const PoolSpec& spec) {
 
 std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& prices,
                              const std::string& region, const PoolSpec& spec) {
+  const double address = address_price(spec.provider);
   std::vector<Offer> out;
   for (const InstanceType& type : types) {
     if (!may_use(type, spec)) continue;
@@ -85,8 +95,9 @@ std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& 
     offer.architecture = *architecture_of(type, spec);
     add_devices(type, offer);
     const auto price = prices.on_demand.find(type.name);
-    if (price != prices.on_demand.end()) offer.price_on_demand = price->second;
-    if (type.spot) offer.price_spot = prices.least_spot(type.name);
+    if (price != prices.on_demand.end()) offer.price_on_demand = price->second + address;
+    const auto spot = type.spot ? prices.least_spot(type.name) : std::nullopt;
+    if (spot) offer.price_spot = *spot + address;
     out.push_back(std::move(offer));
   }
   return out;

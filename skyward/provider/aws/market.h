@@ -16,7 +16,7 @@
 
 namespace skyward::provider::aws {
 
-// In dollars per hour.
+// In dollars per hour, as Amazon tells them.
 struct Prices {
   std::map<std::string, double> on_demand{};                     // by type
   std::map<std::pair<std::string, std::string>, double> spot{};  // by type and zone
@@ -25,10 +25,17 @@ struct Prices {
   std::optional<double> least_spot(const std::string& type) const;
 };
 
+// Whether the pool's machines get public IPv4 addresses. Session Manager needs none where the
+// user's subnet leads to it; Amazon's default subnets lead nowhere without one.
+bool has_addresses(const ProviderSpec& settings);
+// Dollars an hour for a machine's address. It costs the same in all regions, used or not
+// (aws.amazon.com/vpc/pricing, since February 2024); Amazon's prices of machines are without it.
+double address_price(const ProviderSpec& settings);
+
 // Whether a type suits a pool by market, kind and architecture. Size and devices are not checked.
 bool may_use(const InstanceType& type, const PoolSpec& spec);
 
-// The suitable types as offers, in no particular order.
+// The suitable types as offers, with the prices of their addresses, in no particular order.
 std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& prices,
                              const std::string& region, const PoolSpec& spec);
 

@@ -93,6 +93,19 @@ TEST(Market, TheCheapestThatFitsComesFirst) {
   EXPECT_THAT(fitting(spec), ElementsAre("c5.large", "m5.large"));
 }
 
+TEST(Market, PricesAreThoseOfMachinesWithTheirAddresses) {
+  PoolSpec spec;  // spot
+  spec.machine = "m5.large";
+  const auto price = [&] { return to_offers(some_types(), some_prices(), "r", spec).front(); };
+  EXPECT_DOUBLE_EQ(price().price_on_demand.value_or(0), 0.1 + 0.005);
+  EXPECT_DOUBLE_EQ(price().price_spot.value_or(0), 0.01 + 0.005);
+  spec.provider.settings = {{"use_ssm", "true"}};
+  EXPECT_DOUBLE_EQ(price().price_on_demand.value_or(0), 0.1 + 0.005) << "in a default subnet";
+  spec.provider.settings["subnet_id"] = "subnet-1";
+  EXPECT_DOUBLE_EQ(price().price_on_demand.value_or(0), 0.1);
+  EXPECT_DOUBLE_EQ(price().price_spot.value_or(0), 0.01);
+}
+
 TEST(Market, SpotMachinesAreRankedByTheCheapestZone) {
   PoolSpec spec;  // spot
   EXPECT_THAT(fitting(spec), ElementsAre("m5.large", "t3.small", "c5.large"));

@@ -23,6 +23,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kAddressTime = 20s;
+// In dollars an hour: what is refused as too low, and not as wrong.
+constexpr double kLeastBid = 0.0001;
 
 // Of each type, the cheapest zone first.
 Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest& request,
@@ -34,6 +36,7 @@ Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest&
     return std::unexpected(to_error(
         sold.error(), fmt::format("EC2 DescribeInstanceTypeOfferings in {}", client.region())));
   }
+  const double address = address_price(request.spec.provider);
   std::vector<LaunchTarget> places;
   for (const Offer& one : request.offers) {
     std::vector<LaunchTarget> of_type;
@@ -46,7 +49,7 @@ Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest&
       LaunchTarget place{.type = one.instance_type, .zone = subnet.zone, .subnet = subnet.id};
       place.on_demand_price = one.price_on_demand;
       const auto spot = request.prices.spot.find({one.instance_type, subnet.zone});
-      if (spot != request.prices.spot.end()) place.spot_price = spot->second;
+      if (spot != request.prices.spot.end()) place.spot_price = spot->second + address;
       place.spot =
           request.prices.spot.empty() || request.prices.least_spot(one.instance_type).has_value();
       keep_affordable(request.spec, place);
@@ -152,13 +155,13 @@ Status AwsSite::refresh(Time deadline) {
 Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const LaunchTerms& terms,
                                                          Time) {
   LaunchRequest request;
-  request.max_spot_price = terms.most_hourly;
+  if (terms.most_hourly) {  // Amazon's price is without the address
+    request.max_spot_price = std::max(*terms.most_hourly - address_price(settings_), kLeastBid);
+  }
   request.image = boot_.image.id;
   request.security_group = group_;
   request.own_group = settings_.setting("security_group_id").empty();
-  // Session Manager needs no address of its own where the user's subnet leads to it; Amazon's
-  // default subnets lead nowhere without one.
-  request.public_ip = login_.session_region.empty() || settings_.setting("subnet_id").empty();
+  request.public_ip = has_addresses(settings_);
   request.user_data = user_data(terms.boot);
   request.instance_profile_arn = settings_.setting("instance_profile_arn");
   request.root_device = boot_.image.root_device;
@@ -220,7 +223,7 @@ Result<std::vector<Charge>> AwsSite::charges(const std::vector<std::string>& ids
     if (machine == spot_machines_.end()) continue;
     for (const SpotPrice& price : *prices) {
       if (price.type != machine->second.type || price.zone != machine->second.zone) continue;
-      out.push_back({.instance = id, .hourly = price.dollars});
+      out.push_back({.instance = id, .hourly = price.dollars + address_price(settings_)});
       break;
     }
   }
