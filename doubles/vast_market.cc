@@ -21,8 +21,9 @@ constexpr Card kCards[] = {
     {"RTX 5090", 32607, 0.45, 1200}, {"RTX 4090", 24564, 0.3, 890}, {"RTX 3090", 24576, 0.15, 860},
 };
 constexpr const char* kCountries[] = {"Texas, US", "Quebec, CA", "Norway, NO", "Taiwan, TW"};
-constexpr int kEach = 4;   // machines of a card in a place
-constexpr int kMany = 32;  // ... of some cards in one country
+constexpr int kEach = 4;           // machines of a card in a place
+constexpr int kMany = 32;          // ... of some cards in one country
+constexpr std::size_t kPage = 64;  // the most that one search tells, whatever its limit
 
 int compare(const Json& left, const Json& right) {
   if (left == right) return 0;
@@ -203,7 +204,7 @@ io::HttpReply Vast::search(const Request& request, const Names&) {
     }
     return false;
   });
-  if (found.size() > limit.get<std::size_t>()) found.resize(limit.get<std::size_t>());
+  found.resize(std::min({found.size(), limit.get<std::size_t>(), kPage}));
   return json_reply(200, {{"offers", found}});
 }
 

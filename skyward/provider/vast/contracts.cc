@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <functional>
 #include <iterator>
@@ -72,6 +73,15 @@ bool is_as_offered(const Ask& ask, const Offer& offer) {
 
 std::string type_of(std::string_view gpu, int gpus) { return fmt::format("{}x {}", gpus, gpu); }
 
+void keep_type(AskFilter& filter, std::string_view type) {
+  const std::size_t times = type.find("x ");
+  int gpus = 0;
+  const auto read = std::from_chars(type.data(), type.data() + std::min(times, type.size()), gpus);
+  if (times == std::string_view::npos || read.ptr != type.data() + times || gpus < 1) return;
+  filter.gpus = gpus;
+  filter.gpu = type.substr(times + 2);
+}
+
 std::string usual_name(std::string_view gpu) {
   std::string out(gpu);
   if (gpu.starts_with("Q ")) return "Quadro" + out.substr(1);
@@ -133,6 +143,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const L
                                                                          Time deadline) {
   AskFilter filter = terms_.filter;
   filter.bids = batch.spot;
+  keep_type(filter, batch.place.type);
   auto asks = search_market(api_, filter, terms_.unverified, deadline);
   if (!asks) {
     asks.error().heard = Heard::not_sent;  // what was asked makes nothing

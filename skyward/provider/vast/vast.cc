@@ -57,6 +57,34 @@ bool is_large_enough(const Ask& ask, const PoolSpec& spec) {
 
 using OfferKey = std::pair<std::string, std::string>;  // country and type
 
+// NVIDIA's generations, as compute capabilities times 100. A search by names would miss the models
+// whose name at Vast.ai is not known here.
+struct Generation {
+  std::string_view name;
+  std::pair<int, int> compute_caps;
+};
+constexpr Generation kGenerations[] = {
+    {"Kepler", {300, 500}}, {"Maxwell", {500, 600}}, {"Pascal", {600, 700}},
+    {"Volta", {700, 750}},  {"Turing", {750, 800}},  {"Ampere", {800, 890}},
+    {"Ada", {890, 900}},    {"Hopper", {900, 1000}}, {"Blackwell", {1000, 1300}},
+};
+
+// Limits a search to what the pool may need, since one request shows few machines. Returns whether
+// that is less than the whole market.
+bool narrow(AskFilter& filter, const PoolSpec& spec) {
+  if (!spec.machine.empty()) {
+    keep_type(filter, spec.machine);
+    return filter.gpus > 0;
+  }
+  if (!spec.accelerator || spec.accelerator->custom) return false;
+  const auto name = parse_accelerator_name(spec.accelerator->name);
+  if (!name) return false;
+  const auto found = std::ranges::find(kGenerations, name->model->architecture, &Generation::name);
+  if (found == std::end(kGenerations)) return false;
+  filter.compute_caps = found->compute_caps;
+  return true;
+}
+
 // One offer for each kind and country that has as many machines as the pool needs. Its prices are
 // those of the dearest of them, and its processors and memory are what all of them have.
 void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks, int nodes,
@@ -175,7 +203,8 @@ class VastCloud final : public RentedCloud {
   }
 
  private:
-  Status look(const PoolSpec& spec, bool bids, Time deadline);
+  Status look(const PoolSpec& spec, const AskFilter& wanted, bool bids, Time deadline);
+  AskFilter filter_for(const PoolSpec& spec) const;
   std::vector<Offer> all_offers(int nodes) const;
   bool takes_unverified() const { return spec_.setting("verified_only") == "false"; }
   double bid_multiplier() const { return std::max(1.0, number_setting(spec_, "bid_multiplier")); }
@@ -191,11 +220,16 @@ class VastCloud final : public RentedCloud {
   EmptyRegions empty_regions_;
 };
 
-// What is on offer now.
-Status VastCloud::look(const PoolSpec& spec, bool bids, Time deadline) {
+AskFilter VastCloud::filter_for(const PoolSpec& spec) const {
   AskFilter filter = filter_of(spec_);
   filter.min_duration_s = seconds(spec.timeout);
   if (spec.accelerator) filter.min_gpus = static_cast<int>(std::ceil(spec.accelerator->count));
+  return filter;
+}
+
+// What is on offer now.
+Status VastCloud::look(const PoolSpec& spec, const AskFilter& wanted, bool bids, Time deadline) {
+  AskFilter filter = wanted;
   for (const bool market : {false, true}) {
     std::vector<Ask>& asks = market ? bids_ : on_demand_;
     asks.clear();
@@ -229,8 +263,14 @@ std::vector<Offer> VastCloud::all_offers(int nodes) const {
 
 Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline) {
   if (Status free = empty_regions_.quota(); !free) return fail(free);
-  if (Status looked = look(spec, spec.spot.allows_spot(), deadline); !looked) {
-    return fail(looked);
+  const AskFilter wide = filter_for(spec);
+  AskFilter filter = wide;
+  const bool narrowed = narrow(filter, spec);
+  const bool bids = spec.spot.allows_spot();
+  if (Status looked = look(spec, filter, bids, deadline); !looked) return fail(looked);
+  if (narrowed && !empty_regions_.any() && !fitting_offers(all_offers(1), spec)) {
+    // Vast.ai may know such a machine by something else; if not, the error says what there is.
+    if (Status looked = look(spec, wide, bids, deadline); !looked) return fail(looked);
   }
   auto found = fitting_offers(all_offers(spec.nodes), spec);
   if (!found) {
@@ -265,7 +305,7 @@ Result<std::vector<Offer>> VastCloud::catalogue(Time deadline) {
   PoolSpec any;
   any.cpus = 0;
   any.memory_mb = 0;
-  if (Status looked = look(any, true, deadline); !looked) return fail(looked);
+  if (Status looked = look(any, filter_for(any), true, deadline); !looked) return fail(looked);
   std::vector<Offer> all = all_offers(1);
   sort_catalogue(all);
   return all;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 namespace skyward::provider::vast {
@@ -19,8 +20,11 @@ constexpr Duration kGap = 1500ms;
 constexpr Duration kTakeGap = 4500ms;
 constexpr Duration kDestroyGap = 3000ms;
 constexpr Duration kLookGap = 2000ms;
+// One search tells so many asks, whatever its limit says. The limit is for the day when it counts.
+constexpr std::size_t kAskPage = 64;
 constexpr int kMostAsks = 5000;
-constexpr int kPage = 25;  // the most that a page may have
+constexpr int kMostAskPages = 40;  // more than the whole market had in 2026
+constexpr int kPage = 25;          // the most that a page may have
 
 RateLimit limit_of(const char* kind, Duration gap = kGap) { return {.name = kind, .gap = gap}; }
 
@@ -91,21 +95,26 @@ Contract read_contract(const json& told) {
 }
 
 json filter_body(const AskFilter& filter) {
-  json body = {{"rentable", {{"eq", true}}},
-               {"rented", {{"eq", false}}},
-               {"reliability", {{"gte", filter.min_reliability}}},
-               {"cuda_max_good", {{"gte", filter.min_cuda}}},
-               {"direct_port_count", {{"gte", 1}}},
-               {"disk_space", {{"gte", filter.disk_gb}}},
-               {"cpu_arch", {{"eq", "amd64"}}},
-               {"num_gpus", {{"gte", filter.min_gpus}}},
-               {"inet_down", {{"gte", filter.min_down_mbit}}},
-               {"duration", {{"gte", filter.min_duration_s}}},
-               {"type", filter.bids ? "bid" : "on-demand"},
-               {"order", json::array({json::array({"dph_total", "asc"})})},
-               {"allocated_storage", filter.disk_gb},
-               {"limit", kMostAsks}};
+  json body = {
+      {"rentable", {{"eq", true}}},
+      {"rented", {{"eq", false}}},
+      {"reliability", {{"gte", filter.min_reliability}}},
+      {"cuda_max_good", {{"gte", filter.min_cuda}}},
+      {"direct_port_count", {{"gte", 1}}},
+      {"disk_space", {{"gte", filter.disk_gb}}},
+      {"cpu_arch", {{"eq", "amd64"}}},
+      {"num_gpus", {{filter.gpus > 0 ? "eq" : "gte", std::max(filter.gpus, filter.min_gpus)}}},
+      {"inet_down", {{"gte", filter.min_down_mbit}}},
+      {"duration", {{"gte", filter.min_duration_s}}},
+      {"type", filter.bids ? "bid" : "on-demand"},
+      {"order", json::array({json::array({"dph_total", "asc"})})},
+      {"allocated_storage", filter.disk_gb},
+      {"limit", kMostAsks}};
   body["verified"] = {{"eq", filter.verified}};
+  if (!filter.gpu.empty()) body["gpu_name"] = {{"eq", filter.gpu}};
+  if (const auto [from, below] = filter.compute_caps; below > 0) {
+    body["compute_cap"] = {{"gte", from}, {"lt", below}};
+  }
   if (filter.datacenters) body["datacenter"] = {{"eq", true}};
   if (!filter.countries.empty()) body["geolocation"] = {{"in", filter.countries}};
   return body;
@@ -139,19 +148,42 @@ ApiResult<VastUser> Api::user(Time deadline) {
   return out;
 }
 
+// Page by page, each from the price at which the last one ended. A page full of what is known has
+// one price from end to end: the next one begins above it, and what else has that price is missed.
 ApiResult<std::vector<Ask>> Api::search(const AskFilter& filter, Time deadline) {
-  const auto reply = client_.send({.method = "POST",
-                                   .path = "/api/v0/bundles/",
-                                   .body = filter_body(filter),
-                                   .repeat = Repeat::safe,
-                                   .limits = {limit_of("search")}},
-                                  deadline);
-  if (!reply) return std::unexpected(reply.error());
-  if (!json_at(reply->json, "offers").is_array()) {
-    return std::unexpected(broken_page("the reply has no list of offers"));
-  }
+  const auto request = [&](const json& price) {
+    json body = filter_body(filter);
+    if (!price.is_null()) body["dph_total"] = price;
+    return RestRequest{.method = "POST",
+                       .path = "/api/v0/bundles/",
+                       .body = std::move(body),
+                       .repeat = Repeat::safe,
+                       .limits = {limit_of("search")}};
+  };
   std::vector<Ask> out;
-  for (const json* one : json_items(reply->json, "offers")) out.push_back(read_ask(*one));
+  std::set<std::string> known;
+  bool above = false;
+  int pages = 0;
+  const auto take = [&](const json& page,
+                        std::vector<json>&) -> ApiResult<std::optional<RestRequest>> {
+    if (!json_at(page, "offers").is_array()) {
+      return std::unexpected(broken_page("the reply has no list of offers"));
+    }
+    const std::vector<const json*> told = json_items(page, "offers");
+    const std::size_t before = out.size();
+    for (const json* one : told) {
+      Ask ask = read_ask(*one);
+      if (known.insert(ask.id).second) out.push_back(std::move(ask));
+    }
+    const bool is_new = out.size() > before;
+    const bool ends = told.size() < kAskPage || (!is_new && above) || ++pages == kMostAskPages;
+    const auto last = told.empty() ? std::nullopt : json_number(*told.back(), "dph_total");
+    if (ends || !last) return std::optional<RestRequest>();
+    above = !is_new;
+    return std::optional(request({{above ? "gt" : "gte", *last}}));
+  };
+  const auto all = client_.list(request(nullptr), take, deadline);
+  if (!all) return std::unexpected(all.error());
   return out;
 }
 

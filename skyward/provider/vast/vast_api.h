@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "skyward/provider/rest/rest_client.h"
@@ -27,6 +28,11 @@ struct AskFilter {
   bool verified = true;     // by Vast.ai; false: only those that are not
   bool datacenters = true;  // only machines in audited data centres
   int min_gpus = 0;
+  // One kind of machine alone: its GPU as Vast.ai calls it, and how many of them. Empty: any.
+  std::string gpu{};
+  int gpus = 0;
+  // Compute capabilities times 100: from the first until below the second. Zero: any.
+  std::pair<int, int> compute_caps{};
   double min_reliability = 0;
   double min_cuda = 0;
   double disk_gb = 0;
@@ -88,7 +94,7 @@ class Api {
   std::int64_t wall_s() const { return client_.wall_s(); }
 
   ApiResult<VastUser> user(Time deadline);
-  // Cheapest first.
+  // Cheapest first, and all of them, but for more than a page at one price.
   ApiResult<std::vector<Ask>> search(const AskFilter& filter, Time deadline);
   // The contract's id, even if the request was refused and made one all the same.
   ApiResult<std::string> take(const std::string& ask, const ContractRequest& request,

@@ -37,6 +37,13 @@ class VastTest : public ::testing::Test, public VastComputer {
   void want(const char* accelerator, double count = 1) {
     spec_.accelerator = Accelerator{.name = accelerator, .count = count};
   }
+  std::vector<doubles::Heard> searches() const {
+    std::vector<doubles::Heard> out;
+    for (const doubles::Heard& one : cloud_->heard) {
+      if (one.path.contains("bundles")) out.push_back(one);
+    }
+    return out;
+  }
 
   bool may_leave_ = false;
 };
@@ -221,6 +228,87 @@ TEST_F(VastTest, MoreMachinesThanACountryHasAreNoUnknownKind) {
   EXPECT_THAT(offers.error().message,
               StartsWith("Vast.ai: no country has 50 such machines available right now; one has "));
   EXPECT_THAT(offers.error().hint, StartsWith("use nodes="));
+}
+
+// A search tells 64 machines, the cheapest first.
+TEST_F(VastTest, DearMachinesAreSeenBehindCheapOnes) {
+  want("H200", 8);
+  spec_.nodes = 1;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(life.instances.front().instance_type, "8x H200");
+  EXPECT_THAT(searches(), SizeIs(1 + cloud_->machines.size())) << "the rate is limited";
+  spec_.accelerator.reset();
+  spec_.machine = "4x H200";
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_THAT(*offers, Each(Field(&Offer::instance_type, "4x H200")));
+}
+
+TEST_F(VastTest, TheCatalogueHasTheWholeMarket) {
+  const auto offers = provider()->catalogue(soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  std::set<std::string> seen;
+  for (const Offer& one : *offers) seen.insert(one.accelerator);
+  EXPECT_THAT(seen, SizeIs(8)) << "two forms of H100 are one";
+  EXPECT_THAT(seen, Contains("H200"));
+}
+
+// Vast.ai may give a model another generation; and a custom model has none.
+TEST_F(VastTest, WhatNoNarrowSearchFindsIsSoughtInTheWholeMarket) {
+  cloud_->dials.answers = {{.method = "POST",
+                            .path = "/api/v0/bundles/",
+                            .status = 200,
+                            .body = {{"offers", doubles::Json::array()}}}};
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  cloud_->heard.clear();
+  spec_.accelerator = Accelerator{.name = "Imagined"};
+  spec_.accelerator->custom = true;
+  EXPECT_FALSE(cloud->offers(spec_, soon()));
+  EXPECT_FALSE(searches().front().body.contains("compute_cap"));
+}
+
+doubles::Json asks(int first, int count, double price) {
+  doubles::Json out = doubles::Json::array();
+  for (int id = first; id < first + count; ++id) {
+    out.push_back({{"id", id}, {"gpu_name", "RTX 4090"}, {"num_gpus", 1}, {"dph_total", price}});
+  }
+  return {{"offers", out}};
+}
+
+TEST_F(VastTest, APageOfOnePriceIsPassed) {
+  auto access = find_access(fixture_.world, spec_.provider);
+  ASSERT_TRUE(access) << access.error().message;
+  VastAccount account(fixture_.world, access->account);
+  for (const auto& page : {asks(1, 64, 0.5), asks(1, 64, 0.5), asks(65, 2, 0.6)}) {
+    cloud_->dials.answers.push_back(
+        {.method = "POST", .path = "/api/v0/bundles/", .status = 200, .body = page});
+  }
+  const auto found = account.api().search({}, soon());
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_THAT(*found, SizeIs(66));
+  ASSERT_THAT(searches(), SizeIs(3));
+  EXPECT_FALSE(searches()[0].body.contains("dph_total"));
+  EXPECT_EQ(searches()[1].body["dph_total"], (doubles::Json{{"gte", 0.5}}));
+  EXPECT_EQ(searches()[2].body["dph_total"], (doubles::Json{{"gt", 0.5}}));
+}
+
+TEST_F(VastTest, ASearchEndsWhereTheCloudTellsTheSameAgain) {
+  auto access = find_access(fixture_.world, spec_.provider);
+  ASSERT_TRUE(access) << access.error().message;
+  VastAccount account(fixture_.world, access->account);
+  cloud_->dials.answers = {{.method = "POST",
+                            .path = "/api/v0/bundles/",
+                            .times = -1,
+                            .status = 200,
+                            .body = asks(1, 300, 0.5)}};
+  const auto found = account.api().search({}, soon());
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_THAT(*found, SizeIs(300)) << "all that a cloud without the limit has told";
+  EXPECT_THAT(searches(), SizeIs(3));
 }
 
 TEST_F(VastTest, TheCountryMayBeChosen) {
