@@ -170,11 +170,21 @@ io::HttpReply Vast::take_ask(const Request& request, const Names& names) {
     }
     return sell(offer, body);
   }
-  // The same refusal in each of the forms in which it was seen.
-  static constexpr int kForms[] = {404, 410, 200};
-  return refuse(kForms[dice().next() % 3], "no_such_ask",
-                "no_such_ask Instance type by id " + names[0] + " is not available.",
-                {{"ask_id", *whole(names[0])}});
+  // The same refusal in each of the forms in which it was seen, or is specified.
+  struct Form {
+    int status;
+    const char* error;
+    const char* before;
+  };
+  static constexpr Form kForms[] = {{404, "no_such_ask", ""},
+                                    {404, "invalid_args", "error 404/3603: "},
+                                    {410, "no_such_ask", "error 410/3907: "},
+                                    {200, "no_such_ask", ""}};
+  const Form& form = kForms[dice().next() % std::size(kForms)];
+  return refuse(
+      form.status, form.error,
+      form.before + ("no_such_ask Instance type by id " + names[0] + " is not available."),
+      {{"ask_id", *whole(names[0])}});
 }
 
 io::HttpReply Vast::sell(const Json& offer, const Json& body) {

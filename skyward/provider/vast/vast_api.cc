@@ -29,13 +29,14 @@ constexpr int kPage = 25;          // the most that a page may have
 RateLimit limit_of(const char* kind, Duration gap = kGap) { return {.name = kind, .gap = gap}; }
 
 Refusal refusal_of(int status, std::string_view error, std::string_view message) {
-  if (error == "no_such_ask" || message.starts_with("no_such_ask")) return Refusal::capacity;
+  const std::string_view gone = "no_such_ask";
+  if (error.contains(gone) || message.contains(gone)) return Refusal::capacity;
   if (error == "no_such_instance") return Refusal::not_found;
   if (error == "invalid_price") return Refusal::price_too_low;
   if (error == "insufficient_credit") return Refusal::insufficient_funds;
   if (error == "auth_error") return Refusal::auth;
   if (error == "search_quota_exceeded") return Refusal::quota;  // of the day: no retry helps
-  return status == 410 ? Refusal::capacity : refusal_of_status(status);
+  return refusal_of_status(status);
 }
 
 const char* hint_for(Refusal refusal) {
@@ -199,7 +200,12 @@ ApiResult<std::string> Api::take(const std::string& ask, const ContractRequest& 
                                    .repeat = Repeat::once_then_look,
                                    .limits = {limit_of("take", kTakeGap)}},
                                   deadline);
-  if (!reply) return std::unexpected(reply.error());
+  if (!reply) {
+    ApiError error = reply.error();
+    const bool is_gone = error.status == 404 || error.status == 410;
+    if (is_gone && is_certain(error)) error.refusal = Refusal::capacity;
+    return std::unexpected(std::move(error));
+  }
   std::string contract = id_at(reply->json, "new_contract");
   if (!contract.empty()) return contract;
   ApiError error = broken_page("the reply has no contract");

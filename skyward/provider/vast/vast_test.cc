@@ -112,17 +112,30 @@ TEST_F(VastTest, VolumesAreRefusedBeforeAnythingIsRented) {
 
 // ---- When it does not go well
 
+// Somebody takes what the search showed. The last form is an answer of a later day.
 TEST_F(VastTest, AnAskThatIsGoneIsNoFailure) {
-  // Somebody takes what the search showed.
-  cloud_->dials.answers = {
-      {.method = "PUT",
-       .path = "/api/v0/asks/*",
-       .status = 404,
-       .body = {
-           {"success", false}, {"error", "no_such_ask"}, {"msg", "no_such_ask is not available"}}}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  struct Form {
+    int status;
+    const char* error;
+    const char* message;
+  };
+  for (const Form& form :
+       {Form{404, "no_such_ask", "no_such_ask is not available"},
+        {404, "invalid_args",
+         "error 404/3603: no_such_ask Instance type by id 1000001 is not available."},
+        {410, "no_such_ask",
+         "error 410/3907: no_such_ask Instance type 1000001 is no longer available."},
+        {200, "invalid_args", "error: no_such_ask"},
+        {404, "invalid_args", "the offer is gone"}}) {
+    cloud_->dials.answers = {
+        {.method = "PUT",
+         .path = "/api/v0/asks/*",
+         .status = form.status,
+         .body = {{"success", false}, {"error", form.error}, {"msg", form.message}}}};
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    EXPECT_TRUE(life.status) << form.message << ": " << life.status.error().message;
+  }
 }
 
 TEST_F(VastTest, ALostReplyIsLookedForAndNotRepeated) {
