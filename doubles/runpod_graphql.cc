@@ -14,10 +14,11 @@ Json read_env(const Json& pairs) {
   return out;
 }
 
-io::HttpReply errors_reply(const std::vector<std::string>& messages, const Json& data) {
+io::HttpReply errors_reply(const std::vector<std::string>& messages, const Json& data,
+                           const char* code) {
   Json errors = Json::array();
   for (const std::string& one : messages) {
-    errors.push_back({{"message", one}, {"extensions", {{"code", "RUNPOD"}}}});
+    errors.push_back({{"message", one}, {"extensions", {{"code", code}}}});
   }
   return json_reply(200, {{"errors", errors}, {"data", data}});
 }
@@ -54,8 +55,8 @@ io::HttpReply RunPod::graphql(const Request& request, const std::string& key) {
     }
   }
   for (const std::string& one : wrong) violate(one);
-  if (!wrong.empty()) return errors_reply(wrong, nullptr);
-  if (!refused.empty()) return errors_reply(refused, data);
+  if (!wrong.empty()) return errors_reply(wrong, nullptr, "GRAPHQL_VALIDATION_FAILED");
+  if (!refused.empty()) return errors_reply(refused, data, "RUNPOD");
   return json_reply(200, {{"data", data}});
 }
 

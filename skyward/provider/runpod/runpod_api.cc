@@ -24,7 +24,8 @@ const char* name_of(Tier tier) { return tier == Tier::secure ? "SECURE" : "COMMU
 // GraphQL has words alone.
 Refusal refusal_of(std::string_view message) {
   const auto says = [&](std::string_view words) { return message.contains(words); };
-  if (says("no longer any instances") || says("no instances") || says("SUPPLY_CONSTRAINT")) {
+  if (says("no longer any instances") || says("no instances") || says("SUPPLY_CONSTRAINT") ||
+      says("enough free GPUs") || says("not have the resources")) {
     return Refusal::capacity;
   }
   if (says("bid price") || says("bid is")) return Refusal::price_too_low;
@@ -32,6 +33,12 @@ Refusal refusal_of(std::string_view message) {
   if (says("not found")) return Refusal::not_found;
   if (says("nauthorized") || says("may not")) return Refusal::auth;
   return Refusal::invalid;
+}
+
+// The server did not get as far as looking for a host.
+bool is_malformed(const ApiError& error) {
+  return error.code == "GRAPHQL_PARSE_FAILED" || error.code == "GRAPHQL_VALIDATION_FAILED" ||
+         error.code == "BAD_USER_INPUT";
 }
 
 const char* hint_for(Refusal refusal) {
@@ -296,7 +303,15 @@ ApiResult<std::string> Api::create(const PodRequest& wanted, Time deadline) {
         ask("mutation Rent($input: PodRentInterruptableInput!) "
             "{ podRentInterruptable(input: $input) { id } }",
             {{"input", graphql_input(wanted, *wanted.bid)}}, Repeat::once_then_look, deadline);
-    if (!told) return std::unexpected(told.error());
+    if (!told) {
+      ApiError error = told.error();
+      // As on demand: hosts refuse in many words, which are shown if no other pod is found.
+      if (error.refusal == Refusal::invalid && !is_malformed(error)) {
+        error.refusal = Refusal::capacity;
+      }
+      if (error.refusal == Refusal::capacity) error.code.clear();
+      return std::unexpected(std::move(error));
+    }
     id = json_text(*told, "id");
   } else {
     const auto reply = client_.send({.method = "POST",

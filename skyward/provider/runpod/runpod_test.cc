@@ -48,6 +48,20 @@ class RunPodTest : public ::testing::Test, public RunPodComputer {
     EXPECT_THAT(cloud_->machines, IsEmpty());
     return life.status ? Error{} : life.status.error();
   }
+  // Bids get this answer.
+  void answer_bids(const std::string& message, const char* code = "RUNPOD") {
+    cloud_->on_request = [this, message, code](int number, bool after) {
+      const auto& heard = cloud_->heard[static_cast<std::size_t>(number) - 1];
+      const bool rents = heard.body.is_object() && heard.body.contains("query") &&
+                         heard.body["query"].get<std::string>().contains("podRent");
+      if (after || !rents) return;
+      const doubles::Json error{{"message", message}, {"extensions", {{"code", code}}}};
+      cloud_->dials.answers = {{.method = "POST",
+                                .path = "/graphql",
+                                .status = 200,
+                                .body = {{"errors", {error}}, {"data", nullptr}}}};
+    };
+  }
   Error unchecked() {
     const Status status = provider()->check(spec_);
     EXPECT_FALSE(status);
@@ -288,6 +302,40 @@ TEST_F(RunPodTest, ALostReplyToABidIsLookedForToo) {
   ASSERT_TRUE(life.status) << life.status.error().message;
   EXPECT_THAT(cloud_->machines, SizeIs(3));
   for (const Instance& one : life.instances) EXPECT_TRUE(one.spot);
+}
+
+TEST_F(RunPodTest, WithoutRoomForABidOtherPodsAreTried) {
+  for (const auto& [message, code] :
+       {std::pair("There are no longer any instances available with the requested specifications.",
+                  "RUNPOD"),
+        std::pair("There are not enough free GPUs on the host machine to start this pod.",
+                  "RUNPOD"),
+        std::pair("This machine does not have the resources to deploy your pod. Please try a "
+                  "different machine",
+                  "INTERNAL_SERVER_ERROR"),
+        std::pair("No GPUs left.", "RUNPOD"), std::pair("Words of a later day", "RUNPOD")}) {
+    answer_bids(message, code);
+    spec_.spot = Spot::IfAvailable(1);
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    EXPECT_TRUE(life.status) << message << ": " << life.status.error().message;
+    for (const Instance& one : life.instances) EXPECT_FALSE(one.spot);
+    spec_.spot = Spot::Always(1);
+    const Life none = live(*provider());
+    ASSERT_FALSE(none.status) << message;
+    EXPECT_EQ(none.status.error().kind, ErrorKind::exhausted) << message;
+    EXPECT_THAT(none.status.error().message, HasSubstr(message)) << "the cloud's own words";
+  }
+}
+
+TEST_F(RunPodTest, ABidThatIsNotUnderstoodEndsTheLaunch) {
+  answer_bids("Variable \"$input\" got invalid value", "BAD_USER_INPUT");
+  spec_.spot = Spot::IfAvailable(1);
+  EXPECT_EQ(refused().kind, ErrorKind::invalid);
+  answer_bids("Insufficient funds.");
+  EXPECT_EQ(refused().kind, ErrorKind::denied);
+  answer_bids("Unauthorized");
+  EXPECT_EQ(refused().kind, ErrorKind::denied);
 }
 
 TEST_F(RunPodTest, NoBidIsAboveWhatThePoolMayCost) {
