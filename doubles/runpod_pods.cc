@@ -281,8 +281,15 @@ io::HttpReply RunPod::list_pods(const Request&, const Names&) {
   return json_reply(200, {{"pods", all}});
 }
 
+// A pod that was deleted is told of as such, or not at all.
 io::HttpReply RunPod::get_pod(const Request&, const Names& names) {
   const Machine* one = find_machine(names[0]);
+  if (one == nullptr && names[0].back() % 2 == 0) {
+    const auto ended = std::ranges::find_if(machines, [&](const Machine& each) {
+      return each.id == names[0] && is_ours(each) && each.ended <= now();
+    });
+    if (ended != machines.end()) one = &*ended;
+  }
   return one == nullptr ? refusal(404, "pod not found") : json_reply(200, pod_json(*one));
 }
 

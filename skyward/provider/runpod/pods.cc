@@ -22,7 +22,7 @@ Stage stage_of(const Pod& told) {
     return told.up_s > kPortTime_s ? Stage::stopped : Stage::pending;
   }
   if (told.status == "PROVISIONING" || told.status == "STARTING") return Stage::pending;
-  return told.status == "TERMINATED" ? Stage::terminating : Stage::stopped;
+  return told.status == "TERMINATED" ? Stage::terminated : Stage::stopped;  // deleted for good
 }
 
 NamedMachine to_machine(const Pod& told) {
