@@ -22,7 +22,7 @@ const std::vector<RunPod::Route>& RunPod::routes() {
        &RunPod::list_gpus},
       {"GET", "/v2/catalog/cpus", {"include", "product", "vcpuCount"}, &RunPod::list_cpus},
       {"GET", "/v2/catalog/datacenters", {"regions", "globalNetwork"}, &RunPod::list_places},
-      {"GET", "/v2/pods", {"includeClusterPods"}, &RunPod::list_pods},
+      {"GET", "/v2/pods", {"includeClusterPods", "limit", "cursor"}, &RunPod::list_pods},
       {"POST", "/v2/pods", {}, &RunPod::create_pod},
       {"GET", "/v2/pods/{}", {}, &RunPod::get_pod},
       {"DELETE", "/v2/pods/{}", {}, &RunPod::delete_pod},

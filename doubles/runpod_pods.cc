@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
+#include <utility>
 
 #include "doubles/runpod.h"
 
@@ -11,6 +13,8 @@ namespace {
 constexpr int kLongestArgs = 32'768;
 constexpr int kLeastPersistent_gb = 10;
 constexpr int kMostCpuDisk_gb = 20;
+constexpr long long kPodsPage = 2;
+constexpr long long kMostPods = 1000;
 
 bool names_a_port(const Json& port) {
   if (!port.is_string()) return false;
@@ -275,10 +279,31 @@ io::HttpReply RunPod::create_pod(const Request& request, const Names&) {
   return json_reply(201, pod_json(**made));
 }
 
-io::HttpReply RunPod::list_pods(const Request&, const Names&) {
-  Json all = Json::array();
-  for (const Machine* one : listed_machines()) all.push_back(pod_json(*one));
-  return json_reply(200, {{"pods", all}});
+// The newest first, in pages that are shorter than they may be. A cursor is the last pod's id.
+io::HttpReply RunPod::list_pods(const Request& request, const Names&) {
+  const auto limit = request.query.find("limit");
+  const auto cursor = request.query.find("cursor");
+  long long most = kPodsPage;
+  if (limit != request.query.end()) most = whole(limit->second).value_or(0);
+  if (most < 1 || most > kMostPods) return refuse_all(422, {"a page has 1 to 1000 pods"});
+  bool begun = cursor == request.query.end();
+  std::set<const Machine*> listed;
+  for (const Machine* one : listed_machines()) listed.insert(one);
+  Json page = Json::array(), next = nullptr;
+  for (auto one = machines.rbegin(); one != machines.rend(); ++one) {
+    if (begun && listed.contains(&*one)) {
+      if (std::cmp_equal(page.size(), std::min(most, kPodsPage))) {
+        next = page.back()["id"];
+        break;
+      }
+      page.push_back(pod_json(*one));
+    }
+    begun = begun || one->id == cursor->second;
+  }
+  if (!begun) return refuse_all(422, {"an invalid cursor"});
+  return json_reply(
+      200,
+      {{"pods", page}, {"pagination", {{"hasNextPage", !next.is_null()}, {"nextCursor", next}}}});
 }
 
 // A pod that was deleted is told of as such, or not at all.

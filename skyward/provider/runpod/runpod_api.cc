@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace skyward::provider::runpod {
@@ -335,10 +336,28 @@ ApiResult<std::string> Api::create(const PodRequest& wanted, Time deadline) {
   return std::unexpected(std::move(error));
 }
 
+// The newest first: a pod that is made meanwhile moves others to the next page, which has them
+// again.
 ApiResult<std::vector<Pod>> Api::pods(Time deadline) {
-  const auto reply = client_.send({.path = "/v2/pods"}, deadline);
-  if (!reply) return std::unexpected(reply.error());
-  return read_list<Pod>(reply->json, "pods", read_pod);
+  std::set<std::string> known;
+  const auto take = [&](const json& page,
+                        std::vector<json>& items) -> ApiResult<std::optional<RestRequest>> {
+    if (!json_at(page, "pods").is_array()) {
+      return std::unexpected(broken_page("the reply has no list of pods"));
+    }
+    for (const json* one : json_items(page, "pods")) {
+      if (known.insert(json_text(*one, "id")).second) items.push_back(*one);
+    }
+    if (json_at(page, "pagination/hasNextPage") != true) return std::optional<RestRequest>();
+    const std::string cursor = json_text(page, "pagination/nextCursor");
+    if (cursor.empty()) return std::unexpected(broken_page("the reply has no cursor"));
+    return std::optional(RestRequest{.path = "/v2/pods", .query = {{"cursor", cursor}}});
+  };
+  const auto all = client_.list({.path = "/v2/pods"}, take, deadline);
+  if (!all) return std::unexpected(all.error());
+  std::vector<Pod> out;
+  for (const json& one : *all) out.push_back(read_pod(one));
+  return out;
 }
 
 ApiResult<Pod> Api::pod(const std::string& id, Time deadline) {

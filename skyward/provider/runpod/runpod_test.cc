@@ -10,6 +10,7 @@
 #include "skyward/provider/base64.h"
 #include "skyward/provider/runpod/diagnose.h"
 #include "skyward/provider/runpod/pods.h"
+#include "skyward/provider/runpod/runpod_account.h"
 #include "skyward/provider/runpod/runpod_computer_fixture.h"
 
 namespace skyward::provider::runpod {
@@ -358,6 +359,35 @@ TEST_F(RunPodTest, AnOutbidPodIsGoneAndReleased) {
   EXPECT_FALSE(*seen) << "it is stopped, and costs its disk";
   EXPECT_TRUE(cloud->terminate(life.cluster, {id}, soon()));
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// A list that is cut short would pass for pods that are gone.
+TEST_F(RunPodTest, ListsAreFollowedToTheirEnd) {
+  auto access = find_access(fixture_.world, spec_.provider);
+  ASSERT_TRUE(access) << access.error().message;
+  RunPodAccount account(fixture_.world, access->account);
+  const auto answer = [&](const doubles::Json& body) {
+    cloud_->dials.answers.push_back(
+        {.method = "GET", .path = "/v2/pods", .status = 200, .body = body});
+  };
+  const auto pods = [](std::initializer_list<const char*> ids) {
+    doubles::Json out = doubles::Json::array();
+    for (const char* id : ids) out.push_back({{"id", id}, {"name", id}, {"status", "RUNNING"}});
+    return out;
+  };
+  answer(
+      {{"pods", pods({"b", "a"})}, {"pagination", {{"hasNextPage", true}, {"nextCursor", "x"}}}});
+  answer({{"pods", pods({"a", "c"})},
+          {"pagination", {{"hasNextPage", false}, {"nextCursor", nullptr}}}});
+  const auto all = account.machines(soon());
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_THAT(*all, SizeIs(3)) << "a new pod moves others to the next page";
+  answer({{"pods", pods({"a"})}});
+  const auto old = account.machines(soon());
+  ASSERT_TRUE(old) << old.error().message;
+  EXPECT_THAT(*old, SizeIs(1));
+  answer({{"pods", pods({"a"})}, {"pagination", {{"hasNextPage", true}, {"nextCursor", nullptr}}}});
+  EXPECT_FALSE(account.machines(soon()));
 }
 
 // ---- Offers
