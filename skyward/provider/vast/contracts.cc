@@ -18,7 +18,8 @@ using namespace std::chrono_literals;
 
 constexpr int kLaunchTries = 3;
 // Asks that one launch may find taken: the search is minutes old by then.
-constexpr int kMostTaken = 10;
+constexpr std::size_t kMostTaken = 10;
+constexpr const char* kOutbid = "outbid";
 
 // Docker could not start the container, and never will.
 bool is_broken(std::string_view message) {
@@ -56,7 +57,7 @@ NamedMachine to_machine(const Contract& told) {
   }
   if (status.stage == Stage::stopped) {
     const bool outbid = told.is_bid && told.cur_state == "stopped";
-    status.reason = outbid ? "outbid" : told.actual_status;
+    status.reason = outbid ? kOutbid : told.actual_status;
     status.message = is_broken(told.status_msg) ? told.status_msg : "";
     status.capacity = true;  // of this host
   }
@@ -137,6 +138,35 @@ ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unver
   return found;
 }
 
+// A host that the pool lost to a higher bid is as good as before.
+void Contracts::complete(const std::vector<std::string>&, std::vector<MachineStatus>& found, Time) {
+  for (const MachineStatus& one : found) {
+    if (one.reason != kOutbid) continue;
+    std::erase_if(used_, [&](const auto& used) {
+      if (used.second != one.instance.id) return false;
+      refused_.emplace(used.first, true);
+      return true;
+    });
+  }
+}
+
+// Bids that were refused come last: another round of them may get what is left. On demand, an ask
+// that was gone stays so, since searches may show it for minutes.
+std::vector<Ask> Contracts::fitting(const std::vector<Ask>& asks, const LaunchBatch& batch) const {
+  const auto offer = terms_.offers.find(batch.place.type);
+  if (offer == terms_.offers.end()) return {};
+  const double most = terms_.most_hourly.value_or(std::numeric_limits<double>::infinity());
+  const auto is_refused = [&](const Ask& ask) { return refused_.contains({ask.id, batch.spot}); };
+  std::vector<Ask> out;
+  std::ranges::copy_if(asks, std::back_inserter(out), [&](const Ask& ask) {
+    return is_as_offered(ask, offer->second) && ask.total.value_or(most) <= most &&
+           !used_.contains(ask.id) && (batch.spot || !is_refused(ask));
+  });
+  std::ranges::stable_partition(out, [&](const Ask& ask) { return !is_refused(ask); });
+  if (out.size() > kMostTaken) out.resize(kMostTaken);
+  return out;
+}
+
 // Searches again, since the market has moved. An ask that is gone, or that its host refuses, made
 // nothing, and the next one is tried; after any other failure, the caller looks for what was made.
 std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const LaunchBatch& batch,
@@ -150,28 +180,29 @@ std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const L
     asks.error().maybe_done = false;
     return std::unexpected(refusal(asks.error()));
   }
-  const auto offer = terms_.offers.find(batch.place.type);
   const double most = terms_.most_hourly.value_or(std::numeric_limits<double>::infinity());
   ApiError last{.refusal = Refusal::capacity,
                 .heard = Heard::answered,
                 .message = fmt::format("no {} is left that the pool may use", batch.place.type)};
-  int tries = 0;
-  for (const Ask& ask : *asks) {
-    const bool fits = offer != terms_.offers.end() && is_as_offered(ask, offer->second) &&
-                      ask.total.value_or(most) <= most && !tried_.contains(ask.id);
-    if (!fits) continue;
-    if (++tries > kMostTaken) break;
+  for (const Ask& ask : fitting(*asks, batch)) {
     ContractRequest request = terms_.request;
     request.label = name_of(batch, 0);
     // The disk comes on top of the bid.
     const double disk = ask.total.value_or(ask.base) - ask.base;
     if (batch.spot) request.bid = std::min(ask.base * terms_.bid_multiplier, most - disk);
-    tried_.insert(ask.id);
     const auto made = api_.take(ask.id, request, deadline);
+    used_[ask.id] = made.value_or("");
     if (made) return std::vector<std::string>{*made};
     last = made.error();
-    const bool of_this_host = last.refusal == Refusal::capacity || last.status == 403;
-    if (!of_this_host || !is_certain(last)) break;
+    if (!is_certain(last)) break;
+    const bool by_host = last.status == 403;
+    if (!by_host) {
+      used_.erase(ask.id);
+      refused_.emplace(ask.id, batch.spot);
+    }
+    const bool of_this_ask =
+        last.refusal == Refusal::capacity || last.refusal == Refusal::price_too_low || by_host;
+    if (!of_this_ask) break;
   }
   return std::unexpected(refusal(last));
 }

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "skyward/provider/renting/named_machines.h"
@@ -61,14 +62,21 @@ class Contracts final : public NamedMachines {
     return list_contracts(api_, deadline);
   }
   ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
+  void complete(const std::vector<std::string>& ids, std::vector<MachineStatus>& found,
+                Time deadline) override;
   ApiResult<void> remove(const std::string& id, Time deadline) override {
     return api_.destroy(id, deadline);
   }
 
  private:
+  std::vector<Ask> fitting(const std::vector<Ask>& asks, const LaunchBatch& batch) const;
+
   Api& api_;
   const ContractTerms terms_;
-  std::set<std::string> tried_{};  // asks
+  // By ask: the contract that it made, empty where that is not known or the host wants none. Such a
+  // host is avoided, unless all that was wrong was the bid.
+  std::map<std::string, std::string> used_{};
+  std::set<std::pair<std::string, bool>> refused_{};  // asks, and whether the pool bade for them
 };
 
 }  // namespace skyward::provider::vast

@@ -189,6 +189,50 @@ TEST_F(VastTest, AnOutbidMachineIsGone) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(VastTest, AnAskThatRefusedABidIsTakenOnDemand) {
+  want("H200", 8);
+  spec_.nodes = 1;
+  spec_.provider.settings["geolocation"] = "NO";  // has one
+  spec_.spot = Spot::IfAvailable(1);
+  cloud_->dials.answers = {
+      {.method = "PUT",
+       .path = "/api/v0/asks/*",
+       .status = 400,
+       .body = {{"success", false}, {"error", "invalid_price"}, {"msg", "the bid is too low"}}}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_FALSE(life.instances.front().spot);
+}
+
+TEST_F(VastTest, ARefusedBidIsMadeAgainInTheNextRound) {
+  want("H200", 8);
+  spec_.nodes = 1;
+  spec_.provider.settings["geolocation"] = "NO";
+  spec_.spot = Spot::Always(3);
+  cloud_->dials.answers = {{.method = "PUT",
+                            .path = "/api/v0/asks/*",
+                            .times = 2,
+                            .status = 410,
+                            .body = {{"success", false}, {"error", "no_such_ask"}, {"msg", ""}}}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_TRUE(life.instances.front().spot);
+}
+
+TEST_F(VastTest, ABrokenHostIsNotTakenAgain) {
+  want("H200", 8);
+  spec_.nodes = 1;
+  spec_.provider.settings["geolocation"] = "NO";
+  spec_.spot = Spot::IfAvailable(2);
+  cloud_->dials.fail_create = 1;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  EXPECT_FALSE(life.status);
+  EXPECT_THAT(cloud_->machines, SizeIs(1));
+}
+
 TEST_F(VastTest, WithoutCreditNothingIsRented) {
   cloud_->dials.balance = "0";
   const auto cloud = provider();
