@@ -13,6 +13,7 @@ struct OwnEnd {
   // The arguments of curl, as shell: "-X DELETE https://…/$id". The cloud has refused when its
   // reply has the word "error", whatever its status.
   std::string request{};
+  std::string otherwise{};  // the same by another way, if that is refused; empty: none
   std::string environment = "/proc/1/environ";
 };
 

@@ -34,12 +34,13 @@ class OwnEndTest : public ::testing::Test {
     std::filesystem::permissions(folder_ + "/" + name, std::filesystem::perms::owner_all);
   }
   // Runs the line where curl is this script; it notes its arguments and its input first.
-  std::string run(const std::string& curl) const {
+  std::string run(const std::string& curl, const std::string& otherwise = {}) const {
     write("curl", "#!/bin/sh\n{ echo \"$@\"; cat; echo; } >>" + folder_ + "/asked\n" + curl);
     write("sleep", "#!/bin/sh\n");
     const OwnEnd own{.key = "MY_KEY",
                      .id = "MACHINE",
                      .request = "-X DELETE https://cloud.example/machines/$id",
+                     .otherwise = otherwise,
                      .environment = folder_ + "/environ"};
     io::SpawnOptions options;
     options.command = {"/bin/sh", "-c", "PATH=" + folder_ + ":$PATH; " + own_end_script(own)};
@@ -56,6 +57,14 @@ TEST_F(OwnEndTest, ItAsksWithItsOwnKeyWhichIsOnNoCommandLine) {
   EXPECT_THAT(asked, HasSubstr("-X DELETE https://cloud.example/machines/4711\n"));
   EXPECT_THAT(asked, HasSubstr("header = \"Authorization: Bearer own-key\""));
   EXPECT_THAT(asked.substr(0, asked.find('\n')), Not(HasSubstr("own-key")));
+}
+
+TEST_F(OwnEndTest, WhatIsRefusedOneWayIsAskedTheOther) {
+  const std::string refused = run("case \"$*\" in *DELETE*) exit 22;; esac\n",
+                                  "-d '{\"end\": \"'$id'\"}' https://cloud.example/old");
+  EXPECT_THAT(refused, HasSubstr("-d {\"end\": \"4711\"} https://cloud.example/old\n"));
+  std::filesystem::remove(folder_ + "/asked");
+  EXPECT_THAT(run("", "https://cloud.example/old"), Not(HasSubstr("old"))) << "once is enough";
 }
 
 TEST_F(OwnEndTest, ItAsksAgainAfterARefusal) {

@@ -77,7 +77,8 @@ class PodSite final : public NamedSite {
 };
 
 // The arguments of a container are split like a shell's, so its script travels as base64. A pod's
-// own key can end it by GraphQL alone.
+// own key can end it by GraphQL, which will be retired; the specification of REST does not say
+// whether it can there.
 Result<std::unique_ptr<MachineApi>> PodSite::machine_api(PoolBook&, const LaunchTerms& launch,
                                                          Time) {
   FirstBoot boot = launch.boot;
@@ -86,9 +87,10 @@ Result<std::unique_ptr<MachineApi>> PodSite::machine_api(PoolBook&, const Launch
   boot.end_timer.end_first = own_end_script(
       {.key = "RUNPOD_API_KEY",
        .id = "RUNPOD_POD_ID",
-       .request = fmt::format("-H 'Content-Type: application/json' -d '{{\"query\":\"mutation {{ "
-                              "podTerminate(input: {{podId: \\\"'$id'\\\"}}) }}\"}}' {}/graphql",
-                              base_url_)});
+       .request = fmt::format("-X DELETE {}/v2/pods/$id", base_url_),
+       .otherwise = fmt::format("-H 'Content-Type: application/json' -d '{{\"query\":\"mutation {{ "
+                                "podTerminate(input: {{podId: \\\"'$id'\\\"}}) }}\"}}' {}/graphql",
+                                base_url_)});
   PodTerms terms = terms_;
   terms.most_hourly = launch.most_hourly;
   terms.args = fmt::format("bash -c 'echo {} | base64 -d | sh; exec sleep infinity'",
