@@ -40,8 +40,8 @@ _NVIDIA = Literal[
 ]
 
 AMD = Literal[
-    "MI50", "MI100", "MI210", "MI250", "MI250X", "MI300A", "MI300B", "MI300X",
-    "RadeonPro-V520", "RadeonPro-V710", "Instinct-MI25"
+    "MI50", "MI100", "MI210", "MI250", "MI250X", "MI300A", "MI300B", "MI300X", "MI325X",
+    "MI350X", "MI355X", "RadeonPro-V520", "RadeonPro-V710", "Instinct-MI25"
 ]
 
 Habana = Literal[
@@ -77,8 +77,8 @@ _KEYS = {
     RTXPRO6000MAXQ RTXPRO6000S RTXPRO6000WK RTXPRO6000WS RTXPROSERVER6000
     """,
     "amd": """
-    MI50 MI100 MI210 MI250 MI250X MI300A MI300B MI300X RADEONPROV520 RADEONPROV710
-    INSTINCTMI25
+    MI50 MI100 MI210 MI250 MI250X MI300A MI300B MI300X MI325X MI350X MI355X RADEONPROV520
+    RADEONPROV710 INSTINCTMI25
     """,
     "habana": """
     GAUDI GAUDI2 GAUDI3
@@ -672,6 +672,21 @@ def MI300B(count: float = 1) -> Accelerator:
 def MI300X(count: float = 1) -> Accelerator:
     """MI300X: 192GB, CDNA3."""
     return from_catalogue("MI300X", count)
+
+
+def MI325X(count: float = 1) -> Accelerator:
+    """MI325X: 256GB, CDNA3."""
+    return from_catalogue("MI325X", count)
+
+
+def MI350X(count: float = 1) -> Accelerator:
+    """MI350X: 288GB, CDNA4."""
+    return from_catalogue("MI350X", count)
+
+
+def MI355X(count: float = 1) -> Accelerator:
+    """MI355X: 288GB, CDNA4."""
+    return from_catalogue("MI355X", count)
 
 
 def RadeonPro_V520(count: float = 1) -> Accelerator:

@@ -137,6 +137,9 @@ inline Accelerator MI250X(double count = 1) { return from_catalogue("MI250X", {.
 inline Accelerator MI300A(double count = 1) { return from_catalogue("MI300A", {.count = count}); }
 inline Accelerator MI300B(double count = 1) { return from_catalogue("MI300B", {.count = count}); }
 inline Accelerator MI300X(double count = 1) { return from_catalogue("MI300X", {.count = count}); }
+inline Accelerator MI325X(double count = 1) { return from_catalogue("MI325X", {.count = count}); }
+inline Accelerator MI350X(double count = 1) { return from_catalogue("MI350X", {.count = count}); }
+inline Accelerator MI355X(double count = 1) { return from_catalogue("MI355X", {.count = count}); }
 inline Accelerator RadeonPro_V520(double count = 1) { return from_catalogue("RadeonPro-V520", {.count = count}); }
 inline Accelerator RadeonPro_V710(double count = 1) { return from_catalogue("RadeonPro-V710", {.count = count}); }
 inline Accelerator Instinct_MI25(double count = 1) { return from_catalogue("Instinct-MI25", {.count = count}); }

@@ -8,7 +8,7 @@ namespace skyward {
 
 namespace {
 
-constexpr std::array<AcceleratorModel, 134> kModels = {{
+constexpr std::array<AcceleratorModel, 137> kModels = {{
     {"K80", Vendor::nvidia, "Kepler", 12, "5.5", "10.2", "", "", 1},
     {"M60", Vendor::nvidia, "Maxwell", 8, "6.5", "12.6", "", "", 1},
     {"P4", Vendor::nvidia, "Pascal", 8, "8.0", "12.6", "", "", 1},
@@ -120,6 +120,9 @@ constexpr std::array<AcceleratorModel, 134> kModels = {{
     {"MI300A", Vendor::amd, "CDNA3", 128, "", "", "", "", 1},
     {"MI300B", Vendor::amd, "CDNA3", 192, "", "", "", "", 1},
     {"MI300X", Vendor::amd, "CDNA3", 192, "", "", "", "", 1},
+    {"MI325X", Vendor::amd, "CDNA3", 256, "", "", "", "", 1},
+    {"MI350X", Vendor::amd, "CDNA4", 288, "", "", "", "", 1},
+    {"MI355X", Vendor::amd, "CDNA4", 288, "", "", "", "", 1},
     {"RadeonPro-V520", Vendor::amd, "RDNA", 8, "", "", "", "", 1},
     {"RadeonPro-V710", Vendor::amd, "RDNA2", 16, "", "", "", "", 1},
     {"Instinct-MI25", Vendor::amd, "GCN", 16, "", "", "", "", 1},

@@ -60,7 +60,8 @@ TEST(Catalogue, FactsOfSomeModels) {
         Row{"A100", 80, "11.0", "13.1", "Ampere", 1}, Row{"H200", 141, "11.8", "13.1", "Hopper", 1},
         Row{"GB200", 384, "12.8", "13.1", "Blackwell", 1},
         Row{"RTX PRO 6000 MaxQ", 96, "12.8", "13.1", "Blackwell", 1},
-        Row{"MI300X", 192, "", "", "CDNA3", 1}, Row{"Gaudi3", 128, "", "", "Gaudi", 1},
+        Row{"MI300X", 192, "", "", "CDNA3", 1}, Row{"MI325X", 256, "", "", "CDNA3", 1},
+        Row{"MI355X", 288, "", "", "CDNA4", 1}, Row{"Gaudi3", 128, "", "", "Gaudi", 1},
         Row{"TPUv5p-8", 760, "", "", "TPU", 8}}) {
     const auto found = parse_accelerator_name(row.name);
     ASSERT_TRUE(found) << row.name;

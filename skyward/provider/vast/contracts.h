@@ -76,7 +76,7 @@ class Contracts final : public NamedMachines {
   // By ask: the contract that it made, empty where that is not known or the host wants none. Such a
   // host is avoided, unless all that was wrong was the bid.
   std::map<std::string, std::string> used_{};
-  std::set<std::pair<std::string, bool>> refused_{};  // asks, and whether the pool bade for them
+  std::set<std::pair<std::string, bool>> refused_{};  // asks, and whether it was by a bid
 };
 
 }  // namespace skyward::provider::vast
