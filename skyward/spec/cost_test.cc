@@ -128,6 +128,8 @@ TEST(Cost, WhatTheCloudTakesBackEarlyIsFreeWhenItSaysSo) {
   EXPECT_EQ(book.now(kStart + 1h).total, before - 59LL * 60'000);
   EXPECT_EQ(book.split(kStart + 1h).total, before - 59LL * 60'000);
   EXPECT_EQ(book.lasts_until(before - 59LL * 60'000, kStart + 1h), kNever);
+  book.on_charges(std::vector<Charge>{{.instance = "early", .hourly = 3.6}}, kStart + 1h);
+  EXPECT_EQ(book.now(kStart + 1h).total, before - 59LL * 60'000) << "it is not said each time";
   CostBook elsewhere;
   elsewhere.on_launched("early", 0, kStart, plain_price(3.6));
   elsewhere.on_gone("early", kStart + 1h);
@@ -158,6 +160,28 @@ TEST(Cost, TheCloudsWordWins) {
   EXPECT_TRUE(book.open_bills().empty());
 }
 
+// The offer's price was another one, and the clock of this computer may be behind the cloud's.
+TEST(Cost, TheCloudsWordOnTheBeginWinsWhatWasOffered) {
+  CostBook book;
+  book.on_launched("dearer", 0, kStart, plain_price(3.6));
+  book.on_launched("earlier", 0, kStart, plain_price(3.6));
+  book.on_charges(std::vector<Charge>{{.instance = "dearer", .hourly = 7.2, .since = 10min},
+                                      {.instance = "earlier", .began = 11min}},
+                  kStart + 10min);
+  EXPECT_EQ(book.now(kStart + 10min).total, 10 * 120'000 + 11 * 60'000);
+  EXPECT_EQ(book.now(kStart + 10min).hourly, 7'200'000 + 3'600'000);
+}
+
+TEST(Cost, APriceThatIsToldAfterTheEndIsOfNoMachineThatIsThere) {
+  CostBook book;
+  book.on_launched("a", 0, kStart, plain_price(3.6));
+  book.on_gone("a", kStart + 10min);
+  book.on_charges(std::vector<Charge>{{.instance = "a", .hourly = 7.2, .since = 15min}},
+                  kStart + 15min);
+  EXPECT_EQ(book.now(kStart + 15min).hourly, 0);
+  EXPECT_EQ(book.now(kStart + 15min).total, 1'200'000);
+}
+
 TEST(Cost, TellsHowLongABudgetLasts) {
   CostBook book;
   EXPECT_EQ(book.lasts_until(1, kStart), kNever);
@@ -174,6 +198,16 @@ TEST(Cost, TellsHowLongABudgetLasts) {
   EXPECT_EQ(book.on_answered(1, kStart + 5s), kStart + 5s) << "nothing was asked";
   book.on_gone("a", kStart + 2min);
   EXPECT_EQ(book.lasts_until(to_micro_dollars(1), kStart + 2min), kNever);
+}
+
+// In a market where many ask, a spot machine may cost more than one on demand.
+TEST(Cost, ASpotPriceAboveTheOneOnDemandIsExpectedToStay) {
+  CostBook book({.prices_change = true});
+  book.on_launched("a", 0, kStart, spot_price(7.2, 3.6));
+  EXPECT_TRUE(book.prices_may_change());
+  EXPECT_NEAR(seconds(book.lasts_until(to_micro_dollars(1), kStart) - kStart), 500, 0.01);
+  book.on_gone("a", kStart + 10min);
+  EXPECT_FALSE(book.prices_may_change());
 }
 
 TEST(Cost, LaunchesThatCameToNothingAreInTheBill) {
