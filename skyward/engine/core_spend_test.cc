@@ -1,0 +1,414 @@
+// Which price counts, when the cloud is asked for its bills, and what machines that are still on
+// order leave of a budget.
+
+#include "skyward/engine/core_money_fixture.h"
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SpendTest : public MoneyTest {
+ protected:
+  // A pool whose provider sells spot machines, too, at a tenth of the price.
+  void open_beside_spot(std::optional<double> budget, const Instance& like) {
+    make();
+    state.spec.budget = budget;
+    on_open(state, effects, now);
+    offer({.instance_type = "big", .price_on_demand = kHourly, .price_spot = kHourly / 10});
+    on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+    asked = now;
+    buy(1, like);
+    ready(0);
+    effects.drop_all();
+  }
+  void preempt(std::uint32_t node, std::uint64_t left_ms = 120'000) {
+    receive(node, wire::Preempted{.left_ms = left_ms, .reason = "soon"});
+    effects.drop_events();
+  }
+};
+
+// ------------------------------------------------------------------------------------- prices
+
+TEST_F(SpendTest, AMachineOnDemandIsNotBilledAtTheSpotPrice) {
+  open_beside_spot(std::nullopt, {.spot = false});
+  now += 100s;
+  EXPECT_DOUBLE_EQ(close().total_cost, 0.1);
+
+  open_beside_spot(std::nullopt, {.spot = true});
+  now += 100s;
+  const CostFinal bill = close();
+  EXPECT_DOUBLE_EQ(bill.total_cost, 0.01);
+  EXPECT_DOUBLE_EQ(bill.savings_vs_ondemand, 0.09);
+}
+
+TEST_F(SpendTest, ABudgetExpectsThePriceOnDemandUntilThereIsAMachine) {
+  make();
+  state.spec.budget = 0.05;  // 50 s on demand, 500 s as spot machines
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly, .price_spot = kHourly / 10});
+  ASSERT_TRUE(state.open_error);
+  EXPECT_EQ(state.open_error->kind, ErrorKind::over_budget);
+  effects.drop_all();
+  on_torn_down(state, effects, now, {});
+  effects.drop_all();
+}
+
+TEST_F(SpendTest, WhatIsSoldByTheHourIsBilledByTheHour) {
+  make();
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly, .billing_increment_minutes = 60});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  buy(1);
+  ready(0);
+  now += 10min;
+  EXPECT_DOUBLE_EQ(close().total_cost, kHourly);
+}
+
+// A spot machine beside others costs what the offer asks for one.
+TEST_F(SpendTest, AnotherSpotMachineIsWithinTheRateAtItsOwnPrice) {
+  open_beside_spot(std::nullopt, {.spot = true});
+  state.spec.spot.kind = SpotKind::always;
+  state.spec.max_hourly_cost = kHourly / 5;
+  preempt(0);
+  EXPECT_EQ(effects.take<Provision>().first_node, kFirst);
+  on_provisioned(state, effects, now, kFirst, 1, fail(ErrorKind::exhausted, "sold out"));
+  effects.drop_all();
+  close();
+}
+
+// ---------------------------------------------------------------------------------- the clock
+
+TEST_F(SpendTest, AReplacementAndASuccessorCostFromTheirRequestsOn) {
+  open(1, std::nullopt);
+  lose(0);
+  on_terminated(state, effects, now, {});
+  now += 100s;  // while it is launched
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
+  ready(0);
+  effects.drop_all();
+  const double with_replacement = to_dollars(state.costs.now(now).total);
+  EXPECT_DOUBLE_EQ(with_replacement, 0.06 + 0.1) << "a minute of the lost one, at least";
+  preempt(0);
+  now += 200s;
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 3)});
+  effects.drop_all();
+  EXPECT_DOUBLE_EQ(to_dollars(state.costs.now(now).total), with_replacement + 2 * 0.2);
+  on_terminated(state, effects, now, {});
+  close();
+}
+
+TEST_F(SpendTest, WorkBeforeASuccessorTookOverWasUseful) {
+  open(1, std::nullopt);
+  const TaskId task = submit_to(0);
+  now += 100s;
+  preempt(0);
+  effects.drop_all();
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
+  effects.drop_all();
+  answer(0, task);
+  take_outcome(task);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  const CostFinal bill = close();
+  EXPECT_DOUBLE_EQ(bill.useful_cost, 0.1);
+  EXPECT_DOUBLE_EQ(bill.lost_cost, 0);
+}
+
+// One of two tasks was answered in time.
+TEST_F(SpendTest, WorkIsLostOnlySinceTheLastAnswer) {
+  make({.concurrency = 2});
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  buy(1);
+  ready(0);
+  effects.drop_all();
+  const TaskId first = submit_to(0);
+  submit_to(0);
+  now += 100s;
+  answer(0, first);
+  take_outcome(first);
+  now += 60s;
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  on_provisioned(state, effects, now, kFirst, 1, fail(ErrorKind::denied, "you may not"));
+  effects.drop_all();
+  const CostFinal bill = close();
+  EXPECT_DOUBLE_EQ(bill.useful_cost, 0.1);
+  EXPECT_DOUBLE_EQ(bill.lost_cost, 0.06);
+}
+
+TEST_F(SpendTest, AskingWhatAPoolCostsChangesNothing) {
+  open(1, std::nullopt);
+  const TaskId task = submit_to(0);
+  now += 100s;
+  for (int times = 0; times < 3; ++times) {
+    const PoolCost cost = cost_until(state, now, state.costs.clock().at(now));
+    EXPECT_DOUBLE_EQ(cost.useful, 0.1);
+    EXPECT_DOUBLE_EQ(cost.idle, 0);
+  }
+  answer(0, task);
+  take_outcome(task);
+  now += 100s;
+  const CostFinal bill = close();
+  EXPECT_DOUBLE_EQ(bill.useful_cost, 0.1);
+  EXPECT_DOUBLE_EQ(bill.idle_cost, 0.1);
+}
+
+// ---------------------------------------------------------------------------------- the bills
+
+TEST_F(SpendTest, TheCloudIsAskedAgainWhenItHasAnswered) {
+  open(1, std::nullopt, 60s);
+  live_until(60s);
+  effects.take<AskCharges>();
+  live_until(125s);
+  effects.expect_nothing_else();  // one request at a time
+  on_charges(state, effects, now, fail(ErrorKind::unavailable, "no answer"));
+  live_until(185s);
+  EXPECT_THAT(effects.take<AskCharges>().instances, ElementsAre("i-0-1"));
+  on_charges(state, effects, now, std::vector<Charge>{});
+  close();
+}
+
+TEST_F(SpendTest, ReplacementsDoNotPutOffTheNextBill) {
+  open(2, std::nullopt, 60s);
+  live_until(50s);
+  lose(1);
+  on_terminated(state, effects, now, {});
+  on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
+  effects.drop_all();
+  live_until(60s);
+  EXPECT_EQ(effects.take<AskCharges>().instances.size(), 2U + 1U) << "of the lost one, too";
+  on_charges(state, effects, now, std::vector<Charge>{});
+  close();
+}
+
+// Some machines may have been launched, and cost something.
+TEST_F(SpendTest, ALaunchThatFailedIsAskedFor) {
+  open(1, std::nullopt, 60s);
+  lose(0);
+  on_terminated(state, effects, now, {});
+  effects.drop_all();
+  on_provisioned(state, effects, now, kFirst, 1, fail(ErrorKind::exhausted, "sold out"));
+  effects.take<AskCharges>();
+  effects.drop_all();
+  close();
+}
+
+// A price that may have changed is asked for as often as the budget is looked at.
+TEST_F(SpendTest, ABudgetThatIsNearlySpentIsHeldAgainstNewBills) {
+  open(1, 1.0, 300s);
+  submit_to(0);
+  live_until(915s);
+  effects.drop_all();
+  on_charges(state, effects, now, std::vector<Charge>{});
+  EXPECT_LE(state.bills.ask_at(), now + kBudgetLook) << "15 s before the end";
+  while (!state.budget.is_draining()) advance_alive();
+  effects.drop_all();
+  close();
+}
+
+TEST_F(SpendTest, ABillAboveTheBudgetEndsThePoolAtOnce) {
+  open(1, 1.0, 300s);
+  submit_to(0);
+  live_until(300s);
+  effects.drop_all();
+  on_charges(state, effects, now,
+             std::vector<Charge>{{.instance = "i-0-1", .hourly = 3 * kHourly, .since = 300s}});
+  EXPECT_EQ(state.phase, Phase::closing);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Complete>().outcome.error.kind, ErrorKind::over_budget);
+  close();
+}
+
+// --------------------------------------------------------------------------------- the budget
+
+// Its request delays the one that ends the others.
+TEST_F(SpendTest, MachinesOnOrderAreEndedLaterAndMustBePaidForMeanwhile) {
+  open(1, 1.0);
+  submit_to(0);
+  live_until(800s);
+  effects.drop_all();
+  const auto stop_at = [&] { return state.budget.look(effects, budget_facts(state, now)).stop_at; };
+  const Time before = stop_at();
+  state.orders.request(effects, kFirst, 1);
+  EXPECT_EQ(stop_at(), before - kBudgetVerb);
+  state.orders.on_answered(kFirst);
+  effects.drop_all();
+  close();
+}
+
+TEST_F(SpendTest, WhereTasksTakeLongNoneBeginsThatWouldNotEnd) {
+  open(1, 1.0);
+  const TaskId task = submit_to(0);
+  now += 200s;
+  answer(0, task, 200s);
+  take_outcome(task);
+  live_until(755s);
+  effects.drop_all();
+  EXPECT_FALSE(state.budget.is_draining());
+  live_until(765s);  // 40 s to stop, 200 s for a task
+  EXPECT_TRUE(state.budget.is_draining());
+  effects.drop_all();
+  finish();
+}
+
+TEST_F(SpendTest, NoMachineIsReplacedThatWouldRunNoTask) {
+  open(1, 1.0);
+  const TaskId task = submit_to(0);
+  now += 200s;
+  answer(0, task, 200s);
+  take_outcome(task);
+  live_until(700s);
+  effects.drop_all();
+  lose(0);  // another one would last for 150 s
+  effects.drop_events();
+  effects.take<Terminate>();
+  effects.expect_nothing_else();
+  EXPECT_EQ(state.nodes[kFirst].state, NodeState::gone);
+  on_terminated(state, effects, now, {});
+  close();
+}
+
+TEST_F(SpendTest, TheLastMoneyBuysNoSuccessor) {
+  open(1, 1.0);
+  live_until(800s);
+  effects.drop_all();
+  preempt(0);  // two of them would last for 100 s
+  EXPECT_EQ(effects.take<Provision>().first_node, kFirst);
+  on_provisioned(state, effects, now, kFirst, 1, fail(ErrorKind::exhausted, "sold out"));
+  effects.drop_all();
+  close();
+
+  open(1, 1.0);
+  live_until(900s);
+  effects.drop_all();
+  preempt(0);
+  effects.expect_nothing_else();
+  close();
+}
+
+// What runs may go on: only launches end.
+TEST_F(SpendTest, LaunchesEndWhenTheBudgetIsNearlySpent) {
+  open(1, 1.0);
+  const TaskId task = submit_to(0);
+  while (!state.budget.is_draining()) advance_alive();
+  EXPECT_EQ(state.phase, Phase::running);
+  EXPECT_FALSE(effects.launching);
+  effects.drop_all();
+  answer(0, task);
+  effects.drop_all();
+  finish();
+}
+
+TEST_F(SpendTest, ASuccessorIsReleasedWhenTheBudgetIsNearlySpent) {
+  open(1, 2.0);
+  submit_to(0);
+  preempt(0, 3'600'000);
+  effects.drop_all();
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
+  effects.drop_all();
+  while (state.releases.requests() == 0) {
+    effects.drop_all();
+    advance_alive();
+  }
+  EXPECT_TRUE(state.budget.is_draining());
+  effects.drop_events();
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-2"));
+  on_terminated(state, effects, now, {});
+  close();
+}
+
+TEST_F(SpendTest, AMachineThatComesWhenTheBudgetIsNearlySpentIsReleased) {
+  open(2, 2.0);
+  submit_to(0);
+  lose(1);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  while (!state.budget.is_draining()) advance_alive();
+  effects.drop_all();
+  on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1-2"));
+  on_terminated(state, effects, now, {});
+  effects.drop_all();
+  close();
+}
+
+TEST_F(SpendTest, WhatHasNotBegunWhenTheBudgetIsNearlySpentDoesNot) {
+  open(1, 1.0);
+  const TaskId free = submit_to(0);
+  wire::Call call = task();
+  call.options.node = kFirst;
+  const TaskId pinned = submit_to(0, std::move(call));
+  while (!state.budget.is_draining()) advance_alive();
+  effects.drop_all();
+  receive(0, wire::Recalled{{free, pinned}});
+  EXPECT_EQ(take_outcome(free).error.kind, ErrorKind::over_budget);
+  EXPECT_EQ(take_outcome(pinned).error.kind, ErrorKind::over_budget);
+  EXPECT_EQ(effects.take<Disconnect>().node, kFirst) << "it has nothing to do any more";
+  effects.drop_all();
+  finish();
+}
+
+TEST_F(SpendTest, APoolWhoseBudgetIsSpentWhileItOpensSaysSo) {
+  ask(1, 0.2);
+  buy(1);
+  join(0);
+  effects.drop_all();
+  while (state.phase == Phase::starting) advance();
+  ASSERT_TRUE(state.open_error);
+  EXPECT_EQ(state.open_error->kind, ErrorKind::over_budget);
+  EXPECT_LE(now - asked, 131s) << "with as much left as a running pool";
+  effects.drop_all();
+  lose(0);
+  finish();
+}
+
+// -------------------------------------------------------------------------------- the rate
+
+TEST_F(SpendTest, ANodeDoesNotWaitForARateThatNothingWillLower) {
+  open(2, std::nullopt);
+  state.spec.max_hourly_cost = 1.5 * kHourly;
+  lose(0);
+  on_terminated(state, effects, now, {});  // another one beside the second is too much
+  EXPECT_EQ(state.nodes[kFirst].state, NodeState::gone);
+  effects.drop_all();
+  close();
+}
+
+TEST_F(SpendTest, ANodeWaitsForARateThatLaunchesElsewhereMayLower) {
+  for (const bool cheaper : {true, false}) {
+    open(3, std::nullopt);
+    state.spec.max_hourly_cost = 2 * kHourly;
+    lose(0);
+    lose(1);
+    on_terminated(state, effects, now, {});
+    on_terminated(state, effects, now, {});
+    effects.drop_events();
+    effects.take<Terminate>();
+    effects.take<Terminate>();
+    EXPECT_EQ(effects.take<Provision>().first_node, kFirst);
+    effects.expect_nothing_else();  // the second one waits for what comes of the first
+    if (cheaper) {
+      Instance bargain = machine(0, 2);
+      bargain.price_on_demand = 0.0;
+      on_provisioned(state, effects, now, kFirst, 1, std::vector{bargain});
+      effects.drop_events();
+      effects.take<Connect>();
+    } else {
+      on_provisioned(state, effects, now, kFirst, 1, fail(ErrorKind::denied, "you may not"));
+      effects.drop_events();
+    }
+    EXPECT_EQ(effects.take<Provision>().first_node, kSecond);
+    on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::denied, "you may not"));
+    effects.drop_all();
+    close();
+  }
+}
+
+}  // namespace
+}  // namespace skyward::engine
