@@ -64,6 +64,7 @@ TEST_F(CoreCloseTest, ClosedWhileProvisioning) {
   open_to_provisioning({.nodes = 2});
   on_close(state, effects, now);
   effects.take_event<PoolStopping>();
+  EXPECT_FALSE(effects.launching);
   effects.expect_nothing_else();  // what is being launched must be waited for
   on_provisioned(state, effects, now, kFirst, 2, std::vector{machine(0), machine(1)});
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-1"));
@@ -181,6 +182,11 @@ TEST_F(CoreCloseTest, AnOpenPoolGoesOnAskingForTheEndOfALostMachine) {
   }
   on_terminated(state, effects, now, {});
   EXPECT_EQ(state.releases.again_at(), kNever);
+  lose(1);
+  effects.drop_all();
+  on_terminated(state, effects, now, kRefused);
+  EXPECT_EQ(state.releases.again_at(), now + 1s) << "of another machine";
+  effects.drop_all();
 }
 
 TEST_F(CoreCloseTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
@@ -224,6 +230,20 @@ TEST_F(CoreCloseTest, WhatTearingDownEndedIsNotLeft) {
   open_to_running({.nodes = 1});
   close_with_a_machine_that_stays();
   on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  EXPECT_TRUE(effects.take<Closed>().status);
+}
+
+TEST_F(CoreCloseTest, WhereOnlySharedResourcesAreLeftNoMachineIsSaidToBe) {
+  open_to_running({.nodes = 1});
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  effects.take<Terminate>();
+  on_terminated(state, effects, now, {});
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, kRefused);
+  EXPECT_EQ(effects.take_event<ErrorEvent>().message, "the cloud says no");
   effects.take_event<PoolStopped>();
   EXPECT_TRUE(effects.take<Closed>().status);
 }

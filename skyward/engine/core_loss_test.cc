@@ -253,5 +253,100 @@ TEST_F(CoreLossTest, NodeThatCannotBeReachedIsToldApartFromOneThatIsGone) {
   EXPECT_EQ(take_outcome(submit()).error.kind, ErrorKind::unreachable);
 }
 
+// A cloud that does not answer may do so a little later; one that says no will again.
+TEST_F(CoreLossTest, WhatMayPassIsRequestedAgainAndNothingElse) {
+  for (const auto& [kind, again] :
+       {std::pair{ErrorKind::exhausted, true}, std::pair{ErrorKind::unavailable, true},
+        std::pair{ErrorKind::timeout, true}, std::pair{ErrorKind::denied, false},
+        std::pair{ErrorKind::invalid, false}}) {
+    open_to_running({.nodes = 2});
+    lose(1);
+    on_terminated(state, effects, now, {});
+    on_provisioned(state, effects, now, kSecond, 1, fail(kind, "no machine"));
+    EXPECT_EQ(state.nodes[kSecond].state, again ? NodeState::absent : NodeState::gone)
+        << to_string(kind);
+    effects.drop_all();
+  }
+}
+
+TEST_F(CoreLossTest, RefusalsOfAnEarlierLossAreForgotten) {
+  open_to_running({.nodes = 2});
+  for (int nth = 2; nth <= 3; ++nth) {
+    lose(1);
+    effects.drop_all();
+    on_terminated(state, effects, now, {});
+    for (int refusal = 1; refusal <= kMaxRefusals; ++refusal) {
+      on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::exhausted, "sold out"));
+      ASSERT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("retrying in "));
+      while (state.orders.requests() == 0) advance_alive();
+      effects.take<Provision>();
+    }
+    replace(1, nth);
+  }
+}
+
+TEST_F(CoreLossTest, TheErrorOfATaskNamesTheMachineThatWasLost) {
+  open_to_running({.nodes = 1});
+  wire::Call call = task();
+  call.options.stream_window = 4;
+  const TaskId id = submit_to(0, std::move(call));
+  wire::StreamItem item;
+  item.task = id;
+  item.attempt = 1;
+  receive(0, std::move(item));
+  effects.take<DeliverItem>();
+  lose(0);
+  const wire::Outcome lost = take_outcome(id);
+  EXPECT_TRUE(lost.begun) << "it may have had effects";
+  EXPECT_EQ(lost.node, 0);
+  EXPECT_EQ(lost.instance_id, "i-0-1");
+  effects.drop_all();
+}
+
+TEST_F(CoreLossTest, ACancelledTaskThatCannotBeginIsNotTriedElsewhere) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0);
+  on_cancel(state, effects, now, id);
+  effects.take_message<wire::CancelTask>(kFirst);
+  answer_with(0, id, wire::TaskStatus::not_begun);
+  EXPECT_FALSE(take_outcome(id).begun);
+}
+
+// Nobody hears from it while this computer has no network.
+TEST_F(CoreLossTest, ANodeIsNotSilentWhileThisComputerIsOffline) {
+  open_to_running({.nodes = 1});
+  const Time end = now + 10 * kHeartbeatTimeout;
+  while (now < end) {
+    now += kHeartbeatTimeout / 2;
+    on_offline(state, now, kFirst);
+    on_timer(state, effects, now);
+  }
+  EXPECT_EQ(state.nodes[kFirst].state, NodeState::ready);
+}
+
+TEST_F(CoreLossTest, TheReceiptHasTheTimeOnLostMachinesToo) {
+  open_to_running({.nodes = 2});
+  now += 100s;
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  replace(0, 2);
+  now += 50s;
+  lose(1);
+  on_terminated(state, effects, now, {});
+  on_provisioned(state, effects, now, kSecond, 1, kRefused);
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  on_torn_down(state, effects, now, {});
+  effects.take<Teardown>();
+  const auto stopped = effects.take_event<PoolStopped>();
+  EXPECT_DOUBLE_EQ(stopped.nodes.at(0).up_seconds, 150);
+  EXPECT_DOUBLE_EQ(stopped.nodes.at(1).up_seconds, 150);
+  effects.drop_all();
+}
+
 }  // namespace
 }  // namespace skyward::engine

@@ -225,5 +225,24 @@ TEST_F(OpeningLossTest, ClosingWaitsForTheReplacement) {
   EXPECT_THAT(failure(), HasSubstr("closed while it was opening"));
 }
 
+TEST_F(OpeningLossTest, WhatNoMachineSupportsIsNotTriedOnOthers) {
+  for (const ErrorKind kind :
+       {ErrorKind::unavailable, ErrorKind::invalid, ErrorKind::unsupported}) {
+    open_to_bootstrapping({.nodes = 2});
+    lose_with(1, kind);
+    EXPECT_THAT(failure(), HasSubstr("did not start: connection reset"));
+  }
+}
+
+TEST_F(OpeningLossTest, TheTimeForReplacementsRunsFromTheFirstLossOn) {
+  open_to_bootstrapping({.nodes = 3});
+  lose_with(0, ErrorKind::lost);
+  const Time lost = now;
+  advance_to(now + 1min);
+  lose_with(1, ErrorKind::lost);
+  EXPECT_EQ(state.opening_ends, lost + kOpeningWithLosses);
+  effects.drop_all();
+}
+
 }  // namespace
 }  // namespace skyward::engine

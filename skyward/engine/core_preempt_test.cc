@@ -263,7 +263,11 @@ TEST_F(CorePreemptTest, ClosingGivesBothMachinesBack) {
   on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
   effects.drop_all();
   on_close(state, effects, now);
-  effects.drop_all();
+  effects.take_event<PoolStopping>();
+  effects.take<Complete>();
+  EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-0-1");
+  EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-0-2");
+  effects.take_message<wire::Shutdown>(NodeId{0});
   lose(0);
   finish_closing({"i-0-1", "i-0-2"});
   effects.take<Closed>();
@@ -280,6 +284,64 @@ TEST_F(CorePreemptTest, ClosingWaitsForTheOneThatIsBeingLaunched) {
   on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
   finish_closing({"i-0-1", "i-0-2"});
   effects.take<Closed>();
+}
+
+TEST_F(CorePreemptTest, AMachineWhoseSuccessorIsRefusedWorksOn) {
+  open_to_running({.nodes = 1});
+  const TaskId running = submit_to(0);
+  receive(0, kNotice);
+  receive(0, wire::Recalled{});
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::denied, "forbidden"));
+  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("when its machine is gone"),
+            std::string::npos);
+  EXPECT_EQ(state.nodes[NodeId{0}].state, NodeState::ready);
+  answer(0, running);
+  EXPECT_EQ(take_outcome(running).status, wire::OutcomeStatus::ok);
+}
+
+TEST_F(CorePreemptTest, AMachineWhoseTasksAllComeBackGoesAtOnce) {
+  open_to_running({.nodes = 1});
+  const TaskId waits = submit_to(0);
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_all();
+  receive(0, wire::Recalled{{waits}});
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+}
+
+// Each notice comes when the machine has worked for long, or else right after its start.
+TEST_F(CorePreemptTest, MachinesThatWorkForLongAlwaysHaveASuccessorAndOthersAFewTimes) {
+  for (const bool steady : {true, false}) {
+    open_to_running({.nodes = 1});
+    int successors = 0;
+    for (int nth = 2; nth < 8; ++nth) {
+      const Time due = now + (steady ? kSteadyTime : Duration{});
+      while (now < due) advance_alive();
+      receive(0, kNotice);
+      effects.drop_all();
+      if (state.orders.requests() == 0) break;
+      ++successors;
+      on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, nth)});
+      on_terminated(state, effects, now, {});
+      join(0);
+      receive(0, wire::Ready{});
+      effects.drop_all();
+    }
+    EXPECT_EQ(successors, steady ? 6 : static_cast<int>(kMaxNodeReplacements));
+  }
+}
+
+TEST_F(CorePreemptTest, ANoticeIsForAnHourAtMost) {
+  open_to_running({.nodes = 1});
+  const Time told = now;
+  receive(0, wire::Preempted{.left_ms = ~std::uint64_t{0}, .reason = "some day"});
+  EXPECT_DOUBLE_EQ(effects.take_event<InstancePreempted>().seconds_left, 3600);
+  EXPECT_EQ(state.nodes[NodeId{0}].gone_at, told + 1h + kPreemptionGrace);
+  effects.take<Provision>();
 }
 
 }  // namespace

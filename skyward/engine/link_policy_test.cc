@@ -153,5 +153,24 @@ TEST(LinkPolicyUpload, CountsAsMovingOnSlowLinesAndNotForEver) {
   EXPECT_EQ(LinkPolicy::crossed(0, 100s), 0U);
 }
 
+TEST_F(LinkPolicyTest, RefusalsAfterANewConnectionAreProofAgain) {
+  welcome();
+  ASSERT_TRUE(policy.on_end(kSilent, now, 1));
+  policy.on_attempt();
+  ASSERT_TRUE(policy.on_end(kSilent, now, 1));
+  welcome();
+  now += 60s;
+  EXPECT_EQ(given_up_after(kRefusedEnd), kLimits.silence);
+}
+
+TEST_F(LinkPolicyTest, WithoutANetworkRefusalsStayProof) {
+  welcome();
+  ASSERT_TRUE(policy.on_end(kSilent, now, 1));
+  policy.on_attempt();
+  ASSERT_TRUE(policy.on_end(kOfflineEnd, now, 1));
+  policy.on_attempt();
+  EXPECT_EQ(given_up_after(kRefusedEnd), kLimits.silence);
+}
+
 }  // namespace
 }  // namespace skyward::engine
