@@ -132,6 +132,14 @@ TEST_F(AgentEndTest, StrangersAreRefused) {
   EXPECT_EQ(welcome().refusal, "this agent serves another pool");
   EXPECT_EQ(written.back().line, stranger);
   EXPECT_TRUE(end->is_connected());
+  wire::Hello other = hello();
+  other.node = NodeId{1};
+  call(other);
+  EXPECT_EQ(welcome().refusal, "this agent serves another pool");
+  other = hello();
+  other.pool = "another";
+  call(other);
+  EXPECT_EQ(welcome().refusal, "this agent serves another pool");
   call({.protocol = kProtocolVersion + 1});
   EXPECT_THAT(welcome().refusal, HasSubstr("use the same version of Skyward on both sides"));
   call(hello(7));
@@ -225,6 +233,77 @@ TEST_F(AgentEndTest, BlobsAreForThoseWhoPassThemOn) {
   say(line, wire::BlobChunk{.blob = BlobId{3}, .size = 4, .offset = 2});
   EXPECT_THAT(happened, ::testing::Contains(HasSubstr("came out of place")));
   EXPECT_FALSE(end->is_connected());
+}
+
+TEST_F(AgentEndTest, ALineThatHasGreetedStays) {
+  call(hello());
+  end->on_timer(now + kGreetTimeout);
+  EXPECT_TRUE(end->is_connected());
+  EXPECT_EQ(end->next_deadline(), kNever);
+}
+
+TEST_F(AgentEndTest, SaysWhatHasArrived) {
+  const auto line = call(hello());
+  EXPECT_EQ(welcome().last_received, 0U);
+  for (std::uint64_t task = 1; task <= 2; ++task) say(line, wire::CancelTask{TaskId{task}});
+  call(hello());
+  EXPECT_EQ(welcome().last_received, 2U) << "that is not sent again";
+}
+
+TEST_F(AgentEndTest, AcknowledgesWhatItDoesNotAnswer) {
+  const auto line = call(hello());
+  written.clear();
+  for (std::uint64_t task = 0; task <= kAcknowledgeEvery; ++task) {
+    say(line, wire::CancelTask{TaskId{task}});
+  }
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_EQ(written.back().envelope.acknowledged, kAcknowledgeEvery + 1);
+}
+
+TEST_F(AgentEndTest, WhereMemoryIsPassedNoBytesAre) {
+  wire::Hello greeting = hello();
+  greeting.descriptors = true;
+  const auto line = call(greeting);
+  EXPECT_EQ(welcome().blob_bytes, 0U);
+  wire::RunTask run;
+  run.arguments.buffers.push_back(
+      wire::blob_buffer({.id = BlobId{1}, .size = 4, .descriptor = 7}, 0, 4));
+  say(line, run);
+  EXPECT_THAT(happened, IsEmpty());
+  EXPECT_EQ(messages.size(), 1U);
+}
+
+TEST_F(AgentEndTest, OutputWaitsWhenNobodyTakesIt) {
+  call(hello());
+  for (std::uint64_t task = 1; task <= kMaxUnacknowledgedFrames / 4; ++task) {
+    end->send(result(task));
+  }
+  EXPECT_FALSE(end->is_backed_up(0));
+  end->send(result(1));
+  EXPECT_TRUE(end->is_backed_up(0)) << "so many were not acknowledged";
+
+  begin(true);
+  const auto next = call(hello());
+  end->on_line_closed(next, "it broke");
+  for (std::uint64_t task = 1; task <= 1024; ++task) end->send(result(task));
+  EXPECT_FALSE(end->is_backed_up(0));
+  end->send(result(1));
+  EXPECT_TRUE(end->is_backed_up(0)) << "so many wait for a line";
+
+  begin(true);
+  end->on_line_closed(call(hello()), "it broke");
+  wire::Output output;
+  output.lines.push_back({.text = std::string(std::size_t{9} << 20, 'x')});
+  end->send(std::move(output));
+  EXPECT_TRUE(end->is_backed_up(0)) << "so much waits for a line";
+}
+
+TEST_F(AgentEndTest, AChildsEndClosesEveryLine) {
+  begin(false);
+  const auto first = end->attach(now);
+  end->attach(now);
+  end->on_line_closed(first, "it broke");
+  EXPECT_THAT(happened, ElementsAre("close 1", "close 2", "closed: it broke"));
 }
 
 }  // namespace

@@ -122,6 +122,48 @@ TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
   EXPECT_EQ(next_deadline(state), kNever);
 }
 
+TEST_F(LeaseTest, ItEndsABootstrapToo) {
+  wire::Configure message;
+  message.workers.resize(1);
+  message.bootstrap = "script";
+  message.lease_ms = 10'000;
+  on_message(state, effects, message, now);
+  take("bootstrap script");
+  run_until(now + 10s);
+  take("kill bootstrap");
+  take("exit 0");
+}
+
+TEST_F(LeaseTest, OneWithoutEndDoesNotEnd) {
+  wire::Configure message;
+  message.workers.resize(1);
+  message.bootstrap = "script";
+  message.lease_ms = message.lifetime_ms = ~std::uint64_t{0};
+  on_message(state, effects, message, now);
+  take("bootstrap script");
+  advance(1min);
+  expect_nothing_else();
+}
+
+// The engine has half of it, and workers hear of the end at half of that.
+TEST_F(LeaseTest, AShortLifetimeIsAnnouncedAndEndedInTime) {
+  configure_with(600s, 20s, {});
+  EXPECT_EQ(state.pool_ends, now + 10s);
+  run_until(now + 4s);
+  expect_nothing_else();
+  run_until(now + 1s);
+  take("warn 0: 5 s");
+  take_message<wire::Output>();
+}
+
+// Whoever ends it with its line may start another one there.
+TEST_F(LeaseTest, AnAgentWhoseDriverHasGoneDoesNotEndTheMachine) {
+  configure_with(600s, Duration{}, {"off"});
+  on_disconnected(state, effects, "the driver is gone");
+  take("kill 0");
+  take("exit 0");
+}
+
 // ---- preemption
 
 class NoticeTest : public AgentCoreTest {};
@@ -147,6 +189,13 @@ TEST_F(NoticeTest, AWorkerThatStartsAfterTheNoticeHearsOfItToo) {
   hello(0);
   take("warn 0: 100 s");
   take_message<wire::Ready>();
+}
+
+TEST_F(NoticeTest, ANoticeThatComesTooLateLeavesNoTime) {
+  make_ready(1, 1);
+  on_preempted(state, effects, now - 5s, "EC2 has terminated this machine", now);
+  EXPECT_EQ(take_message<wire::Preempted>().left_ms, 0U);
+  take("warn 0: 0 s");
 }
 
 TEST_F(NoticeTest, AfterTheEndNobodyIsTold) {

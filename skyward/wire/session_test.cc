@@ -38,6 +38,13 @@ TEST(Session, KnowsWhatItKeeps) {
   EXPECT_EQ(session.unacknowledged_bytes(), 370U);
   EXPECT_TRUE(session.resume(3).empty());
   EXPECT_EQ(session.unacknowledged_bytes(), 0U);
+  TaskResult result;
+  result.payload.buffers.push_back(small_buffer(SharedBytes(std::string(40, 'r'))));
+  session.number(std::move(result));
+  session.number(RunTasks{.bytes = SharedBytes(std::string(500, 't'))});
+  session.number(TaskResults{.bytes = SharedBytes(std::string(6'000, 'a'))});
+  session.number(BlobChunk{.bytes = SharedBytes(std::string(70'000, 'c'))});
+  EXPECT_EQ(session.unacknowledged_bytes(), 76'540U);
 }
 
 TEST(Session, NumbersEverythingButGreetingsAndHeartbeats) {
