@@ -98,6 +98,9 @@ TEST_F(LedgerFile, AnAnswerTurnsOneLineIntoAsManyAsThereAreMachines) {
   ASSERT_TRUE(ledger->gone("aws-1", "i-2", 201));
   ASSERT_TRUE(ledger->close_pool("aws-1", 202));
   EXPECT_THAT(ledger->pools(true).value(), IsEmpty());
+  ASSERT_TRUE(ledger->gone("aws-1", "i-2", 301)) << "seen again, later";
+  ASSERT_TRUE(ledger->close_pool("aws-1", 302));
+  EXPECT_EQ(ledger->entries("aws-1", false).value().at(1).gone_s, 201);
   EXPECT_EQ(ledger->pools(false).value().at(0).closed_s, 202);
 }
 
@@ -142,6 +145,16 @@ TEST_F(LedgerFile, ARequestThatCameToNothingIsStruckOffByItsKey) {
   ASSERT_TRUE(ledger->ask(machines_));
   ASSERT_TRUE(ledger->gone("aws-1", "token-1", 150));
   EXPECT_THAT(ledger->entries("aws-1", true).value(), IsEmpty());
+}
+
+TEST_F(LedgerFile, OfARequestThatIsStruckOffTheMachinesThatCameStayOpen) {
+  const auto ledger = open();
+  ASSERT_TRUE(ledger->ask(machines_));
+  ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1"}));
+  ASSERT_TRUE(ledger->gone("aws-1", "token-1", 150));
+  const auto entries = ledger->entries("aws-1", true).value();
+  ASSERT_THAT(entries, SizeIs(1));
+  EXPECT_EQ(entries[0].id, "i-1");
 }
 
 TEST_F(LedgerFile, SeveralProcessesWriteAtOnce) {

@@ -18,6 +18,25 @@ TEST(Marks, NameAPoolAndNoPath) {
             std::nullopt);
 }
 
+TEST(Marks, WhatIsNotMarkedAsOursIsNobodys) {
+  const Mark mark{.pool = "aws-1a2b3c4d", .owner = "me", .expires_s = 7};
+  const auto with = [&](const std::string& name, const std::string& value) {
+    Tags tags = to_tags(mark);
+    for (auto& [tag, text] : tags) {
+      if (tag == name) text = value;
+    }
+    return read_mark(tags);
+  };
+  EXPECT_EQ(with(kManagedTag, "true"), mark);
+  EXPECT_EQ(with(kManagedTag, "false"), std::nullopt);
+  EXPECT_EQ(with(kOwnerTag, ""), std::nullopt);
+  EXPECT_EQ(with(kExpiresTag, "0"), std::nullopt);
+  EXPECT_EQ(with(kExpiresTag, "soon"), std::nullopt);
+  Tags unmanaged = to_tags(mark);
+  std::erase_if(unmanaged, [](const auto& tag) { return tag.first == kManagedTag; });
+  EXPECT_EQ(read_mark(unmanaged), std::nullopt);
+}
+
 TEST(Marks, AreANameWhereThereAreNoTags) {
   const MarkedName machine{
       .mark = {.pool = "cloud-1a2b3c4d", .owner = owner_digits("me"), .expires_s = 4'000'000'000},
@@ -54,6 +73,9 @@ TEST(Marks, AComputerKnowsItsPoolsByItsNameOrItsBoot) {
   LedgerPool renamed = mine;
   renamed.settings["host"] = "another name";
   EXPECT_TRUE(opened_here(renamed)) << "until it boots";
+  LedgerPool booted = mine;
+  booted.settings["boot"] = "another boot";
+  EXPECT_TRUE(opened_here(booted));
   LedgerPool other = renamed;
   other.settings["boot"] = "another boot";
   EXPECT_FALSE(opened_here(other));
