@@ -361,6 +361,16 @@ TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
   EXPECT_TRUE(is_closed());
 }
 
+TEST_F(StockTest, TheNextLaunchDoesNotForgetWhatMayStillAppear) {
+  shop_.full = {"a", "b"};
+  shop_.loses_replies = true;
+  shop_.lag = 10h;
+  ASSERT_FALSE(launch());
+  ASSERT_FALSE(launch());
+  EXPECT_THAT(shop_.standing_ids(), SizeIs(8));
+  EXPECT_THAT(open_in_ledger(), SizeIs(4)) << "of all four requests";
+}
+
 // Two machines were launched, and the reply named one. The other is not listed in time.
 TEST_F(StockTest, WhatIsNotKnownOfALotStaysOpenBesideWhatIs) {
   shop_.tells_too_few = true;
@@ -506,6 +516,20 @@ TEST_F(StockTest, NothingIsGoneThatWasNotAskedToEnd) {
 }
 
 // A cloud may not know for minutes what it has just sold: that is no word of its end.
+TEST_F(StockTest, AMachineThatOneListingLeavesOutIsNotGone) {
+  ASSERT_TRUE(launch());
+  shop_.stubborn = {"a1"};
+  int pauses = 0;
+  const auto pause = world_.world.pause;
+  world_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    shop_.shows_nothing = ++pauses % 2 == 1;
+    pause(duration, stop);
+  };
+  EXPECT_FALSE(pool_machines().terminate({"a1"}, world_.now + 60s));
+  world_.world.pause = pause;
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
+}
+
 TEST_F(StockTest, WhatIsNotKnownYetIsAskedToEndUntilTheCloudHearsIt) {
   world_.world.wall_s = [this] { return world_.now.time_since_epoch() / 1s; };
   ASSERT_TRUE(launch());

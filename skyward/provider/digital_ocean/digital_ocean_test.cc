@@ -47,6 +47,19 @@ TEST_F(DigitalOceanTest, APoolLivesAndLeavesNothing) {
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
+TEST_F(DigitalOceanTest, ClosingAPoolLeavesTheOthersOfTheAccountAlone) {
+  const auto first = provider();
+  const auto second = provider();
+  const Life one = open(*first);
+  const Life other = open(*second);
+  ASSERT_TRUE(one.status && other.status);
+  EXPECT_TRUE(first->teardown(one.cluster, soon()));
+  for (const Instance& machine : other.instances) {
+    EXPECT_TRUE(*second->get_instance(other.cluster, machine.id, soon())) << machine.id;
+  }
+  EXPECT_TRUE(second->teardown(other.cluster, soon()));
+}
+
 // Nothing but "type=gpus" lists them.
 TEST_F(DigitalOceanTest, MachinesWithGpusAreFoundWhereTheyAre) {
   want("H100");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -233,6 +234,16 @@ TEST_F(ReaperTest, ALedgerThatDoesNotKnowThePoolSaysNothing) {
   (void)reap_now(30min);
   EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "the program runs";
   (void)cloud->teardown(made, soon());
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+}
+
+// The machines have ended, but what the ledger knows more of may still appear.
+TEST_F(ReaperTest, ALedgerThatCannotBeReadSaysNothing) {
+  opened().reset();
+  std::ofstream(home_ + "/state/skyward/ledger.db", std::ios::trunc) << "no ledger at all";
+  const Time begun = fixture_.now;
+  EXPECT_FALSE(reap_now(3h)) << "a request may still take effect";
+  EXPECT_GE(fixture_.now - begun, 3h);
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
 }
 

@@ -102,6 +102,19 @@ TEST_F(VastTest, StrangersGetNoPasswordOfAnIndex) {
   EXPECT_THAT(cloud_->machines, IsEmpty());
 }
 
+TEST_F(VastTest, StrangersGetNoPasswordOfAPackage) {
+  const auto refusal = [&] {
+    const auto cloud = provider();
+    const Status status = live(*cloud).status;
+    return status ? std::string() : status.error().message;
+  };
+  spec_.image.pip = {"mine @ git+https://me:word@example.com/mine.git"};
+  EXPECT_THAT(refusal(), HasSubstr("the owner of the machine could read"));
+  EXPECT_THAT(cloud_->machines, IsEmpty());
+  spec_.image.pip = {"mine @ git+ssh://git@example.com/mine.git"};
+  EXPECT_EQ(refusal(), "") << "a name is none";
+}
+
 TEST_F(VastTest, VolumesAreRefusedBeforeAnythingIsRented) {
   spec_.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
   const auto cloud = provider();
