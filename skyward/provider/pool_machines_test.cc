@@ -516,6 +516,33 @@ TEST_F(StockTest, NothingIsGoneThatWasNotAskedToEnd) {
 }
 
 // A cloud may not know for minutes what it has just sold: that is no word of its end.
+// Its machines cost something until they were seen to be gone.
+TEST_F(StockTest, WhatALaunchInVainCostIsKnown) {
+  ASSERT_TRUE(launch());
+  book_->note_wasted({"a1"});
+  world_.wall_s += 100;
+  book_->gone({"a1"});
+  world_.wall_s += 100;
+  book_->gone({"a1"});
+  ASSERT_THAT(book_->wasted(), SizeIs(1));
+  LedgerEntry entry = book_->wasted().front();
+  EXPECT_EQ(entry.count, 1) << "of two that were requested together";
+  EXPECT_EQ(entry.gone_s, world_.wall_s - 100);
+  entry.spot = true;
+  const auto age = std::chrono::seconds(world_.wall_s - entry.asked_s);
+  EXPECT_EQ(wasted_charge(entry, world_.wall_s), (Charge{.instance = "a1",
+                                                         .hourly = 3.0,
+                                                         .since = age,
+                                                         .began = age,
+                                                         .ended = 100s,
+                                                         .failed_launch = true,
+                                                         .spot = true}));
+  entry.hourly_micro_dollars = 0;
+  entry.gone_s.reset();
+  EXPECT_EQ(wasted_charge(entry, world_.wall_s).hourly, std::nullopt);
+  EXPECT_EQ(wasted_charge(entry, world_.wall_s).ended, std::nullopt);
+}
+
 TEST_F(StockTest, AMachineThatOneListingLeavesOutIsNotGone) {
   ASSERT_TRUE(launch());
   shop_.stubborn = {"a1"};
