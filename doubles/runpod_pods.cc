@@ -13,7 +13,7 @@ namespace {
 constexpr int kLongestArgs = 32'768;
 constexpr int kLeastPersistent_gb = 10;
 constexpr int kMostCpuDisk_gb = 20;
-constexpr long long kPodsPage = 2;
+constexpr long long kPodsPage = 100;
 constexpr long long kMostPods = 1000;
 
 bool names_a_port(const Json& port) {
