@@ -140,7 +140,10 @@ def test_a_forward_serves_only_so_many_connections_at_a_time(monkeypatch):
         opened.close()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root runs programs as other users")
+@pytest.mark.skipif(
+    os.getuid() != 0 or not os.path.exists("/usr/bin/python3"),
+    reason="only root runs programs as other users, and they need a Python that all may read",
+)
 def test_a_forward_is_for_this_users_programs_alone():
     from skyward.engines import forward
     from skyward.engines.relay import READY
@@ -148,16 +151,28 @@ def test_a_forward_is_for_this_users_programs_alone():
     relay = ["sh", "-c", f"printf '{READY.decode().strip()}\\n'; exec cat"]
     opened = forward.Forward(_Relay(), 0, relay, "node", 1)
     host, _, port = opened.address.rpartition(":")
-    stranger = (
-        "import socket, sys; guest = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10);"
-        " guest.sendall(b'x'); guest.settimeout(10); print(guest.recv(1))"
+    connect = (
+        "import socket, sys;"
+        " guest = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET);"
+        " guest.settimeout(10); guest.connect((sys.argv[1], int(sys.argv[2])));"
     )
+    talk = connect + " guest.sendall(b'x'); print(guest.recv(1))"
+    reset = connect + (
+        " guest.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))"
+    )
+
+    def run(code: str, user: int, host: str) -> str:
+        command = ["/usr/bin/python3", "-I", "-c", code, host, port]
+        said = subprocess.run(command, user=user, capture_output=True, text=True, timeout=20)
+        return said.stdout or said.stderr.strip().rpartition("\n")[2].partition(":")[0]
+
+    refused = ("b''\n", "ConnectionResetError", "BrokenPipeError")
     try:
-        for user, answer in ((65534, b""), (0, b"x")):
-            command = ["/usr/bin/python3", "-I", "-c", stranger, host, port]
-            said = subprocess.run(command, user=user, capture_output=True, text=True, timeout=20)
-            reset = user != 0 and "ConnectionResetError" in said.stderr
-            assert reset or said.stdout == f"{answer!r}\n", said.stderr
+        for place in (host, f"::ffff:{host}"):
+            assert run(talk, 65534, place) in refused
+        for _ in range(20):
+            run(reset, 65534, host)
+        assert run(talk, 0, host) == "b'x'\n"
     finally:
         opened.close()
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -89,7 +90,7 @@ class Forward:
                 self._places.release()
                 time.sleep(_PAUSE_SECONDS)  # out of descriptors, or closed
                 continue
-            if _is_strange(guest):
+            if _is_another_users(guest):
                 guest.close()
                 self._places.release()
                 continue
@@ -176,17 +177,25 @@ class Forward:
                 stream.close()  # type: ignore[union-attr]
 
 
-def _is_strange(guest: socket.socket) -> bool:
-    """Whether another user's program has connected. That can be known from the kernel's table of
-    connections; where there is none, nobody is strange."""
-    (_, theirs), (_, ours) = guest.getpeername(), guest.getsockname()
-    local, remote = (f":{port:04X}" for port in (theirs, ours))
-    with suppress(OSError), open("/proc/net/tcp", encoding="ascii") as table:
-        for line in table:
-            words = line.split()
-            if words[1].endswith(local) and words[2].endswith(remote):
-                return int(words[7]) not in (os.getuid(), 0)
-    return False
+def _is_another_users(guest: socket.socket) -> bool:
+    """Whether another user's program has connected, or one that is gone. The kernel's tables of
+    connections say whose each is; where there are none, everybody is let through."""
+    try:
+        (host, theirs), (_, ours) = guest.getpeername(), guest.getsockname()
+    except OSError:
+        return True  # it has reset the connection
+    # Whoever asks for this address by IPv6 is in the other table, under the same digits.
+    address = int.from_bytes(socket.inet_aton(host), sys.byteorder)
+    local, remote = f"{address:08X}:{theirs:04X}", f":{ours:04X}"
+    known = False
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/net/{name}", encoding="ascii") as table:
+            known = True
+            for words in map(str.split, table):
+                if words[1].endswith(local) and words[2].endswith(remote):
+                    is_closed = words[9] == "0"  # then nobody owns it
+                    return is_closed or int(words[7]) not in (os.geteuid(), 0)
+    return known
 
 
 def _send(guest: socket.socket, process: "subprocess.Popen[bytes]") -> None:
