@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 import pytest
-from skyward.base.programs import PACKAGE, private_folder
+from skyward.base.programs import PACKAGE, cache_folder
 from skyward.transport import runtime, shipping
 
 import skyward as sky
@@ -27,29 +27,47 @@ def test_a_module_is_alone_in_its_folder(cache):
     assert os.path.samefile(f"{folder}/skyward", PACKAGE)
 
 
-def test_folders_that_everybody_may_write_to_are_closed(cache):
+def test_folders_of_earlier_versions_are_closed(cache):
     before = os.umask(0)
     try:
-        cache.mkdir()
-        (cache / "skyward").mkdir()
-        folder = runtime._folder_with("skyward", PACKAGE)
+        cache.mkdir(mode=0o755)
+        for old in ("skyward", "skyward/programs", "skyward/programs/arm64"):
+            (cache / old).mkdir()
+        assert cache_folder("programs") == cache / "skyward" / "programs"
     finally:
         os.umask(before)
-    for made in (cache, cache / "skyward", folder):
-        assert os.stat(made).st_mode & 0o002 == 0
+    for made in (cache / "skyward", cache / "skyward" / "programs"):
+        assert os.stat(made).st_mode & 0o077 == 0
 
 
-def test_a_group_can_change_no_folder_for_what_nodes_run(cache):
+@pytest.mark.parametrize("rights", [0o1777, 0o777, 0o775])
+def test_a_cache_folder_that_others_may_write_to_keeps_its_rights(cache, tmp_path, rights):
+    cache.mkdir()
+    cache.chmod(rights)
+    os.chown(cache, -1, 12345) if os.getuid() == 0 else None
+    if rights == 0o1777:  # nobody can rename what others have there
+        assert cache_folder("archives") == cache / "skyward" / "archives"
+    elif rights == 0o777 or os.getuid() == 0:
+        with pytest.raises(sky.ConfigurationError, match="yours alone"):
+            cache_folder("archives")
+    assert os.stat(cache).st_mode & 0o7777 == rights
+
+
+def test_a_missing_cache_folder_is_made_for_its_user_alone(cache):
     before = os.umask(0o002)
     try:
-        archives = private_folder("archives")
+        archives = cache_folder("archives")
     finally:
         os.umask(before)
     for made in (cache, cache / "skyward", archives):
         assert os.stat(made).st_mode & 0o077 == 0
-    (cache / "skyward").chmod(0o775)  # as earlier versions made it
-    private_folder("archives")
-    assert os.stat(cache / "skyward").st_mode & 0o022 == 0
+
+
+def test_a_link_to_another_disk_is_followed(cache, tmp_path):
+    cache.mkdir()
+    (tmp_path / "large").mkdir(mode=0o700)
+    (cache / "skyward").symlink_to(tmp_path / "large")
+    assert cache_folder("archives") == tmp_path / "large" / "archives"
 
 
 def test_an_archive_that_another_program_has_changed_is_written_again(cache):

@@ -39,6 +39,7 @@ version_of() {
 }
 
 (umask 077 && mkdir -p -- "$root/environments" "$root/archives")
+chmod go-rwx -- "$root" 2>/dev/null || true # earlier versions left it open
 environment=$root/environments/$key
 exec 9>"$environment.lock"
 flock 9

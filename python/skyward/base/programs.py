@@ -108,21 +108,51 @@ def make_ours(folder: Path, others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
     return True
 
 
-def private_folder(*names: str) -> Path:
+def cache_folder(*names: str) -> Path:
     """skyward/NAMES in the cache folder, for what nodes or this program will run: a folder that
-    nobody else can write to. A temporary one where the cache folder cannot have it."""
+    nobody else can enter. A temporary one where the cache folder cannot have it."""
     cache = cache_root()
     for root in (Path(os.path.realpath(cache)), temporary_root()):
-        ours = [root / "skyward"]
-        for name in names:
-            ours.append(ours[-1] / name)
         with contextlib.suppress(OSError):
             root.parent.mkdir(parents=True, exist_ok=True)
-            if make_ours(root, stat.S_IWOTH) and all(map(make_ours, ours)):
+            if not _is_safe(root):
+                continue
+            ours = [Path(os.path.realpath(root / "skyward"))]
+            for name in names:
+                ours.append(ours[-1] / name)
+            if all(make_ours(folder, stat.S_IRWXG | stat.S_IRWXO) for folder in ours):
                 return ours[-1]
     raise ConfigurationError(
         f"cannot create skyward/{'/'.join(names)} under {cache} as a folder that is yours alone;"
         " set XDG_CACHE_HOME to a directory of your own"
+    )
+
+
+def _is_safe(root: Path) -> bool:
+    """Whether nobody else can rename what this user has in the folder, which is created if it is
+    missing. Its rights are its owner's business."""
+    root.mkdir(mode=0o700, exist_ok=True)
+    status = os.stat(root)
+    if status.st_mode & stat.S_ISVTX:
+        return status.st_uid in (0, os.getuid())
+    if status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
+        return False
+    return not status.st_mode & stat.S_IWGRP or _is_alone_in(status.st_gid)
+
+
+def _is_alone_in(group: int) -> bool:
+    """Whether it is the user's private group, which many systems create for each user."""
+    import grp
+    import pwd
+
+    try:
+        user, entry = pwd.getpwuid(os.getuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return (
+        user.pw_gid == group
+        and entry.gr_name == user.pw_name
+        and set(entry.gr_mem) <= {user.pw_name}
     )
 
 
@@ -145,7 +175,7 @@ def find_uv() -> str | None:
 def fetch_uv(architecture: str) -> str | None:
     """uv for machines of another architecture, from where this computer's packages come from; None
     where there is none to have, then they look for one themselves."""
-    programs = private_folder("programs")
+    programs = cache_folder("programs")
     folder = programs / architecture
     program = folder / "bin" / "uv"
     own = find_uv()

@@ -8,10 +8,10 @@ from typing import Any
 
 from skyward.base.programs import (
     PACKAGE,
+    cache_folder,
     fetch_uv,
     find_uv,
     is_own,
-    private_folder,
     unicode_path,
 )
 from skyward.spec.image import CLIENT_PYTHON, Image
@@ -94,7 +94,7 @@ def _folder_with(name: str, place: Path) -> str:
     import hashlib  # packages in an image are few pools' need
 
     key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
-    folder = private_folder("package", key)
+    folder = cache_folder("package", key)
     link = folder / (place.name if place.is_file() else name)
     if not link.exists():
         with contextlib.suppress(FileExistsError):  # another program made it just now

@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from skyward.base.programs import PACKAGE, private_folder
+from skyward.base.programs import PACKAGE, cache_folder
 from skyward.call.by_value import PROGRAMS
 from skyward.exceptions import ConfigurationError
 from skyward.transport.installed import is_installed
@@ -226,7 +226,7 @@ def _store(files: dict[str, Path]) -> str:
             entry.mode = 0o755 if os.access(files[name], os.X_OK) else 0o644
             archive.addfile(entry, io.BytesIO(data))
     data = buffer.getvalue()
-    folder = private_folder("archives")
+    folder = cache_folder("archives")
     target = folder / f"{hashlib.sha256(data).hexdigest()}.tar"
     if target.exists() and target.read_bytes() == data:
         os.utime(target)

@@ -58,6 +58,7 @@ cd /
 say() { printf 'skyward: %s\n' "$*" >&2; }
 
 (umask 077 && mkdir -p -- "${environment%/*}")
+chmod go-rwx -- "${environment%/*}" 2>/dev/null || true # earlier versions left it open
 exec 9>"$environment.lock"
 flock 9
 
