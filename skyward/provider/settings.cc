@@ -235,10 +235,11 @@ Status refuse_untrusted(const SettingsFiles& files, std::string_view provider,
   const SettingsFile& file = *files.project;
   return fail(
       ErrorKind::invalid,
-      fmt::format("{} sets {} in [providers.{}], but {}", file.path, fmt::join(names, ", "),
-                  provider,
-                  file.trust == Trust::outdated ? "it has changed since you trusted it"
-                                                : "you have not trusted this file"),
+      fmt::format(
+          "{} sets {} in [providers.{}], but {}", file.path, fmt::join(names, ", "), provider,
+          file.trust == Trust::outdated ? "it, or a file that it names, has changed since you "
+                                          "trusted it"
+                                        : "you have not trusted this file"),
       fmt::format("such settings decide what runs on this computer, or which machines and accounts "
                   "get your programs: read the file, then run 'skyward config trust {}'",
                   file.path));

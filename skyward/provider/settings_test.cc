@@ -189,7 +189,7 @@ TEST_F(Settings, TrustIsForAPathAndItsContent) {
   project_says(hosts);
   EXPECT_EQ(refusal("ssh"), "");
   stranger_says(hosts + "# and more\n");
-  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
+  EXPECT_THAT(refusal("ssh"), HasSubstr("has changed since you trusted it"));
   stranger_says(hosts);
   EXPECT_EQ(refusal("ssh"), "");
   // The same text elsewhere is not what was trusted.
@@ -212,13 +212,18 @@ TEST_F(Settings, TrustIsForTheFilesThatItNames) {
       "[providers.ssh]\nhosts = [\"w1\"]\nconfig = \"ssh_config\"\nhost_keys = \"~/known\"\n");
   EXPECT_EQ(refusal("ssh"), "");
   fixture_.files["/h/known"] = "w1 ssh-ed25519 B\n";  // a path may lead back to the project
-  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
+  EXPECT_THAT(refusal("ssh"), HasSubstr("has changed since you trusted it"));
   fixture_.files["/h/known"] = "w1 ssh-ed25519 A\n";
   EXPECT_EQ(refusal("ssh"), "");
+  project_says("[providers.ssh]\nhosts = [\"w1\"]\nhost_keys = \"~/.ssh/known_hosts\"\n");
+  fixture_.files["/h/.ssh/known_hosts"] = "w1 ssh-ed25519 B\n";
+  EXPECT_EQ(refusal("ssh"), "") << "it is the user's own";
+  project_says(
+      "[providers.ssh]\nhosts = [\"w1\"]\nconfig = \"ssh_config\"\nhost_keys = \"~/known\"\n");
   fixture_.files["/h/project/ssh_config"] = "Host w1\nProxyCommand evil\n";
-  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
+  EXPECT_THAT(refusal("ssh"), HasSubstr("has changed since you trusted it"));
   fixture_.files.erase("/h/project/ssh_config");
-  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
+  EXPECT_THAT(refusal("ssh"), HasSubstr("has changed since you trusted it"));
 }
 
 // Each setting as a file may say it; expectations stand in the table itself.

@@ -6,8 +6,8 @@
 //
 // A trusted file is remembered by its absolute path and the hash of its content, in
 // $STATE/trusted/, one file for each: an edited file must be trusted again. So must one that names
-// another file, such as an ssh_config, when that has changed: wherever it is, since a path may lead
-// back to the project in many ways.
+// another file, such as an ssh_config, when that has changed: wherever it is but in ~/.ssh, since a
+// path may lead back to the project in many ways.
 
 #include <string>
 #include <string_view>
