@@ -158,6 +158,7 @@ class DigitalOceanCloud final : public RentedCloud {
   }
 
   std::string_view name() const override { return kProvider; }
+  bool has_few_spot_types() const override { return true; }
   Capabilities capabilities() const override {
     return {.spot = true,
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),

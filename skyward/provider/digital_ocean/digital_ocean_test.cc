@@ -102,6 +102,36 @@ TEST_F(DigitalOceanTest, SpotSizesAreTheSpotMarketOfTheirType) {
   }
 }
 
+// spot="always" is the default.
+TEST_F(DigitalOceanTest, ATypeWithoutASpotMarketIsRentedOnDemand) {
+  for (const Spot& policy : {PoolSpec().spot, Spot::Percent(0.5)}) {
+    for (const char* accelerator : {"", "L40S"}) {
+      spec_.spot = policy;
+      spec_.accelerator.reset();
+      if (*accelerator != '\0') want(accelerator);
+      const auto cloud = provider();
+      const Life life = live(*cloud);
+      ASSERT_TRUE(life.status) << accelerator << life.status.error().message;
+      EXPECT_FALSE(life.instances.front().spot);
+      forget();
+    }
+  }
+}
+
+TEST_F(DigitalOceanTest, APoolStaysInItsRegionWhetherOrNotThatHasSpotMachines) {
+  want("H100");
+  spec_.spot = Spot::Always();
+  for (const auto& [region, spot] : {std::pair("tor1", false), std::pair("nyc2", true)}) {
+    spec_.provider.settings["region"] = region;
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    ASSERT_TRUE(life.status) << region << ": " << life.status.error().message;
+    EXPECT_EQ(life.cluster.region, region);
+    EXPECT_EQ(life.instances.front().spot, spot) << region;
+    forget();
+  }
+}
+
 TEST_F(DigitalOceanTest, WithoutSpotMachinesOthersAreTaken) {
   want("H100");
   spec_.spot = Spot::IfAvailable();
@@ -212,6 +242,21 @@ TEST_F(DigitalOceanTest, ANewKeyIsWaitedForUntilDropletsCanHaveIt) {
   const auto cloud = provider();
   const Life life = live(*cloud);
   ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
+TEST_F(DigitalOceanTest, NoDropletIsMadeForAPoolThatGaveUpWhileItsKeySpread) {
+  cloud_->dials.key_lag = 45s;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster);
+  cloud->set_meanwhile([&] {
+    cloud_->dials.key_lag = {};
+    cloud->stop_launching();
+  });
+  EXPECT_FALSE(cloud->provision(*cluster, 2, 0, soon()));
+  EXPECT_TRUE(cloud_->machines.empty());
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
 }
 
 TEST_F(DigitalOceanTest, AKeyThatIsNeverKnownIsToldAfterTwoMinutes) {

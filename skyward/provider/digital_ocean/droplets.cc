@@ -102,8 +102,9 @@ ApiResult<Creation> Droplets::create(const DropletRequest& request, Time deadlin
   while (true) {
     auto made = api_.create_droplets(request, deadline);
     if (made || !is_unknown_key(made.error()) || !is_certain(made.error())) return made;
-    if (until - world_.now() <= kKeyAgain || world_.launching.stop_requested()) return made;
+    if (until - world_.now() <= kKeyAgain) return made;
     wait_while_launching(world_, kKeyAgain);
+    if (world_.launching.stop_requested()) return made;
   }
 }
 

@@ -18,8 +18,8 @@ namespace skyward::provider::digital_ocean {
 inline constexpr const char* kProvider = "digital_ocean";
 inline constexpr const char* kCloud = "DigitalOcean";
 
-// A size for spot droplets is called as the type is, and "-spot". They cost less, and are deleted
-// when DigitalOcean needs them back.
+// A size for spot droplets has the type's name, followed by "-spot". They cost less, and are
+// deleted when DigitalOcean needs them back.
 bool is_spot_size(std::string_view slug);
 std::string type_of_size(std::string_view slug);
 
@@ -28,8 +28,8 @@ ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline);
 
 class Droplets final : public NamedMachines {
  public:
-  // The api outlives this, and so does the world, in which launches wait. Whoever launches nothing
-  // leaves `mark` but for the pool, and what follows, out. `key_known`: until then, the creation of
+  // The api outlives this, and so does the world, in which launches wait. Without launching, `mark`
+  // needs only the pool, and what follows can be left out. `key_known`: until then, the creation of
   // droplets may not know the request's key.
   Droplets(Api& api, const World& world, std::string region, Mark mark, DropletRequest common = {},
            Time key_known = {});

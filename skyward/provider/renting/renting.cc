@@ -95,7 +95,9 @@ class Renting final : public MachineProvider {
   Result<Cluster> prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline);
   // For that many more machines.
   Spot market_for(const Plan& plan, int count) const {
-    if (!capabilities().spot) return Spot::Never();
+    const bool has_spot =
+        capabilities().spot && (!cloud_->has_few_spot_types() || plan.site->places().front().spot);
+    if (!has_spot) return Spot::Never();
     const auto spot = std::ranges::count(plan.standing | std::views::values, true);
     return policy_beside(plan.spec.spot, plan.spec.nodes, static_cast<int>(plan.standing.size()),
                          static_cast<int>(spot), count);
