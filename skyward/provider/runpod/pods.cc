@@ -42,7 +42,7 @@ NamedMachine to_machine(const Pod& told) {
     (told.is_bid ? status.instance.price_spot : status.instance.price_on_demand) =
         told.cost + disk_price(told.disk_gb);
   }
-  if (status.stage == Stage::stopped) {
+  if (status.stage >= Stage::stopped) {
     status.reason = told.status;
     if (told.status == "RUNNING") status.message = "its host gave it no public port for ssh";
     if (told.status == "EXITED" && told.is_bid) status.reason = "outbid";

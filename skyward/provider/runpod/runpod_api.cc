@@ -180,6 +180,10 @@ std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told)
     if (error.message.empty()) error.message = json_text(told, "title");
     const std::string first = json_text(json_item(errors, 0));
     if (!first.empty() && first != error.message) error.message += ": " + first;
+    if (error.message.empty()) {  // GraphQL's, of a request that it cannot read
+      error.message = json_text(json_item(errors, 0), "message");
+      error.code = json_text(json_item(errors, 0), "extensions/code");
+    }
     if (!error.message.empty()) error.heard = Heard::answered;
     error.refusal = refusal_of_status(reply.status);
   } else {
@@ -307,7 +311,8 @@ ApiResult<std::string> Api::create(const PodRequest& wanted, Time deadline) {
     if (!told) {
       ApiError error = told.error();
       // As on demand: hosts refuse in many words, which are shown if no other pod is found.
-      if (error.refusal == Refusal::invalid && !is_malformed(error)) {
+      const bool is_answered = error.heard == Heard::answered && !is_malformed(error);
+      if (error.refusal == Refusal::invalid && is_answered) {
         error.refusal = Refusal::capacity;
       }
       if (error.refusal == Refusal::capacity) error.code.clear();

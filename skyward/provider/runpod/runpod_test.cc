@@ -50,8 +50,8 @@ class RunPodTest : public ::testing::Test, public RunPodComputer {
     return life.status ? Error{} : life.status.error();
   }
   // Bids get this answer.
-  void answer_bids(const std::string& message, const char* code = "RUNPOD") {
-    cloud_->on_request = [this, message, code](int number, bool after) {
+  void answer_bids(const std::string& message, const char* code = "RUNPOD", int status = 200) {
+    cloud_->on_request = [this, message, code, status](int number, bool after) {
       const auto& heard = cloud_->heard[static_cast<std::size_t>(number) - 1];
       const bool rents = heard.body.is_object() && heard.body.contains("query") &&
                          heard.body["query"].get<std::string>().contains("podRent");
@@ -59,7 +59,7 @@ class RunPodTest : public ::testing::Test, public RunPodComputer {
       const doubles::Json error{{"message", message}, {"extensions", {{"code", code}}}};
       cloud_->dials.answers = {{.method = "POST",
                                 .path = "/graphql",
-                                .status = 200,
+                                .status = status,
                                 .body = {{"errors", {error}}, {"data", nullptr}}}};
     };
   }
@@ -330,9 +330,13 @@ TEST_F(RunPodTest, WithoutRoomForABidOtherPodsAreTried) {
 }
 
 TEST_F(RunPodTest, ABidThatIsNotUnderstoodEndsTheLaunch) {
-  answer_bids("Variable \"$input\" got invalid value", "BAD_USER_INPUT");
   spec_.spot = Spot::IfAvailable(1);
-  EXPECT_EQ(refused().kind, ErrorKind::invalid);
+  for (const int status : {200, 400}) {
+    answer_bids("Variable \"$input\" got invalid value", "BAD_USER_INPUT", status);
+    const Error error = refused();
+    EXPECT_EQ(error.kind, ErrorKind::invalid) << status;
+    EXPECT_THAT(error.message, HasSubstr("got invalid value")) << status;
+  }
   answer_bids("Insufficient funds.");
   EXPECT_EQ(refused().kind, ErrorKind::denied);
   answer_bids("Unauthorized");

@@ -20,6 +20,7 @@ constexpr int kLaunchTries = 3;
 // Asks that one launch may find taken: the search is minutes old by then.
 constexpr std::size_t kMostTaken = 10;
 constexpr const char* kOutbid = "outbid";
+constexpr int kLaunchPages = 2;  // of one type: many more than may be taken
 
 // Docker could not start the container, and never will.
 bool is_broken(std::string_view message) {
@@ -56,7 +57,7 @@ NamedMachine to_machine(const Contract& told) {
     (told.is_bid ? status.instance.price_spot : status.instance.price_on_demand) = told.total;
   }
   if (status.stage == Stage::stopped) {
-    const bool outbid = told.is_bid && told.cur_state == "stopped";
+    const bool outbid = told.is_bid && told.cur_state == "stopped" && !is_broken(told.status_msg);
     status.reason = outbid ? kOutbid : told.actual_status;
     status.message = is_broken(told.status_msg) ? told.status_msg : "";
     status.capacity = true;  // of this host
@@ -150,8 +151,9 @@ void Contracts::complete(const std::vector<std::string>&, std::vector<MachineSta
   }
 }
 
-// Bids that were refused come last: another round of them may get what is left. On demand, an ask
-// that was gone stays so, since searches may show it for minutes.
+// A bid that was refused is repeated after the others, one in each round: each takes
+// seconds of the launch. On demand, an ask that was gone stays so, since searches may show it for
+// minutes.
 std::vector<Ask> Contracts::fitting(const std::vector<Ask>& asks, const LaunchBatch& batch) const {
   const auto offer = terms_.offers.find(batch.place.type);
   if (offer == terms_.offers.end()) return {};
@@ -162,7 +164,9 @@ std::vector<Ask> Contracts::fitting(const std::vector<Ask>& asks, const LaunchBa
     return is_as_offered(ask, offer->second) && ask.total.value_or(most) <= most &&
            !used_.contains(ask.id) && (batch.spot || !is_refused(ask));
   });
-  std::ranges::stable_partition(out, [&](const Ask& ask) { return !is_refused(ask); });
+  const auto again =
+      std::ranges::stable_partition(out, [&](const Ask& ask) { return !is_refused(ask); });
+  if (again.size() > 1) out.erase(again.begin() + 1, again.end());
   if (out.size() > kMostTaken) out.resize(kMostTaken);
   return out;
 }
@@ -174,6 +178,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const L
   AskFilter filter = terms_.filter;
   filter.bids = batch.spot;
   keep_type(filter, batch.place.type);
+  filter.most_pages = kLaunchPages;
   auto asks = search_market(api_, filter, terms_.unverified, deadline);
   if (!asks) {
     asks.error().heard = Heard::not_sent;  // what was asked makes nothing

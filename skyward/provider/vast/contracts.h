@@ -24,7 +24,7 @@ inline constexpr const char* kCloud = "Vast.ai";
 
 // "2x H100 SXM": what machines of one kind are called.
 std::string type_of(std::string_view gpu, int gpus);
-// Only machines of that type. What is no such name changes nothing.
+// Only machines of that type. Does nothing if `type` is not such a name.
 void keep_type(AskFilter& filter, std::string_view type);
 // A GPU as everybody else calls it: "RTX 4070S Ti" is the RTX 4070 Ti Super, "Q RTX 8000" the
 // Quadro RTX 8000.

@@ -55,6 +55,9 @@ bool is_large_enough(const Ask& ask, const PoolSpec& spec) {
          (spec.machine.empty() || type_of(ask.gpu, ask.gpus) == spec.machine);
 }
 
+// Of a search for a pool that names no machine: it gets one of the cheapest.
+constexpr int kCheapPages = 4;
+
 using OfferKey = std::pair<std::string, std::string>;  // country and type
 
 // NVIDIA's generations, as compute capabilities times 100. A search by names would miss the models
@@ -218,6 +221,7 @@ class VastCloud final : public RentedCloud {
   std::vector<Ask> bids_;
   std::vector<Offer> ranked_;  // of the last offers()
   EmptyRegions empty_regions_;
+  bool needs_whole_market_ = false;  // a search for the pool's machines alone finds none
 };
 
 AskFilter VastCloud::filter_for(const PoolSpec& spec) const {
@@ -265,11 +269,13 @@ Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline
   if (Status free = empty_regions_.quota(); !free) return fail(free);
   const AskFilter wide = filter_for(spec);
   AskFilter filter = wide;
-  const bool narrowed = narrow(filter, spec);
+  const bool narrowed = !needs_whole_market_ && narrow(filter, spec);
+  if (!narrowed && !spec.accelerator && spec.machine.empty()) filter.most_pages = kCheapPages;
   const bool bids = spec.spot.allows_spot();
   if (Status looked = look(spec, filter, bids, deadline); !looked) return fail(looked);
   if (narrowed && !empty_regions_.any() && !fitting_offers(all_offers(1), spec)) {
     // Vast.ai may know such a machine by something else; if not, the error says what there is.
+    needs_whole_market_ = true;
     if (Status looked = look(spec, wide, bids, deadline); !looked) return fail(looked);
   }
   auto found = fitting_offers(all_offers(spec.nodes), spec);

@@ -33,6 +33,7 @@ struct AskFilter {
   int gpus = 0;
   // Compute capabilities times 100: from the first until below the second. Zero: any.
   std::pair<int, int> compute_caps{};
+  int most_pages = 40;  // of a search: more than the whole market had in 2026
   double min_reliability = 0;
   double min_cuda = 0;
   double disk_gb = 0;
@@ -94,7 +95,8 @@ class Api {
   std::int64_t wall_s() const { return client_.wall_s(); }
 
   ApiResult<VastUser> user(Time deadline);
-  // Cheapest first, and all of them, but for more than a page at one price.
+  // Cheapest first: all that `most_pages` and the deadline leave time for, but for more than a page
+  // at one price.
   ApiResult<std::vector<Ask>> search(const AskFilter& filter, Time deadline);
   // The contract's id, even if the request was refused and made one all the same.
   ApiResult<std::string> take(const std::string& ask, const ContractRequest& request,

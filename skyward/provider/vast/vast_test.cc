@@ -234,6 +234,29 @@ TEST_F(VastTest, ARefusedBidIsMadeAgainInTheNextRound) {
   EXPECT_TRUE(life.instances.front().spot);
 }
 
+// Each bid takes seconds of the time that a launch has. There are two types of H100s.
+TEST_F(VastTest, OfTheRefusedBidsOneIsMadeAgainInEachRound) {
+  want("H100");
+  spec_.nodes = 1;
+  spec_.provider.settings["geolocation"] = "NO";
+  spec_.spot = Spot::Always(3);
+  cloud_->dials.answers = {
+      {.method = "PUT",
+       .path = "/api/v0/asks/*",
+       .times = -1,
+       .status = 400,
+       .body = {{"success", false}, {"error", "invalid_price"}, {"msg", "the bid is too low"}}}};
+  const auto cloud = provider();
+  EXPECT_FALSE(live(*cloud).status);
+  std::vector<std::string> bids;
+  for (const doubles::Heard& one : cloud_->heard) {
+    if (one.path.contains("/asks/")) bids.push_back(one.path);
+  }
+  const std::size_t asks = std::set(bids.begin(), bids.end()).size();
+  EXPECT_GT(asks, 2U);
+  EXPECT_THAT(bids, SizeIs(asks + 2 * 2)) << "of two types, in two rounds";
+}
+
 TEST_F(VastTest, ABrokenHostIsNotTakenAgain) {
   want("H200", 8);
   spec_.nodes = 1;
