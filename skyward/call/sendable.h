@@ -66,8 +66,8 @@ struct IsSendable<T> : decltype(visit_fields(std::declval<T&>(), [](auto&... fie
 template <>
 struct IsSendable<void> : std::true_type {};
 
-// Instantiated for a type that cannot be sent: where that is a plain struct, or a container of
-// them, the compiler names its fields because of which.
+// If a plain struct, or a container of them, cannot be sent, the compiler names the fields that are
+// the reason.
 template <typename T>
 struct NamedFields {};
 template <typename T, std::size_t Number, typename F>

@@ -86,7 +86,7 @@ Status sweep(const Streams& streams, const provider::TableRow& row, const GcOpti
     if (streams.json) {
       print_json(streams, to_json(swept));
     } else {
-      streams.out << printable_text(text_of(swept)) << '\n';
+      streams.out << printable_line(text_of(swept)) << '\n';
     }
     streams.out.flush();  // each as soon as it is known
   };

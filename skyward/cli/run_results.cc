@@ -96,7 +96,8 @@ Status RunResults::store(const Piece& piece) {
 
 Status RunResults::check_space(const Piece& piece) const {
   const auto space = space_(directory_);
-  if (!space || io::leaves_reserve(*space, piece.bytes.size())) return {};
+  const std::uint64_t new_files = piece.kind == PieceKind::data ? 0 : 1;
+  if (!space || io::leaves_reserve(*space, piece.bytes.size(), new_files)) return {};
   const std::string files =
       space->total_files == 0 ? "" : fmt::format(" and {} files", space->free_files);
   return fail(

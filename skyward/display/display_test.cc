@@ -410,6 +410,7 @@ TEST(PrintableText, HasNoControlCharactersButColours) {
   EXPECT_EQ(printable_text("\xc2 plain"), "\xc2 plain");
   EXPECT_EQ(printable_text(std::string_view("\0", 1)), "�");
   EXPECT_EQ(printable_line("a\nok\tb\x1b[2K"), "a�ok\tb�[2K");
+  EXPECT_EQ(printable_line("\x1b[8mhidden"), "�[8mhidden");
 }
 
 TEST(TerminalFacts, ColorAndRedrawing) {

@@ -139,7 +139,7 @@ std::string printable_text(std::string_view text) {
 std::string printable_line(std::string_view text) {
   std::string out;
   for (const char c : printable_text(text)) {
-    if (c == '\n') {
+    if (c == '\n' || c == '\x1b') {
       out += kReplacement;
     } else {
       out += c;

@@ -25,7 +25,7 @@ std::string count_text(std::uint64_t count, std::string_view noun);
 // Another machine's text, for a terminal: control characters become "�", so that it cannot move the
 // cursor, nor set the title or the clipboard. Tabs, newlines and colours (ESC [ … m) stay.
 std::string printable_text(std::string_view text);
-// The same for what has to stay on its line, such as a name or a path.
+// The same for what has to stay on its line, such as a name or a path: no newlines and no colours.
 std::string printable_line(std::string_view text);
 
 // The width of UTF-8 text in columns, one per code point.

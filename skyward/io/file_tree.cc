@@ -188,11 +188,14 @@ std::optional<DiskSpace> disk_space(const std::string& path) {
                    .total_files = status.f_files};
 }
 
-bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes) {
+bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes, std::uint64_t files) {
   constexpr std::uint64_t kMostReserve = std::uint64_t{512} << 20;
-  const std::uint64_t reserve = std::min(space.total / 100, kMostReserve);
-  const bool has_room = space.free >= bytes && space.free - bytes >= reserve;
-  return has_room && (space.total_files == 0 || space.free_files > space.total_files / 100);
+  const auto leaves = [](std::uint64_t free, std::uint64_t taken, std::uint64_t reserve) {
+    return free >= taken && free - taken >= reserve;
+  };
+  const bool needs_no_file = files == 0 || space.total_files == 0;
+  return leaves(space.free, bytes, std::min(space.total / 100, kMostReserve)) &&
+         (needs_no_file || leaves(space.free_files, files, space.total_files / 100));
 }
 
 Result<TreeFile> TreeFile::open(const std::string& root, const std::string& path) {

@@ -273,9 +273,10 @@ TEST(DiskSpace, KeepsAReserve) {
   DiskSpace of_files = large;
   of_files.total_files = 1000;
   of_files.free_files = 11;
-  EXPECT_TRUE(leaves_reserve(of_files, 1));
+  EXPECT_TRUE(leaves_reserve(of_files, 1, 1));
   of_files.free_files = 10;
-  EXPECT_FALSE(leaves_reserve(of_files, 0));
+  EXPECT_FALSE(leaves_reserve(of_files, 1, 1));
+  EXPECT_TRUE(leaves_reserve(of_files, 1)) << "of a file that is there";
   const auto here = disk_space(testing::TempDir());
   ASSERT_TRUE(here);
   EXPECT_LE(here->free, here->total);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What all providers have in common whose nodes are the machines of a PoolMachines, rented
-// (renting/) or kept (keeping/): the ledger, a book for each pool, and the verbs that need no more.
+// Shared by the providers whose nodes are PoolMachines, rented (renting/) or kept (keeping/): the
+// ledger, a book for each pool, and the verbs that need no more.
 
 #include <cstdint>
 #include <expected>
@@ -52,7 +52,7 @@ class MachineProvider : public Provider {
     if (world_.tell) world_.tell(line);
   }
 
-  // A new pool as the ledger will have it. Needs an id and settings of its own, at least its owner.
+  // What the ledger stores about a new pool besides the cluster. `settings` has its owner.
   struct Entry {
     std::string job{};
     std::map<std::string, std::string> settings{};

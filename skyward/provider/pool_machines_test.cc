@@ -515,9 +515,8 @@ TEST_F(StockTest, NothingIsGoneThatWasNotAskedToEnd) {
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
-// A cloud may not know for minutes what it has just sold: that is no word of its end.
 // Its machines cost something until they were seen to be gone.
-TEST_F(StockTest, WhatALaunchInVainCostIsKnown) {
+TEST_F(StockTest, TheCostOfAFailedLaunchIsKnown) {
   ASSERT_TRUE(launch());
   book_->note_wasted({"a1"});
   world_.wall_s += 100;
@@ -557,6 +556,7 @@ TEST_F(StockTest, AMachineThatOneListingLeavesOutIsNotGone) {
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
 }
 
+// A cloud may not know for minutes what it has just sold: that is no word of its end.
 TEST_F(StockTest, WhatIsNotKnownYetIsAskedToEndUntilTheCloudHearsIt) {
   world_.world.wall_s = [this] { return world_.now.time_since_epoch() / 1s; };
   ASSERT_TRUE(launch());

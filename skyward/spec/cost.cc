@@ -183,12 +183,12 @@ CostNow CostBook::now(Time now) const {
 CostSplit CostBook::split(Time now) const {
   CostSplit result;
   for (const auto& [name, machine] : machines_) {
-    const MicroDollars cost = this->cost(machine, now);
+    const MicroDollars of_time = cost_of_time(machine, now);
+    const MicroDollars cost = at_least(of_time);
     const Time end = machine.gone.value_or(now);
     const Duration whole = billed(machine, now);
     const Duration setup =
         std::max(std::min(machine.ready.value_or(end), end) - machine.launched, Duration::zero());
-    const MicroDollars of_time = cost_of_time(machine, now);
     MicroDollars left = cost;
     const auto take = [&](Duration time) {
       const MicroDollars part = std::min(share_of(of_time, time, whole), left);

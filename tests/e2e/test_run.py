@@ -294,7 +294,7 @@ def test_machines_end_although_the_output_is_never_read(monkeypatch):
 SMALL_DISK = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
 DISKS = {
     "space": ("size=8m", "head -c 1000 /dev/zero > out/a; truncate -s 64M out/b", "almost full"),
-    "names": ("size=8m,nr_inodes=4", "for n in a b c d e; do echo x > out/$n; done", "No space"),
+    "names": ("size=8m,nr_inodes=4", "for n in a b c d e; do echo x > out/$n; done", "almost full"),
 }
 
 

@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kAddressTime = 20s;
-// In dollars an hour: what is refused as too low, and not as wrong.
+// In dollars an hour: the lowest bid that EC2 rejects as too low rather than as invalid.
 constexpr double kLeastBid = 0.0001;
 
 // Of each type, the cheapest zone first.
