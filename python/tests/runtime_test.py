@@ -68,6 +68,10 @@ def test_a_link_to_another_disk_is_followed(cache, tmp_path):
     (tmp_path / "large").mkdir(mode=0o700)
     (cache / "skyward").symlink_to(tmp_path / "large")
     assert cache_folder("archives") == tmp_path / "large" / "archives"
+    if os.getuid() == 0:  # another user's link
+        os.chown(cache / "skyward", 12345, 12345, follow_symlinks=False)
+        with pytest.raises(sky.ConfigurationError, match="yours alone"):
+            cache_folder("archives")
 
 
 def test_an_archive_that_another_program_has_changed_is_written_again(cache):

@@ -117,7 +117,10 @@ def cache_folder(*names: str) -> Path:
             root.parent.mkdir(parents=True, exist_ok=True)
             if not _is_safe(root):
                 continue
-            ours = [Path(os.path.realpath(root / "skyward"))]
+            top = root / "skyward"
+            if top.is_symlink() and os.lstat(top).st_uid == os.getuid():  # to a larger disk, say
+                top = Path(os.path.realpath(top))
+            ours = [top]
             for name in names:
                 ours.append(ours[-1] / name)
             if all(make_ours(folder, stat.S_IRWXG | stat.S_IRWXO) for folder in ours):
@@ -132,7 +135,7 @@ def _is_safe(root: Path) -> bool:
     """Whether nobody else can rename what this user has in the folder, which is created if it is
     missing. Its rights are its owner's business."""
     root.mkdir(mode=0o700, exist_ok=True)
-    status = os.stat(root)
+    status = os.lstat(root)
     if status.st_mode & stat.S_ISVTX:
         return status.st_uid in (0, os.getuid())
     if status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH:
