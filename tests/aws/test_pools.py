@@ -213,7 +213,7 @@ def test_spot_machines_that_are_not_to_be_had(real: Cloud, tmp_path: Path) -> No
     assert (told.facts["requested"], told.facts["got"]) == (1, 0)
     assert told.facts["region"] == "us-east-1"
     assert len(told.facts["regions_checked"]) == 4, "other regions were asked"
-    assert told.facts["offers"] == ["m5.large in us-east-1, $0.0960 on demand"]
+    assert told.facts["offers"] == ["m5.large in us-east-1, $0.1010 on demand"]
     assert "no capacity for 1 spot machine" in told.facts["text"]
     assert "InsufficientInstanceCapacity" in told.facts["text"]
     asked = [
