@@ -27,6 +27,11 @@
 
 namespace skyward {
 
+// A container, or what holds one value as std::optional does.
+template <typename T>
+concept HasElements =
+    requires { typename T::value_type; } && !std::is_same_v<T, typename T::value_type>;
+
 // True when cereal can write and read a T and all its parts. Explains what is wrong with a type,
 // where "cannot be sent" would not help.
 template <typename T>
@@ -42,8 +47,7 @@ struct IsSendable
       std::bool_constant<!std::is_pointer_v<T> && std::default_initializable<T> &&
                          cereal::traits::is_output_serializable<T, ArchiveWriter>::value &&
                          cereal::traits::is_input_serializable<T, ArchiveReader>::value> {};
-template <typename T>
-  requires requires { typename T::value_type; } && (!std::is_same_v<T, typename T::value_type>)
+template <HasElements T>
 struct IsSendable<T>
     : std::bool_constant<IsSendable<std::remove_const_t<typename T::value_type>>::value &&
                          cereal::traits::is_output_serializable<T, ArchiveWriter>::value &&
@@ -85,8 +89,7 @@ struct NamedFields<T> : decltype(visit_fields(std::declval<T&>(), [](auto&... fi
   return AllFields<T, std::index_sequence_for<decltype(field)...>,
                    std::remove_cvref_t<decltype(field)>...>{};
 })){};
-template <typename T>
-  requires requires { typename T::value_type; } && (!std::is_same_v<T, typename T::value_type>)
+template <HasElements T>
 struct NamedFields<T> : NamedFields<std::remove_const_t<typename T::value_type>> {};
 
 template <typename T>
