@@ -306,7 +306,7 @@ io::HttpReply RunPod::list_pods(const Request& request, const Names&) {
       {{"pods", page}, {"pagination", {{"hasNextPage", !next.is_null()}, {"nextCursor", next}}}});
 }
 
-// A pod that was deleted is told of as such, or not at all.
+// A deleted pod is reported as TERMINATED, or is unknown.
 io::HttpReply RunPod::get_pod(const Request&, const Names& names) {
   const Machine* one = find_machine(names[0]);
   if (one == nullptr && names[0].back() % 2 == 0) {

@@ -29,6 +29,16 @@ class LeaseTest : public AgentCoreTest {
     hello(0);
     take_message<wire::Ready>();
   }
+  // A node that has yet to be set up.
+  void bootstrap_with(std::uint64_t lease_ms, std::uint64_t lifetime_ms) {
+    wire::Configure message;
+    message.workers.resize(1);
+    message.bootstrap = "script";
+    message.lease_ms = lease_ms;
+    message.lifetime_ms = lifetime_ms;
+    on_message(state, effects, message, now);
+    take("bootstrap script");
+  }
   void run_until(Time time) {
     while (next_deadline(state) <= time) {
       now = next_deadline(state);
@@ -123,24 +133,14 @@ TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
 }
 
 TEST_F(LeaseTest, ItEndsABootstrapToo) {
-  wire::Configure message;
-  message.workers.resize(1);
-  message.bootstrap = "script";
-  message.lease_ms = 10'000;
-  on_message(state, effects, message, now);
-  take("bootstrap script");
+  bootstrap_with(10'000, 0);
   run_until(now + 10s);
   take("kill bootstrap");
   take("exit 0");
 }
 
 TEST_F(LeaseTest, OneWithoutEndDoesNotEnd) {
-  wire::Configure message;
-  message.workers.resize(1);
-  message.bootstrap = "script";
-  message.lease_ms = message.lifetime_ms = ~std::uint64_t{0};
-  on_message(state, effects, message, now);
-  take("bootstrap script");
+  bootstrap_with(~std::uint64_t{0}, ~std::uint64_t{0});
   advance(1min);
   expect_nothing_else();
 }

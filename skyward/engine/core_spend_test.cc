@@ -24,6 +24,14 @@ class SpendTest : public MoneyTest {
     ready(0);
     effects.drop_all();
   }
+  // With a budget of $1; the task takes 200 s.
+  void open_and_run_a_long_task() {
+    open(1, 1.0);
+    const TaskId task = submit_to(0);
+    now += 200s;
+    answer(0, task, 200s);
+    take_outcome(task);
+  }
   void preempt(std::uint32_t node, std::uint64_t left_ms = 120'000) {
     receive(node, wire::Preempted{.left_ms = left_ms, .reason = "soon"});
     effects.drop_events();
@@ -243,11 +251,7 @@ TEST_F(SpendTest, MachinesOnOrderAreEndedLaterAndMustBePaidForMeanwhile) {
 }
 
 TEST_F(SpendTest, WhereTasksTakeLongNoneBeginsThatWouldNotEnd) {
-  open(1, 1.0);
-  const TaskId task = submit_to(0);
-  now += 200s;
-  answer(0, task, 200s);
-  take_outcome(task);
+  open_and_run_a_long_task();
   live_until(755s);
   effects.drop_all();
   EXPECT_FALSE(state.budget.is_draining());
@@ -258,11 +262,7 @@ TEST_F(SpendTest, WhereTasksTakeLongNoneBeginsThatWouldNotEnd) {
 }
 
 TEST_F(SpendTest, NoMachineIsReplacedThatWouldRunNoTask) {
-  open(1, 1.0);
-  const TaskId task = submit_to(0);
-  now += 200s;
-  answer(0, task, 200s);
-  take_outcome(task);
+  open_and_run_a_long_task();
   live_until(700s);
   effects.drop_all();
   lose(0);  // another one would last for 150 s

@@ -37,13 +37,28 @@ class VastTest : public ::testing::Test, public VastComputer {
   void want(const char* accelerator, double count = 1) {
     spec_.accelerator = Accelerator{.name = accelerator, .count = count};
   }
-  std::vector<doubles::Heard> searches() const {
+  // Of its kind, its country has one machine.
+  void want_the_only_one() {
+    want("H200", 8);
+    spec_.nodes = 1;
+    spec_.provider.settings["geolocation"] = "NO";
+  }
+  void refuse_bids(int times) {
+    cloud_->dials.answers = {
+        {.method = "PUT",
+         .path = "/api/v0/asks/*",
+         .times = times,
+         .status = 400,
+         .body = {{"success", false}, {"error", "invalid_price"}, {"msg", "the bid is too low"}}}};
+  }
+  std::vector<doubles::Heard> heard_at(std::string_view part) const {
     std::vector<doubles::Heard> out;
     for (const doubles::Heard& one : cloud_->heard) {
-      if (one.path.contains("bundles")) out.push_back(one);
+      if (one.path.contains(part)) out.push_back(one);
     }
     return out;
   }
+  std::vector<doubles::Heard> searches() const { return heard_at("bundles"); }
 
   bool may_leave_ = false;
 };
@@ -203,15 +218,9 @@ TEST_F(VastTest, AnOutbidMachineIsGone) {
 }
 
 TEST_F(VastTest, AnAskThatRefusedABidIsTakenOnDemand) {
-  want("H200", 8);
-  spec_.nodes = 1;
-  spec_.provider.settings["geolocation"] = "NO";  // has one
+  want_the_only_one();
   spec_.spot = Spot::IfAvailable(1);
-  cloud_->dials.answers = {
-      {.method = "PUT",
-       .path = "/api/v0/asks/*",
-       .status = 400,
-       .body = {{"success", false}, {"error", "invalid_price"}, {"msg", "the bid is too low"}}}};
+  refuse_bids(1);
   const auto cloud = provider();
   const Life life = live(*cloud);
   ASSERT_TRUE(life.status) << life.status.error().message;
@@ -219,9 +228,7 @@ TEST_F(VastTest, AnAskThatRefusedABidIsTakenOnDemand) {
 }
 
 TEST_F(VastTest, ARefusedBidIsMadeAgainInTheNextRound) {
-  want("H200", 8);
-  spec_.nodes = 1;
-  spec_.provider.settings["geolocation"] = "NO";
+  want_the_only_one();
   spec_.spot = Spot::Always(3);
   cloud_->dials.answers = {{.method = "PUT",
                             .path = "/api/v0/asks/*",
@@ -240,27 +247,18 @@ TEST_F(VastTest, OfTheRefusedBidsOneIsMadeAgainInEachRound) {
   spec_.nodes = 1;
   spec_.provider.settings["geolocation"] = "NO";
   spec_.spot = Spot::Always(3);
-  cloud_->dials.answers = {
-      {.method = "PUT",
-       .path = "/api/v0/asks/*",
-       .times = -1,
-       .status = 400,
-       .body = {{"success", false}, {"error", "invalid_price"}, {"msg", "the bid is too low"}}}};
+  refuse_bids(-1);
   const auto cloud = provider();
   EXPECT_FALSE(live(*cloud).status);
-  std::vector<std::string> bids;
-  for (const doubles::Heard& one : cloud_->heard) {
-    if (one.path.contains("/asks/")) bids.push_back(one.path);
-  }
-  const std::size_t asks = std::set(bids.begin(), bids.end()).size();
-  EXPECT_GT(asks, 2U);
-  EXPECT_THAT(bids, SizeIs(asks + 2 * 2)) << "of two types, in two rounds";
+  const std::vector<doubles::Heard> bids = heard_at("/asks/");
+  std::set<std::string> asks;
+  for (const doubles::Heard& bid : bids) asks.insert(bid.path);
+  EXPECT_GT(asks.size(), 2U);
+  EXPECT_THAT(bids, SizeIs(asks.size() + 2 * 2)) << "of two types, in two rounds";
 }
 
 TEST_F(VastTest, ABrokenHostIsNotTakenAgain) {
-  want("H200", 8);
-  spec_.nodes = 1;
-  spec_.provider.settings["geolocation"] = "NO";
+  want_the_only_one();
   spec_.spot = Spot::IfAvailable(2);
   cloud_->dials.fail_create = 1;
   const auto cloud = provider();
