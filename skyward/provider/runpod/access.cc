@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "skyward/provider/marks.h"
+
 namespace skyward::provider::runpod {
 
 namespace {
@@ -39,6 +41,7 @@ Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec) {
     return value;
   };
   out.origin = key->origin;
+  out.key_digits = owner_digits(key->value);
   return out;
 }
 

@@ -14,7 +14,8 @@ namespace skyward::provider::runpod {
 
 struct RunPodAccess {
   RestAccount account{};
-  std::string origin{};  // of the key, for people
+  std::string origin{};      // of the key, for people
+  std::string key_digits{};  // stand for the account where its id is unknown
 };
 
 // From the setting, $RUNPOD_API_KEY, or the file of RunPod's own program. Fails with `denied` if

@@ -22,16 +22,20 @@ Status diagnose(const World& world, const SettingOrigin&,
     return {};
   }
   tell({.what = "key", .good = true, .detail = access->origin});
-  RunPodAccount account(world, std::move(access->account));
+  RunPodAccount account(world, *access);
   Api& api = account.api();
   const auto user = api.user(deadline);
-  tell(finding_of("account", user, user ? user->email : ""));
+  const bool is_known = user && *user;
+  tell(finding_of("account", user, is_known ? (*user)->email : "RunPod no longer tells"));
   if (!user) return {};
   if (const auto clock = clock_finding(api.clock_ahead_s())) tell(*clock);
-  tell({.what = "balance",
-        .good = user->balance > 0,
-        .detail = fmt::format("${:.2f}", user->balance),
-        .hint = user->balance > 0 ? "" : "add credit at console.runpod.io, Billing"});
+  if (is_known) {
+    const double balance = (*user)->balance;
+    tell({.what = "balance",
+          .good = balance > 0,
+          .detail = fmt::format("${:.2f}", balance),
+          .hint = balance > 0 ? "" : "add credit at console.runpod.io, Billing"});
+  }
   tell(finding_of("pods", api.pods(deadline)));
   const auto kinds = api.gpus(limits_of(*spec).tier, 1, deadline);
   const auto count = kinds ? std::ranges::count_if(*kinds, &GpuKind::available) : 0;

@@ -14,6 +14,10 @@ namespace {
 
 // The most that a pod without GPUs may have.
 constexpr int kMostCpuDisk_gb = 20;
+// What RunPod's first REST API guaranteed for each GPU unless told otherwise; the second says
+// nothing.
+constexpr int kLeastCpus = 2;
+constexpr int kLeastMemory_gb = 8;
 
 bool is_allowed(const PodLimits& limits, const PodCatalogue& catalogue, const std::string& place) {
   const bool wanted =
@@ -21,6 +25,16 @@ bool is_allowed(const PodLimits& limits, const PodCatalogue& catalogue, const st
   if (!wanted || !limits.networked) return wanted;
   const auto found = std::ranges::find(catalogue.data_centers, place, &DataCenter::id);
   return found != catalogue.data_centers.end() && found->networked;
+}
+
+// Empty if there are no such pods.
+std::optional<GpuMarket> market_of(const PodCatalogue& catalogue, const GpuKind& kind) {
+  if (!catalogue.market) {
+    return GpuMarket{.vcpus = kLeastCpus * catalogue.count,
+                     .memory_gb = kLeastMemory_gb * static_cast<double>(catalogue.count)};
+  }
+  const auto found = std::ranges::find(*catalogue.market, kind.id, &GpuMarket::id);
+  return found == catalogue.market->end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace
@@ -53,9 +67,8 @@ void PodOffers::add_gpus(const PodCatalogue& catalogue, const PodLimits& limits)
   for (const GpuKind& kind : catalogue.gpus) {
     const double price = secure ? kind.secure : kind.community;
     const int most = secure ? kind.most_secure : kind.most_community;
-    const auto market = std::ranges::find(catalogue.market, kind.id, &GpuMarket::id);
-    const bool sold =
-        kind.available && price > 0 && catalogue.count <= most && market != catalogue.market.end();
+    const std::optional<GpuMarket> market = market_of(catalogue, kind);
+    const bool sold = kind.available && price > 0 && catalogue.count <= most && market;
     if (!sold || (limits.networked && kind.manufacturer != "NVIDIA")) continue;
     const std::string type = fmt::format("{}x {}", catalogue.count, kind.name);
     const double disks = disk_price(limits.disk_gb + limits.volume_gb);

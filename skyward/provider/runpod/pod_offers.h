@@ -3,6 +3,7 @@
 // What RunPod has on sale, as offers, and what each of them asks for. Pure.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ PodLimits limits_of(const ProviderSpec& spec);
 struct PodCatalogue {
   int count = 1;
   std::vector<GpuKind> gpus{};
-  std::vector<GpuMarket> market{};
+  std::optional<std::vector<GpuMarket>> market{};  // empty: unknown, and pods are sold on demand
   std::vector<CpuKind> cpus{};
   std::vector<DataCenter> data_centers{};
 };

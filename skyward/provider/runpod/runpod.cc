@@ -100,10 +100,10 @@ Result<std::unique_ptr<MachineApi>> PodSite::machine_api(PoolBook&, const Launch
 
 class RunPodCloud final : public RentedCloud {
  public:
-  RunPodCloud(World world, RestAccount account, ProviderSpec spec)
+  RunPodCloud(World world, RunPodAccess access, ProviderSpec spec)
       : world_(std::move(world)),
-        base_url_(account.base_url),
-        account_(world_, std::move(account)),
+        base_url_(access.account.base_url),
+        account_(world_, std::move(access)),
         spec_(std::move(spec)),
         limits_(limits_of(spec_)) {}
 
@@ -149,6 +149,7 @@ class RunPodCloud final : public RentedCloud {
   const ProviderSpec spec_;
   PodLimits limits_;
   PodOffers on_sale_;          // of the last look
+  bool takes_bids_ = true;     // then
   std::vector<Offer> ranked_;  // of the last offers()
   EmptyRegions empty_regions_;
 };
@@ -193,6 +194,7 @@ Status RunPodCloud::look(const std::vector<int>& counts, bool cpus, Time deadlin
     return std::unexpected(to_error(error, "RunPod: listing machines"));
   };
   on_sale_ = {};
+  takes_bids_ = true;
   PodCatalogue catalogue;
   PodLimits limits = limits_;
   auto data_centers = api_.data_centers(deadline);
@@ -219,6 +221,7 @@ Status RunPodCloud::look(const std::vector<int>& counts, bool cpus, Time deadlin
     if (!market) return explained(market.error());
     catalogue.count = count;
     catalogue.gpus = *std::move(gpus);
+    takes_bids_ = market->has_value();
     catalogue.market = *std::move(market);
     on_sale_.add(catalogue, limits);
   }
@@ -232,6 +235,12 @@ Result<std::vector<Offer>> RunPodCloud::offers(const PoolSpec& spec, Time deadli
   if (!spec.accelerator && !spec.machine.empty())
     counts.assign(std::begin(kCounts), std::end(kCounts));
   if (Status looked = look(counts, !spec.accelerator, deadline); !looked) return fail(looked);
+  if (!takes_bids_ && spec.spot.kind == SpotKind::always) {
+    return fail(ErrorKind::unsupported,
+                "RunPod: spot pods cannot be rented any more: RunPod has retired its GraphQL API, "
+                "and its REST API has none",
+                "use on-demand pods: spot=\"never\" or spot=\"if-available\"");
+  }
   std::vector<Offer> all = on_sale_.offers;
   std::erase_if(all, [&](const Offer& one) {
     const bool other = !spec.machine.empty() && one.instance_type != spec.machine;
@@ -307,7 +316,7 @@ Result<std::unique_ptr<RentedSite>> RunPodCloud::find_site(const PoolSpec& spec,
 Result<std::unique_ptr<RentedCloud>> make_runpod_cloud(const ProviderSpec& spec, World world) {
   auto access = find_access(world, spec);
   if (!access) return fail(access);
-  return std::make_unique<RunPodCloud>(std::move(world), std::move(access->account), spec);
+  return std::make_unique<RunPodCloud>(std::move(world), *std::move(access), spec);
 }
 
 Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec, World world) {

@@ -4,6 +4,8 @@
 // brings the keys, and their disks go with them.
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +19,8 @@ namespace skyward::provider::runpod {
 class RunPodAccount final : public NamedAccount {
  public:
   // The world outlives this.
-  RunPodAccount(const World& world, RestAccount account) : client_(world, std::move(account)) {}
+  RunPodAccount(const World& world, RunPodAccess access)
+      : client_(world, std::move(access.account)), key_digits_(std::move(access.key_digits)) {}
 
   Api& api() { return api_; }
 
@@ -26,9 +29,15 @@ class RunPodAccount final : public NamedAccount {
   Result<SweepAccount> sign_in(Time deadline) override {
     const auto user = api_.user(deadline);
     if (!user) return std::unexpected(to_error(user.error(), "RunPod: the account"));
-    return SweepAccount{.owner = owner_digits(user->id),
-                        .account = user->id,
-                        .clock_ahead_s = api_.clock_ahead_s()};
+    const std::int64_t clock_ahead_s = api_.clock_ahead_s();
+    if (!*user) {
+      return SweepAccount{.owner = key_digits_,
+                          .account = key_digits_,
+                          .by_credentials = true,
+                          .clock_ahead_s = clock_ahead_s};
+    }
+    return SweepAccount{
+        .owner = owner_digits((*user)->id), .account = (*user)->id, .clock_ahead_s = clock_ahead_s};
   }
   ApiResult<std::vector<NamedMachine>> machines(Time deadline) override {
     return list_pods(api_, deadline);
@@ -40,6 +49,7 @@ class RunPodAccount final : public NamedAccount {
 
  private:
   RestClient client_;
+  const std::string key_digits_;
   Api api_{client_};
 };
 

@@ -42,6 +42,12 @@ bool is_malformed(const ApiError& error) {
          error.code == "BAD_USER_INPUT";
 }
 
+// What a server says about an address that it no longer serves: GraphQL's own errors come with 200
+// and 400.
+bool is_retired(const ApiError& error) {
+  return error.status == 404 || error.status == 405 || error.status == 410 || error.status == 501;
+}
+
 const char* hint_for(Refusal refusal) {
   switch (refusal) {
     case Refusal::auth:
@@ -211,9 +217,10 @@ ApiResult<json> Api::ask(std::string query, json variables, Repeat repeat, Time 
   return std::unexpected(std::move(error));
 }
 
-ApiResult<RunPodUser> Api::user(Time deadline) {
+ApiResult<std::optional<RunPodUser>> Api::user(Time deadline) {
   const auto told =
       ask("query { myself { id email clientBalance } }", json::object(), Repeat::safe, deadline);
+  if (!told && is_retired(told.error())) return std::nullopt;
   if (!told) return std::unexpected(told.error());
   RunPodUser out{.id = json_text(*told, "id"),
                  .email = json_text(*told, "email"),
@@ -233,12 +240,13 @@ ApiResult<std::vector<GpuKind>> Api::gpus(Tier tier, int count, Time deadline) {
   return read_list<GpuKind>(reply->json, "gpus", read_gpu);
 }
 
-ApiResult<std::vector<GpuMarket>> Api::market(Tier tier, int count, Time deadline) {
+ApiResult<std::optional<std::vector<GpuMarket>>> Api::market(Tier tier, int count, Time deadline) {
   const auto told =
       ask("query Market($input: GpuLowestPriceInput!) { gpuTypes { id lowestPrice(input: $input) "
           "{ minimumBidPrice minVcpu minMemory } } }",
           {{"input", {{"gpuCount", count}, {"secureCloud", tier == Tier::secure}}}}, Repeat::safe,
           deadline);
+  if (!told && is_retired(told.error())) return std::nullopt;
   if (!told) return std::unexpected(told.error());
   std::vector<GpuMarket> out;
   for (const json* one : json_items(*told)) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// The API of RunPod (api.runpod.io): plain structs in, plain structs out. REST v2 for all but two
-// things that only GraphQL has: bids, and what an account is called.
+// The API of RunPod (api.runpod.io): plain structs in, plain structs out. REST v2 for all but what
+// only GraphQL has: bids, the least processors and memory of a pod with GPUs, and what an account
+// is called. RunPod will retire GraphQL in early 2027; without it, these are unknown.
 
 #include <optional>
 #include <string>
@@ -108,9 +109,11 @@ class Api {
   std::int64_t clock_ahead_s() const { return client_.clock_ahead_s(); }
   std::int64_t wall_s() const { return client_.wall_s(); }
 
-  ApiResult<RunPodUser> user(Time deadline);
+  // Empty without GraphQL.
+  ApiResult<std::optional<RunPodUser>> user(Time deadline);
   ApiResult<std::vector<GpuKind>> gpus(Tier tier, int count, Time deadline);
-  ApiResult<std::vector<GpuMarket>> market(Tier tier, int count, Time deadline);
+  // Empty without GraphQL.
+  ApiResult<std::optional<std::vector<GpuMarket>>> market(Tier tier, int count, Time deadline);
   ApiResult<std::vector<CpuKind>> cpus(Time deadline);
   ApiResult<std::vector<DataCenter>> data_centers(Time deadline);
   // The data centre of a network volume.

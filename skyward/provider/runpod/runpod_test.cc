@@ -18,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::Field;
@@ -369,7 +370,7 @@ TEST_F(RunPodTest, AnOutbidPodIsGoneAndReleased) {
 TEST_F(RunPodTest, ListsAreFollowedToTheirEnd) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  RunPodAccount account(fixture_.world, access->account);
+  RunPodAccount account(fixture_.world, *access);
   const auto answer = [&](const doubles::Json& body) {
     cloud_->dials.answers.push_back(
         {.method = "GET", .path = "/v2/pods", .status = 200, .body = body});
@@ -455,6 +456,63 @@ TEST_F(RunPodTest, OnlyAPodThatIsOffIsTakenFromAnotherComputer) {
   EXPECT_NE(cloud_->machines[1].ended, kNever);
   fixture_.variables["XDG_STATE_HOME"] = here;
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// ---- Without GraphQL, which RunPod will retire
+
+class RetiredGraphQlTest : public RunPodTest {
+ protected:
+  void retire_graphql(int status = 404) {
+    cloud_->dials.answers = {
+        {.path = "/graphql", .times = -1, .status = status, .body = "404 page not found"}};
+  }
+};
+
+TEST_F(RetiredGraphQlTest, PodsAreRentedOnDemandAndSwept) {
+  for (const int status : {404, 405, 410, 501}) {
+    retire_graphql(status);
+    spec_.spot = Spot::IfAvailable();
+    {
+      const auto cloud = provider();
+      const Life life = open(*cloud);
+      ASSERT_TRUE(life.status) << life.status.error().message;
+      EXPECT_FALSE(life.instances.front().spot);
+    }
+    EXPECT_THAT(gc(), AllOf(SizeIs(2), Each(Field(&Swept::action, SweepAction::removed))));
+  }
+}
+
+TEST_F(RetiredGraphQlTest, BidsAreRefusedBeforeAnythingIsRented) {
+  retire_graphql();
+  spec_.spot = Spot::Always();
+  EXPECT_THAT(refused().message, HasSubstr("retired its GraphQL API"));
+}
+
+TEST_F(RetiredGraphQlTest, AFailureOfTheServerIsNoRetirement) {
+  retire_graphql(500);
+  EXPECT_THAT(refused().message, HasSubstr("listing machines"));
+}
+
+// A pool that was opened with GraphQL has another name for its account. It may be another one.
+TEST_F(RetiredGraphQlTest, APoolOpenedBeforeIsRemovedByItsId) {
+  Cluster cluster;
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    cluster = life.cluster;
+  }
+  retire_graphql();
+  EXPECT_THAT(gc(), Each(Field(&Swept::action, AnyOf(SweepAction::kept, SweepAction::skipped))));
+  EXPECT_THAT(gc({.pool = cluster.id}), Contains(Field(&Swept::action, SweepAction::removed)));
+}
+
+TEST_F(RetiredGraphQlTest, TheCheckSaysThatTheAccountIsUnknown) {
+  retire_graphql();
+  const std::vector<Finding> told = look(*this);
+  EXPECT_THAT(told, Each(Field(&Finding::good, true)));
+  EXPECT_THAT(told, Contains(AllOf(Field(&Finding::what, "account"),
+                                   Field(&Finding::detail, HasSubstr("no longer")))));
 }
 
 TEST_F(RunPodTest, TheCheckTellsWhatIsWrong) {

@@ -11,7 +11,7 @@ Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
   auto access = find_access(world, with_readable_settings(world, kProvider));
   if (!access) return fail(access);
-  RunPodAccount account(world, std::move(access->account));
+  RunPodAccount account(world, *std::move(access));
   return sweep_named(world, account, options, tell, deadline);
 }
 
