@@ -49,6 +49,12 @@ void wait_while_launching(const World& world, Duration duration) {
   }
 }
 
+bool wait_to_launch_again(const World& world, Duration pause, Time until) {
+  if (until - world.now() <= pause) return false;
+  wait_while_launching(world, pause);
+  return !world.launching.stop_requested();
+}
+
 std::string home_directory(const World& world) { return world.variable("HOME").value_or(""); }
 
 std::string cache_directory(const World& world) {

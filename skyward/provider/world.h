@@ -57,6 +57,10 @@ World world_of_this_process();
 // meanwhile.
 void wait_while_launching(const World& world, Duration duration);
 
+// Before a refused request for machines is repeated: waits for `pause`. False if the refusal
+// stands: `until` comes first, or no more machines are needed.
+bool wait_to_launch_again(const World& world, Duration pause, Time until);
+
 // $HOME, or empty.
 std::string home_directory(const World& world);
 

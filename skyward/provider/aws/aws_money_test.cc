@@ -225,5 +225,21 @@ TEST_F(AwsMoney, ALaunchWhoseReplyWasLostIsLookedForWhateverIsRefusedLater) {
   EXPECT_TRUE(aws->teardown(cluster, soon()));
 }
 
+TEST_F(AwsMoney, WhoeverIsNoLongerWantedDoesNotWaitForAGroup) {
+  spec_.nodes = 1;
+  const auto aws = provider();
+  amazon_.refuse = [&](const std::string& action, const Ec2Double::Form&) {
+    if (action != "RunInstances") return std::pair(0, std::string());
+    aws->stop_launching();
+    return std::pair(400, std::string("InvalidGroup.NotFound"));
+  };
+  const Cluster cluster = open(*aws);
+  const Time begin = fixture_.now;
+  EXPECT_FALSE(aws->provision(cluster, 1, 0, soon()));
+  EXPECT_LE(fixture_.now - begin, 10s);
+  amazon_.refuse = nullptr;
+  EXPECT_TRUE(aws->teardown(cluster, soon()));
+}
+
 }  // namespace
 }  // namespace skyward::provider::aws

@@ -67,9 +67,7 @@ Time group_known_by(const World& world, Time deadline) {
 }
 
 bool await_group(const World& world, const ApiError& error, Time until) {
-  if (error.code != "InvalidGroup.NotFound" || until - world.now() <= kLookEvery) return false;
-  world.pause(kLookEvery, {});
-  return true;
+  return error.code == "InvalidGroup.NotFound" && wait_to_launch_again(world, kLookEvery, until);
 }
 
 namespace {

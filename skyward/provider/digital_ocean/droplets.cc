@@ -99,13 +99,12 @@ ApiResult<NamedMachine> Droplets::get(const std::string& id, Time deadline) {
 // A refusal for the key alone has created nothing.
 ApiResult<Creation> Droplets::create(const DropletRequest& request, Time deadline) {
   const Time until = std::min(deadline, key_known_);
-  while (true) {
-    auto made = api_.create_droplets(request, deadline);
-    if (made || !is_unknown_key(made.error()) || !is_certain(made.error())) return made;
-    if (until - world_.now() <= kKeyAgain) return made;
-    wait_while_launching(world_, kKeyAgain);
-    if (world_.launching.stop_requested()) return made;
+  auto made = api_.create_droplets(request, deadline);
+  while (!made && is_unknown_key(made.error()) && is_certain(made.error()) &&
+         wait_to_launch_again(world_, kKeyAgain, until)) {
+    made = api_.create_droplets(request, deadline);
   }
+  return made;
 }
 
 std::expected<std::vector<std::string>, LaunchRefusal> Droplets::launch(const LaunchBatch& batch,
