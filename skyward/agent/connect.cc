@@ -18,6 +18,7 @@
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/file_lock.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/unix_socket.h"
@@ -61,7 +62,7 @@ Status make_roots(const std::string& root) {
   return made;
 }
 
-// What is left there has no other place to be told: the log goes, too.
+// Failures go to stderr, because the log is removed with the directory.
 void remove_directory(const std::string& path) {
   const Status removed = io::remove_tree(path);
   if (!removed) write_stderr_line("skyward-agent: " + removed.error().message);
@@ -147,7 +148,7 @@ int pass_on(io::FileDescriptor socket) {
   std::vector<int> ends{streams->read.get()};
   if (streams->write) ends.push_back(streams->write.get());
   const bool passed = io::pass_descriptors(socket.get(), ends);
-  streams = io::StandardStreams{};  // the daemon's alone, or its end of them would not be the end
+  streams = io::StandardStreams{};  // so that they end when the daemon closes its own
   if (passed) io::await_close(socket.get());
   return passed ? 0 : 2;
 }

@@ -12,6 +12,7 @@
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/io/unix_socket.h"

@@ -147,7 +147,7 @@ struct AgentState {
   std::unordered_map<BlobId, wire::Blob> blobs;
 };
 
-// A message of the engine. The loop handles Hello and Heartbeat itself.
+// A message of the engine. AgentEnd handles Hello and Heartbeat itself.
 void on_message(AgentState& state, AgentEffects& effects, const wire::Message& message, Time now);
 // Any frame of the engine has come, so it is alive: renews the lease.
 void on_heard(AgentState& state, Time now);

@@ -17,7 +17,7 @@ void on_peer_moved(AgentState& state, AgentEffects& effects, const wire::PeerMov
 void tell_info(AgentState& state, AgentEffects& effects, Slot& slot);
 // Sends Ready once the first process of every worker has greeted.
 void become_ready(AgentState& state, AgentEffects& effects, Time now);
-// Sends Failed, ends all processes and answers all tasks.
+// Sends Failed, kills all processes and forgets all tasks: the engine runs them on other nodes.
 void fail_node(AgentState& state, AgentEffects& effects, wire::Failed failed);
 
 // The engine will end the pool, for a reason that only it knows.

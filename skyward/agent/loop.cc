@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "skyward/agent/end_command.h"
@@ -13,6 +12,7 @@
 #include "skyward/io/ending_signals.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
@@ -75,8 +75,8 @@ int AgentLoop::run() {
   link_.flush();
   notice_.reset();
   file_notice_.reset();
-  // All at once and then each: one that the kernel does not let end is waited for, but not for
-  // ever, and not by the others again. What ends the machine's cost comes after it.
+  // Kills all first, then waits for each, so that processes that the kernel does not let end delay
+  // this only once. The command that ends the machine, and so its cost, runs last.
   if (bootstrap_) bootstrap_->kill();
   for (const auto& worker : workers_) {
     if (worker) worker->kill();
@@ -103,7 +103,7 @@ void AgentLoop::receive(const wire::Message& message) {
 // What a Configure means for the loop itself.
 void AgentLoop::prepare(const wire::Configure& configure) {
   if (state_.phase != AgentPhase::greeting) return;
-  state_.start_lanes = std::max(kMinStartLanes, 2 * std::thread::hardware_concurrency());
+  state_.start_lanes = std::max(kMinStartLanes, 2 * static_cast<std::uint32_t>(io::usable_cpus()));
   state_.memory_bytes = io::memory_bytes();
   if (!directory_.empty() && !configure.end_script.empty())
     keep_end_script(directory_, configure.end_script);

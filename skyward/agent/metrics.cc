@@ -63,8 +63,10 @@ std::vector<std::string> neuron_devices() {
   const fs::path root = "/sys/devices/virtual/neuron_device";
   std::error_code error;
   std::size_t count = 0;
-  for (const auto& entry : fs::directory_iterator(root, error))
-    count += entry.path().filename().string().starts_with("neuron") ? 1 : 0;
+  for (fs::directory_iterator entry(root, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    count += entry->path().filename().string().starts_with("neuron") ? 1 : 0;
+  }
   const std::string model =
       lower(read_file((root / "neuron0/info/architecture/instance_type").c_str()));
   constexpr std::array<std::pair<std::string_view, const char*>, 4> kModels = {

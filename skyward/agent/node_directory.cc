@@ -6,6 +6,7 @@
 #include "skyward/base/stderr_line.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/limits.h"
 

@@ -14,6 +14,7 @@
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/process.h"
 
 namespace skyward::agent {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <chrono>
 #include <utility>
 
+#include "skyward/base/guarded.h"
 #include "skyward/base/text.h"
+#include "skyward/base/utc.h"
 #include "skyward/io/machine.h"
 
 namespace skyward::agent {
@@ -38,30 +38,6 @@ std::optional<std::string> text_field(std::string_view json, std::string_view na
   const std::size_t close = json.find('"', open + 1);
   if (close == json.npos) return std::nullopt;
   return std::string(json.substr(open + 1, close - open - 1));
-}
-
-// Seconds since 1970 of "2030-01-31T08:22:00Z".
-std::optional<std::int64_t> parse_utc(std::string_view text) {
-  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:ddZ";
-  if (text.size() != kShape.size()) return std::nullopt;
-  std::array<int, 6> numbers{};
-  std::size_t number = 0;
-  for (std::size_t i = 0; i < kShape.size(); ++i) {
-    const bool digit = is_digit(text[i]);
-    if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) return std::nullopt;
-    if (digit) {
-      numbers[number] = 10 * numbers[number] + (text[i] - '0');
-    } else {
-      number = std::min(number + 1, numbers.size() - 1);
-    }
-  }
-  const auto [year, month, day, hour, minute, second] = numbers;
-  const std::chrono::year_month_day date{std::chrono::year(year),
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
-  if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
-  return ((std::int64_t{days} * 24 + hour) * 60 + minute) * 60 + second;
 }
 
 }  // namespace
@@ -107,7 +83,7 @@ std::optional<Announcement> parse_instance_action(std::string_view json, std::in
   const auto action = text_field(json, "action");
   if (!action || action->empty()) return std::nullopt;
   Announcement found{.left = kUsualNotice, .action = *action};
-  if (const auto time = parse_utc(text_field(json, "time").value_or(""))) {
+  if (const auto time = parse_moment(text_field(json, "time").value_or(""))) {
     constexpr std::int64_t kMost_s = kLongestNotice / std::chrono::seconds(1);
     found.left = std::chrono::seconds(std::clamp<std::int64_t>(*time - wall_s, 0, kMost_s));
   }
@@ -133,11 +109,13 @@ void PreemptionWatch::ask() {
   request.address = source_.address;
   request.port = source_.port;
   auto reply = std::make_shared<std::optional<Result<io::PlainReply>>>();
-  loop_.run_blocking([request = std::move(request),
-                      reply] { *reply = io::send_plain_http(request, kAnswerTimeout); },
-                     [this, reply, alive = alive_] {
-                       if (*alive) hear(**reply);
-                     });
+  loop_.run_blocking(
+      [request = std::move(request), reply] {
+        *reply = guarded([&] { return io::send_plain_http(request, kAnswerTimeout); });
+      },
+      [this, reply, alive = alive_] {
+        if (*alive) hear(**reply);
+      });
 }
 
 void PreemptionWatch::hear(const Result<io::PlainReply>& reply) {

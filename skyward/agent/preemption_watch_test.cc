@@ -127,13 +127,5 @@ TEST(FileNotice, IsReadOnceTheFileIsThere) {
   std::filesystem::remove(path);
 }
 
-TEST(PlainHttp, SaysWhyThereIsNoAnswer) {
-  const auto refused = io::send_plain_http({.address = "127.0.0.1", .port = 1, .path = "/"}, 1s);
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("127.0.0.1:1 did not answer"), std::string::npos);
-  EXPECT_EQ(io::send_plain_http({.address = "metadata", .path = "/"}, 1s).error().kind,
-            ErrorKind::invalid);
-}
-
 }  // namespace
 }  // namespace skyward::agent

@@ -44,7 +44,7 @@ class WorkerProcess {
     std::string directory;
     std::uint32_t worker = 0;  // for the lines
   };
-  // None may be called from within a method of this class.
+  // Never called from inside a public method.
   struct Events {
     std::function<void(const std::string& greeting)> on_hello;
     std::function<void(wire::WorkerMessage)> on_message;  // a result or an item

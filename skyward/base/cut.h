@@ -1,8 +1,7 @@
 #pragma once
 
 // How the messages of a byte stream are told apart: each begins with a prefix of fixed size, which
-// says what follows. Who knows the prefix (the wire) makes a Cut of it; who reads the stream (io)
-// goes by that.
+// says what follows. The wire reads the prefix and computes a Cut; io reads the stream by that.
 
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A core is in a turn from the event to the last of its effects. Whoever does the effects calls the
-// core again after the turn, never inside of it: its state may be half changed there.
+// A core is in a turn from the event to the last of its effects. The loop, which performs the
+// effects, calls the core again only after the turn: inside of it, the state may be half changed.
 
 #include "skyward/base/check.h"
 

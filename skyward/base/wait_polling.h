@@ -12,17 +12,17 @@
 
 namespace skyward {
 
-inline constexpr Duration kPollInterval = std::chrono::milliseconds(100);
+inline constexpr Duration kInterruptCheckInterval = std::chrono::milliseconds(100);
 
 template <typename Ready>
 void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                   const std::function<void()>& poll, Ready ready) {
+  if (!poll) return changed.wait(lock, ready);
   do {
-    if (!poll) continue;
     lock.unlock();
     poll();
     lock.lock();
-  } while (!changed.wait_for(lock, kPollInterval, ready));
+  } while (!changed.wait_for(lock, kInterruptCheckInterval, ready));
 }
 
 // Waits until `ready` or until the time is over (kForever: no limit); returns ready().

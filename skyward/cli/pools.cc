@@ -61,21 +61,16 @@ ordered_json to_json(const PoolRow& row) {
 
 // "20240131-235900-1a2b3c4d": when it was opened, and the id of its job.
 PoolRow row_of(const provider::World& world, const std::string& record) {
-  const auto digits = [&](std::size_t begin, std::size_t count) {
-    int number = 0;
-    std::from_chars(record.data() + begin, record.data() + begin + count, number);
-    return number;
+  const auto part = [&](std::size_t begin, std::size_t count) {
+    return record.substr(begin, count);
   };
-  using namespace std::chrono;
-  const sys_days day(year(digits(0, 4)) / month(static_cast<unsigned>(digits(4, 2))) /
-                     std::chrono::day(static_cast<unsigned>(digits(6, 2))));
-  const sys_seconds time =
-      day + hours(digits(9, 2)) + minutes(digits(11, 2)) + std::chrono::seconds(digits(13, 2));
+  const auto opened_s = parse_moment(fmt::format("{}-{}-{}T{}:{}:{}Z", part(0, 4), part(4, 2),
+                                                 part(6, 2), part(9, 2), part(11, 2), part(13, 2)));
   return {.pool = job_of_record(record),
           .job = job_of_record(record),
           .provider = provider_of_record(world, record),
           .state = opener_of_record(world, record) ? "open" : "recorded",
-          .opened_s = time.time_since_epoch().count(),
+          .opened_s = opened_s.value_or(0),
           .record = record};
 }
 

@@ -96,10 +96,10 @@ struct Checker {
   Status operator()(const wire::Preempted&) const { return {}; }
   Status operator()(const wire::Heartbeat&) const { return {}; }
 
-  // Greetings, parts of blobs and farewells are the link's, and the rest only the engine says.
+  // The link handles greetings, parts of blobs and farewells; only the engine sends the rest.
   template <typename Other>
   Status operator()(const Other&) const {
-    return broken("a message that only the engine sends");
+    return broken("a message that it may not send here");
   }
 };
 

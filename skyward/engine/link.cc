@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "skyward/base/guarded.h"
 #include "skyward/engine/received_blob.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/io/tcp_socket.h"
@@ -97,16 +98,19 @@ EngineLink::~EngineLink() {
 
 void EngineLink::inspect() {
   auto agents = std::make_shared<Result<std::vector<EntryFile>>>();
-  loop_.run_blocking([agents, paths = connection_.agents] { *agents = inspect_agents(paths); },
-                     [this, alive = alive_, agents] {
-                       if (!*alive || end_.is_over()) return;
-                       if (!*agents) {
-                         return end_.give_up(ErrorKind::invalid, agents->error().message);
-                       }
-                       agents_ = **agents;
-                       end_.start(io::EventLoop::now());
-                       timer_.arm();
-                     });
+  loop_.run_blocking(
+      [agents, paths = connection_.agents] {
+        *agents = guarded([&] { return inspect_agents(paths); });
+      },
+      [this, alive = alive_, agents] {
+        if (!*alive || end_.is_over()) return;
+        if (!*agents) {
+          return end_.give_up(ErrorKind::invalid, agents->error().message);
+        }
+        agents_ = **agents;
+        end_.start(io::EventLoop::now());
+        timer_.arm();
+      });
 }
 
 void EngineLink::connect() {

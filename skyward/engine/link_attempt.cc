@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/base/guarded.h"
 #include "skyward/base/text.h"
 #include "skyward/engine/link_policy.h"
 #include "skyward/engine/link_uploads.h"
@@ -218,7 +219,9 @@ void LinkAttempt::load(const EntryReader::Word& need) {
   }
   auto bytes = std::make_shared<Result<SharedBytes>>();
   loop_.run_blocking(
-      [bytes, file = *file, packed = need.packed] { *bytes = load_upload(file, packed); },
+      [bytes, file = *file, packed = need.packed] {
+        *bytes = guarded([&] { return load_upload(file, packed); });
+      },
       [this, alive = alive_, bytes] {
         if (!*alive || over_) return;
         if (!*bytes) return finish({.error = bytes->error(), .means = {.permanent = true}});

@@ -8,7 +8,6 @@
 
 #include "skyward/base/check.h"
 #include "skyward/base/guarded.h"
-#include "skyward/io/control_group.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/start_thread.h"
@@ -71,10 +70,7 @@ EngineLoop::~EngineLoop() {
 std::string EngineLoop::new_job_id() { return io::random_hex(8); }
 std::string EngineLoop::new_secret() { return io::random_hex(64); }
 
-int EngineLoop::usable_cpus() {
-  const int allowed = io::cpu_count();
-  return static_cast<int>(std::min<double>(allowed, io::cpu_quota().value_or(allowed)));
-}
+int EngineLoop::usable_cpus() { return io::usable_cpus(); }
 
 std::uint64_t EngineLoop::usable_memory() { return io::memory_bytes(); }
 

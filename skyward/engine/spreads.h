@@ -46,7 +46,7 @@ struct Spread {
   std::uint64_t size = 0;
   std::uint32_t users = 0;        // blobs in use that hold these bytes
   std::uint64_t used_at = 0;      // counts up; the smallest is the least recently used
-  std::map<NodeId, Copy> copies;  // a whole one may have been dropped: then its node says so
+  std::map<NodeId, Copy> copies;  // a whole one may be gone: its node then says so
   std::vector<NodeId> order;      // in which the copies were made
 };
 

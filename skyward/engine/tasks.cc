@@ -174,7 +174,7 @@ void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task)
                            .node = static_cast<int>(node.id.value)});
 }
 
-// No worker of the node could.
+// Whether another node may run a task that no worker of this node could begin.
 bool Tasks::may_begin_elsewhere(const NodeLoad& node, const Task& task) const {
   if (task.cancelled || task.call.options.node || task.attempt >= kMaxAttempts) return false;
   return std::ranges::any_of(

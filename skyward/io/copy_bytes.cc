@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "skyward/io/machine.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/io/start_thread.h"
 
@@ -57,7 +58,7 @@ class Steps {
 void copy_bytes(std::byte* to, ByteView from) {
   // Half the cores: the other half has the user's work to do.
   static const std::size_t threads =
-      std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, kMaxThreads);
+      std::clamp(static_cast<std::size_t>(usable_cpus()) / 2, std::size_t{1}, kMaxThreads);
   copy_bytes(to, from, from.size() < kAlone ? 1 : threads);
 }
 
@@ -80,7 +81,7 @@ void copy_bytes(std::byte* to, ByteView from, std::size_t threads) {
 }
 
 Status copy_untouched(SharedMemory& to, ByteView from) {
-  if (from.size() < kAlone || std::thread::hardware_concurrency() < 2) return to.write(0, from);
+  if (from.size() < kAlone || usable_cpus() < 2) return to.write(0, from);
   Steps steps(from);
   std::optional<std::size_t> missed;  // taken by the other thread, which could not fill it
   const auto fill_last = [&] {

@@ -1,7 +1,7 @@
 #pragma once
 
 // Daemons: programs that outlive the process that started them, without its terminal, session and
-// streams. And the clean-up of what they leave behind.
+// streams, and the locks by which others find them.
 
 #include <sys/types.h>
 
@@ -32,18 +32,5 @@ std::optional<pid_t> noted_holder(int file);
 // The same for a path, if there is a number. Empty when nobody holds the lock, or when the file
 // belongs to another user, who may have written anything.
 std::optional<pid_t> holder_of(const std::string& path);
-
-// Sends the signal and waits up to `patience` for the process to exit. True when it has exited.
-bool end_process(pid_t process, int signal, Duration patience);
-
-// Kills (SIGKILL) every process of this machine that was started with an environment variable
-// `name` whose value begins with one of `prefixes`, and that this user may kill, except this
-// process and its ancestors. Repeats until none is left or `timeout` is over. Returns how many were
-// killed.
-int kill_marked(const std::string& name, const std::vector<std::string>& prefixes,
-                Duration timeout);
-
-// Sets a variable of this process's environment, for the processes that it will start.
-void set_variable(const std::string& name, const std::string& value);
 
 }  // namespace skyward::io

@@ -19,6 +19,7 @@
 #include "skyward/io/ending_signals.h"
 #include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/process.h"
 #include "skyward/io/process_entry.h"
 
@@ -87,29 +88,6 @@ TEST_P(OnEachKernel, ADaemonLivesOnInItsDirectoryWithItsLock) {
   EXPECT_TRUE(lock_file(directory + "/lock", Duration{}));
 }
 
-TEST_P(OnEachKernel, AProcessLivesUntilItsLastThreadHasExited) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::thread([] {
-      while (true) ::pause();
-    }).detach();
-    ::syscall(SYS_exit, 0);  // ends this thread alone
-  }
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
-  const auto entry = [child] { return read_process_entry(child).value_or(ProcessEntry{}); };
-  while (entry().state != 'Z' && std::chrono::steady_clock::now() < limit) {
-  }
-  ASSERT_EQ(entry().state, 'Z');
-  EXPECT_FALSE(entry().is_dead());
-  std::thread([&] {
-    if (GetParam()) static_cast<void>(forbid_call(SYS_pidfd_open));
-    EXPECT_FALSE(end_process(child, 0, Duration{}));
-    EXPECT_TRUE(end_process(child, kKillSignal, kPatience));
-  }).join();
-  EXPECT_TRUE(entry().is_dead());
-  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
-}
-
 TEST_F(DaemonTest, ALockOfSomebodyElseNamesNobody) {
   const std::string path = directory + "/lock";
   const auto lock = lock_file(path, Duration{});
@@ -146,43 +124,6 @@ TEST_F(DaemonTest, ALockOfAFileThatWasRemovedMeanwhileIsNone) {
   const auto lock = next.get();
   ASSERT_TRUE(lock);
   EXPECT_FALSE(lock_file(path, Duration{})) << "it is the lock of the file that is there";
-}
-
-TEST_F(DaemonTest, AnEndedProcessNeedsNoPatience) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_TRUE(end_process(child, kTerminateSignal, Duration{}));
-}
-
-TEST_F(DaemonTest, KillsWhatCarriesTheMarkAndNothingElse) {
-  const std::string mark = random_hex(16);
-  const auto start = [&](const std::string& value) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      set_variable("SKYWARD_TEST_MARK", value);
-      // The environment that counts is that of the program's start.
-      ::execl("/bin/sleep", "sleep", "600", nullptr);
-      ::_exit(127);
-    }
-    return child;
-  };
-  const pid_t marked = start(mark + ".1.");
-  const pid_t other = start("x" + mark);
-  EXPECT_FALSE(end_process(marked, 0, Duration{}));
-  int killed = 0;
-  // Until the program has started it is this one.
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
-  while (killed == 0 && std::chrono::steady_clock::now() < limit) {
-    killed = kill_marked("SKYWARD_TEST_MARK", {mark + "."}, kPatience);
-  }
-  EXPECT_EQ(killed, 1);
-  int status = 0;
-  ASSERT_EQ(::waitpid(marked, &status, 0), marked);
-  EXPECT_EQ(WTERMSIG(status), SIGKILL);
-  EXPECT_EQ(::waitpid(other, &status, WNOHANG), 0) << "still there";
-  ::kill(other, SIGKILL);
-  ::waitpid(other, &status, 0);
 }
 
 }  // namespace

@@ -55,19 +55,26 @@ struct Watch {
   bool watched = true;  // the kernel may have reported it before that ended
 };
 
-// What a signal rings, by its number: an eventfd of the loop that watches it.
-std::array<std::atomic<const int*>, _NSIG> signal_bells;
+// What a signal rings: an eventfd of the loop that watches it.
+struct SignalBell {
+  std::atomic<int> descriptor = -1;
+};
+std::array<SignalBell, _NSIG> signal_bells;
+
+std::atomic<int>& bell_of(int signal) {
+  return signal_bells[static_cast<std::size_t>(signal)].descriptor;
+}
 
 void ring_for_signal(int signal) {
   const int saved = errno;
-  const int* const bell = signal_bells[static_cast<std::size_t>(signal)];
-  if (bell != nullptr) static_cast<void>(::eventfd_write(*bell, 1));
+  const int bell = bell_of(signal);
+  if (bell >= 0) static_cast<void>(::eventfd_write(bell, 1));
   errno = saved;
 }
 
 struct SignalWatch {
   FileDescriptor bell;
-  int number = -1;  // of the bell, where the signal finds it
+  struct sigaction before{};  // what the signal did
 };
 
 // Throws std::system_error: the user's program may have no descriptor left.
@@ -143,8 +150,8 @@ struct EventLoop::Impl {
   }
   ~Impl() {
     for (const auto& [signal, watch] : signals) {
-      ::signal(signal, SIG_DFL);
-      signal_bells[static_cast<std::size_t>(signal)] = nullptr;
+      ::sigaction(signal, &watch.before, nullptr);
+      bell_of(signal) = -1;
     }
   }
   Impl(const Impl&) = delete;
@@ -440,17 +447,17 @@ void EventLoop::watch_signal(int signal, Callback callback) {
   const auto [place, added] = impl_->signals.emplace(signal, SignalWatch{.bell = make_bell()});
   SKYWARD_CHECK(added, "signal {} is watched already", signal);
   SignalWatch& watched = place->second;
-  watched.number = watched.bell.get();
-  signal_bells[static_cast<std::size_t>(signal)] = &watched.number;
-  watch(watched.number, [number = watched.number, callback = std::move(callback)] {
+  const int bell = watched.bell.get();
+  bell_of(signal) = bell;
+  watch(bell, [bell, callback = std::move(callback)] {
     eventfd_t rings = 0;
-    static_cast<void>(::eventfd_read(number, &rings));
+    static_cast<void>(::eventfd_read(bell, &rings));
     callback();
   });
   struct sigaction action{};
   action.sa_handler = ring_for_signal;
   ::sigfillset(&action.sa_mask);
-  SKYWARD_CHECK(::sigaction(signal, &action, nullptr) == 0, "signal {}: {}", signal,
+  SKYWARD_CHECK(::sigaction(signal, &action, &watched.before) == 0, "signal {}: {}", signal,
                 std::strerror(errno));
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// The one loop thread of a process, and the only clock. Everything that a loop does happens in
-// callbacks on the thread that calls run(); post() and stop() alone may be called from any thread.
-// epoll inside, and one system call for each time that the loop sleeps.
+// An event loop, and the clock for deadlines. Everything that a loop does happens in callbacks on
+// the thread that calls run(); other threads may call post(), stop() and the two clocks. Uses
+// epoll, with one system call for each time that the loop sleeps.
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,9 @@ using Callback = std::function<void()>;
 
 class EventLoop {
  public:
+  // Throws std::system_error when the process has no descriptor left.
   EventLoop();
+  // Signals do what they did before they were watched.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -44,16 +46,15 @@ class EventLoop {
   // A timer that has fired, or 0, is ignored.
   void cancel_timer(TimerId timer);
 
-  // Calls `ready` every time `descriptor` (non-blocking, borrowed) may be read or written without
-  // blocking, until unwatch(). Level-triggered for reading; `on_writable` is called only while
-  // want_write(true).
+  // Calls `on_readable` whenever `descriptor` (non-blocking, borrowed) can be read without
+  // blocking, and `on_writable` whenever it can be written while want_write(true), until unwatch().
   void watch(int descriptor, Callback on_readable, Callback on_writable = {});
   void want_write(int descriptor, bool wanted);
   // Must come before the descriptor is closed. Callbacks of it are not called afterwards.
   void unwatch(int descriptor);
 
-  // Runs `work` on one of a few blocking threads, then `done` on the loop thread. For provider
-  // calls, files, copying.
+  // Runs `work`, which must not throw, on one of a few blocking threads, then `done` on the loop
+  // thread. For provider calls, files, copying.
   void run_blocking(Callback work, Callback done);
 
   // SIGINT, SIGTERM, SIGCHLD … as callbacks. One watcher a signal.

@@ -306,6 +306,20 @@ TEST(EventLoop, SignalsBecomeCallbacks) {
   EXPECT_EQ(seen, 2);
 }
 
+TEST(EventLoop, ASignalDoesWhatItDidBeforeItWasWatched) {
+  struct sigaction ignored{};
+  struct sigaction before{};
+  ignored.sa_handler = SIG_IGN;
+  ASSERT_EQ(::sigaction(SIGUSR2, &ignored, &before), 0);
+  {
+    EventLoop loop;
+    loop.watch_signal(SIGUSR2, [] {});
+  }
+  struct sigaction after{};
+  ASSERT_EQ(::sigaction(SIGUSR2, &before, &after), 0);
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
+}
+
 TEST(EventLoop, WritingToADeadPipeIsAnErrorNotASignal) {
   EventLoop loop;
   auto pipe = make_pipe();

@@ -23,7 +23,10 @@ namespace {
 bool make_directories(const std::filesystem::path& path) {
   if (path.empty() || path == path.root_path()) return true;
   struct stat found{};
-  if (::stat(path.c_str(), &found) == 0) return S_ISDIR(found.st_mode);
+  if (::stat(path.c_str(), &found) == 0) {
+    errno = ENOTDIR;
+    return S_ISDIR(found.st_mode);
+  }
   return make_directories(path.parent_path()) &&
          (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST);
 }

@@ -17,8 +17,8 @@ class FileLock {
   // held already, even by this process (errno: EWOULDBLOCK), or when the file cannot be opened or
   // locked (errno says why). Waits up to 20 ms, since holder() holds the lock for a moment.
   static std::unique_ptr<FileLock> try_lock(const std::string& path);
-  // The same of a directory that is there, which it holds whatever happens to the files in it. Who
-  // cleans up temporary files by systemd's rules leaves a locked directory alone (tmpfiles.d(5)).
+  // The same of a directory that is there, which it holds whatever happens to the files in it.
+  // systemd-tmpfiles leaves a locked directory alone (tmpfiles.d(5)).
   static std::unique_ptr<FileLock> try_lock_directory(const std::string& path);
   // The process that holds it; 0: it did not write its number, or the file is there but cannot be
   // looked at, as on a network file system that is away; empty: none does. Creates nothing, and

@@ -42,7 +42,9 @@ TEST_F(File, WhatCannotBeReadOrWrittenIsNamed) {
   ASSERT_TRUE(write_private_file(root_ + "/file", "12345"));
   EXPECT_EQ(read_file(root_ + "/file", 4).error().kind, ErrorKind::exhausted);
   EXPECT_TRUE(read_file(root_ + "/file", 5));
-  EXPECT_FALSE(write_private_file(root_ + "/file/below", "x"));
+  const auto below = write_private_file(root_ + "/file/below", "x");
+  ASSERT_FALSE(below);
+  EXPECT_TRUE(below.error().message.contains("Not a directory")) << below.error().message;
   EXPECT_FALSE(read_file(root_)) << "a directory";
 }
 

@@ -118,21 +118,29 @@ struct Arriving {
   bool too_large = false;
 };
 
-std::size_t take_body(const char* data, std::size_t size, std::size_t count, void* user) {
+// The function that libcurl calls with what has arrived. Nothing may be thrown through libcurl,
+// which is C: when the memory is used up, the reply is too large.
+template <bool (*Take)(Arriving&, std::string_view)>
+std::size_t take(const char* data, std::size_t size, std::size_t count, void* user) noexcept {
   auto& arriving = *static_cast<Arriving*>(user);
-  const std::size_t bytes = size * count;
-  if (arriving.reply.body.size() + bytes > arriving.max_bytes) {
+  const std::string_view text(data, size * count);
+  try {
+    arriving.too_large = !Take(arriving, text);
+  } catch (const std::bad_alloc&) {
     arriving.too_large = true;
-    return 0;
   }
-  arriving.reply.body.append(data, bytes);
-  return bytes;
+  return arriving.too_large ? 0 : text.size();
 }
 
-std::size_t take_header(const char* data, std::size_t size, std::size_t count, void* user) {
+bool take_body(Arriving& arriving, std::string_view text) {
+  if (arriving.reply.body.size() + text.size() > arriving.max_bytes) return false;
+  arriving.reply.body += text;
+  return true;
+}
+
+bool take_header(Arriving& arriving, std::string_view line) {
   constexpr std::size_t kMaxHeaders = 1000;
-  auto& headers = static_cast<Arriving*>(user)->reply.headers;
-  std::string_view line(data, size * count);
+  auto& headers = arriving.reply.headers;
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
   if (line.starts_with("HTTP/")) headers.clear();  // a reply before this one was provisional
   const std::size_t colon = line.find(':');
@@ -142,7 +150,7 @@ std::size_t take_header(const char* data, std::size_t size, std::size_t count, v
       value.remove_prefix(1);
     headers.emplace_back(line.substr(0, colon), value);
   }
-  return size * count;
+  return true;
 }
 
 // "https://host:port" of an address: what people may see of it. The rest can hold secrets.
@@ -222,9 +230,9 @@ bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
   set(easy_, CURLOPT_HTTPHEADER, headers);
   set(easy_, CURLOPT_TIMEOUT_MS, milliseconds(left));
   set(easy_, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(std::min(left, request.connect_timeout)));
-  set(easy_, CURLOPT_WRITEFUNCTION, &take_body);
+  set(easy_, CURLOPT_WRITEFUNCTION, &take<take_body>);
   set(easy_, CURLOPT_WRITEDATA, &arriving);
-  set(easy_, CURLOPT_HEADERFUNCTION, &take_header);
+  set(easy_, CURLOPT_HEADERFUNCTION, &take<take_header>);
   set(easy_, CURLOPT_HEADERDATA, &arriving);
   if (in_background) {
     set(easy_, CURLOPT_NOPROGRESS, 0L);

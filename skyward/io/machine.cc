@@ -41,12 +41,21 @@ std::vector<std::string> environment_names(std::string_view beginning) {
   return names;
 }
 
+void set_variable(const std::string& name, const std::string& value) {
+  ::setenv(name.c_str(), value.c_str(), 1);
+}
+
 int cpu_count() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
   const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // more CPUs than a cpu_set_t holds
   return online > 0 ? static_cast<int>(online) : 1;
+}
+
+int usable_cpus() {
+  const int allowed = cpu_count();
+  return std::max(1, static_cast<int>(std::min<double>(allowed, cpu_quota().value_or(allowed))));
 }
 
 std::uint64_t memory_bytes() {
@@ -148,18 +157,24 @@ bool is_program(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, error);
 }
 
-std::optional<std::string> find_program(const std::string& name,
-                                        const std::optional<std::string>& variable) {
-  if (name.contains('/')) {
-    if (is_program(name)) return name;
-    return std::nullopt;
-  }
-  const std::string path = variable.value_or("/usr/bin:/bin");
+std::vector<std::string> program_paths(const std::string& name,
+                                       const std::optional<std::string>& variable) {
+  if (name.contains('/')) return {name};
+  const std::string path = variable.value_or("/usr/local/bin:/usr/bin:/bin");
+  std::vector<std::string> paths;
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
-    std::string candidate = path.substr(begin, end - begin) + "/" + name;
-    if (is_program(candidate)) return candidate;
+    const std::string directory = path.substr(begin, end - begin);
+    paths.push_back((directory.empty() ? "." : directory) + "/" + name);
     begin = end + 1;
+  }
+  return paths;
+}
+
+std::optional<std::string> find_program(const std::string& name,
+                                        const std::optional<std::string>& path) {
+  for (std::string& one : program_paths(name, path)) {
+    if (is_program(one)) return std::move(one);
   }
   return std::nullopt;
 }

@@ -18,9 +18,14 @@ namespace skyward::io {
 std::optional<std::string> environment_variable(const char* name);
 // The names of those that begin so.
 std::vector<std::string> environment_names(std::string_view beginning);
+// Sets one, for the processes that this one will start. Not while other threads read the
+// environment.
+void set_variable(const std::string& name, const std::string& value);
 
 // CPUs that this process may run on (its affinity, not the board's sockets). At least 1.
 int cpu_count();
+// As many of them as a control group's quota lets it keep busy. At least 1.
+int usable_cpus();
 
 // Memory that this process may use: the machine's, or what a control group leaves of it.
 std::uint64_t memory_bytes();
@@ -51,8 +56,11 @@ Time time_with_sleep();
 // True for a file, or a link to one, that this process may run.
 bool is_program(const std::string& path);
 
-// Finds a program: in the first directory of `path` (the variable PATH) that has it; a name with
-// '/' is a path already. Empty when it is not found.
+// The paths that may be the program `name` by `path`, the variable PATH, the first one first. An
+// empty part of it is the current directory. A name with '/' is a path already.
+std::vector<std::string> program_paths(const std::string& name,
+                                       const std::optional<std::string>& path);
+// The first of them that is a program. Empty when none is.
 std::optional<std::string> find_program(const std::string& name,
                                         const std::optional<std::string>& path);
 

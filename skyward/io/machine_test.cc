@@ -19,6 +19,8 @@ TEST(Machine, VariablesThatAreEmptyCountAsNotSet) {
 
 TEST(Machine, HasProcessorsAndMemory) {
   EXPECT_GE(cpu_count(), 1);
+  EXPECT_GE(usable_cpus(), 1);
+  EXPECT_LE(usable_cpus(), cpu_count());
   EXPECT_GT(memory_gib(), 0.01);
 }
 
@@ -56,6 +58,7 @@ TEST(Machine, KnowsAProgramWhenItSeesOne) {
 }
 
 TEST(Machine, FindsAProgramWhereTheVariableSays) {
+  EXPECT_EQ(program_paths("sh", ":/bin"), (std::vector<std::string>{"./sh", "/bin/sh"}));
   EXPECT_EQ(find_program("sh", "/no/such/folder:/bin"), "/bin/sh");
   EXPECT_EQ(find_program("sh", "/no/such/folder"), std::nullopt);
   EXPECT_EQ(find_program("passwd", "/etc"), std::nullopt) << "a file that nobody may run";

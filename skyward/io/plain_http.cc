@@ -16,6 +16,7 @@
 
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/polling.h"
 
 namespace skyward::io {
 
@@ -30,15 +31,9 @@ std::unexpected<Error> no_answer(const PlainRequest& request, std::string_view w
 
 // Waits until the descriptor is ready for `events`.
 Status wait_for(const PlainRequest& request, int descriptor, short events, Time deadline) {
-  while (true) {
-    const Duration left = std::max(deadline - EventLoop::now(), Duration{});
-    pollfd waiting{.fd = descriptor, .events = events, .revents = 0};
-    const int ready = ::poll(
-        &waiting, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
-    if (ready > 0) return {};
-    if (ready == 0) return no_answer(request, "in time");
-    if (errno != EINTR) return no_answer(request, errno_text(errno));
-  }
+  const int ready = poll_until(descriptor, events, deadline);
+  if (ready > 0) return {};
+  return no_answer(request, ready == 0 ? "in time" : errno_text(errno));
 }
 
 Result<FileDescriptor> dial(const PlainRequest& request, Time deadline) {
@@ -109,6 +104,7 @@ std::optional<Result<PlainReply>> parse(const PlainRequest& request, std::string
   if (std::from_chars(digits, digits + 3, reply.status).ptr != digits + 3) {
     return broken("no status");
   }
+  if (header_of(head, "Transfer-Encoding")) return broken("its answer comes in chunks");
   const std::string_view body = text.substr(end + 4);
   std::size_t length = body.size();
   if (const auto told = header_of(head, "Content-Length")) {
@@ -142,11 +138,12 @@ Result<PlainReply> send_plain_http(const PlainRequest& request, Duration timeout
     if (Status ready = wait_for(request, socket->get(), POLLIN, deadline); !ready) {
       return fail(ready);
     }
-    std::array<std::byte, 4096> bytes;
-    const auto count = read_some(socket->get(), bytes);
-    if (!count) continue;
-    received.append(reinterpret_cast<const char*>(bytes.data()), *count);
-    if (auto reply = parse(request, received, *count == 0)) return *std::move(reply);
+    std::array<char, 4096> bytes;
+    const ssize_t count = ::recv(socket->get(), bytes.data(), bytes.size(), 0);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) return no_answer(request, errno_text(errno));
+    received.append(bytes.data(), static_cast<std::size_t>(count));
+    if (auto reply = parse(request, received, count == 0)) return *std::move(reply);
   }
 }
 

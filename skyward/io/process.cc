@@ -46,7 +46,7 @@ struct Process::Impl : std::enable_shared_from_this<Impl> {
 
   Status start() {
     if (child.pidfd) {
-      loop.watch(child.pidfd.get(), [this] { ended(peek_exit(child.pid)); });
+      watch();
       return {};
     }
     try {
@@ -54,7 +54,7 @@ struct Process::Impl : std::enable_shared_from_this<Impl> {
         std::optional<ExitStatus> status;
         while (!status && !stop_waiter) {
           status = peek_exit(child.pid);
-          if (!status) std::this_thread::sleep_for(kPollInterval);
+          if (!status) std::this_thread::sleep_for(kKernelPollInterval);
         }
         loop.post([weak, status] {
           if (const auto self = weak.lock()) self->ended(status);
@@ -67,6 +67,18 @@ struct Process::Impl : std::enable_shared_from_this<Impl> {
                   "raise the limit of processes (ulimit -u)");
     }
     return {};
+  }
+
+  // A debugger may hold the child back though it has ended, and the descriptor alone does not tell.
+  void watch() {
+    loop.watch(child.pidfd.get(), [this] {
+      const auto status = peek_exit(child.pid);
+      if (status) return ended(status);
+      loop.unwatch(child.pidfd.get());
+      loop.start_timer(EventLoop::now() + kKernelPollInterval, [weak = weak_from_this()] {
+        if (const auto self = weak.lock(); self && self->running) self->watch();
+      });
+    });
   }
 
   void ended(const std::optional<ExitStatus>& status) {

@@ -1,7 +1,12 @@
 #include "skyward/io/process_entry.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <charconv>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "skyward/io/file.h"
 
@@ -25,6 +30,27 @@ std::optional<ProcessEntry> read_process_entry(pid_t pid) {
     while (at < end && *at != ' ') ++at;
   }
   return entry;
+}
+
+std::vector<pid_t> process_ids() {
+  std::vector<pid_t> ids;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    pid_t id = 0;
+    const auto [stop, bad] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (bad == std::errc() && stop == name.data() + name.size()) ids.push_back(id);
+  }
+  return ids;
+}
+
+FileDescriptor open_process(pid_t pid) {
+  return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+bool signal_process(const FileDescriptor& process, int signal) {
+  return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 
 }  // namespace skyward::io

@@ -1,11 +1,14 @@
 #pragma once
 
-// A process as /proc/N/stat shows it.
+// Processes as /proc/N/stat shows them, and descriptors that name them for good.
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
+#include <vector>
+
+#include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
 
@@ -22,5 +25,14 @@ struct ProcessEntry {
 
 // Empty when there is no such process.
 std::optional<ProcessEntry> read_process_entry(pid_t pid);
+
+// Of every process that /proc shows.
+std::vector<pid_t> process_ids();
+
+// A descriptor that names the process, whatever becomes of its number, and is readable when it has
+// exited. Empty where there is none (errno: ESRCH), or where the kernel has no such descriptors.
+FileDescriptor open_process(pid_t pid);
+// False, and errno, when the signal was not sent.
+bool signal_process(const FileDescriptor& process, int signal);
 
 }  // namespace skyward::io

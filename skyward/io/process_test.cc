@@ -28,6 +28,7 @@
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/own_process.h"
 
 namespace skyward::io {
@@ -37,16 +38,6 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 bool exists(pid_t pid) { return ::kill(pid, 0) == 0; }
-
-std::string read_line(int descriptor) {
-  std::string text;
-  char byte = 0;
-  pollfd watched{.fd = descriptor, .events = POLLIN, .revents = 0};
-  while (::poll(&watched, 1, 10'000) == 1 && ::read(descriptor, &byte, 1) == 1 && byte != '\n') {
-    text += byte;
-  }
-  return text;
-}
 
 SpawnOptions shell(std::string script) { return {.command = {"sh", "-c", std::move(script)}}; }
 
@@ -501,73 +492,6 @@ TEST(RunCommand, MayRunOnManyThreadsAtOnce) {
     });
   }
   for (auto& thread : threads) thread.join();
-}
-
-// Runs `body` in a process of its own, because adopting orphans is for ever. Its return value is
-// the exit code.
-template <typename Body>
-int in_child(Body body) {
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(body());
-  int status = 0;
-  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
-TEST(Descendants, AreKilledThoughTheyLeftTheirSession) {
-  EXPECT_EQ(in_child([] {
-              adopt_orphans();
-              EventLoop loop;
-              auto out = make_pipe();
-              // A daemon of two processes: a session of its own, and its parent ends.
-              SpawnOptions options =
-                  shell("setsid sh -c 'sleep 1000 & echo up; exec sleep 1000' & exit 0");
-              options.descriptors = {{out->write.get(), 1}};
-              auto parent = Process::spawn(loop, options, [&](ExitStatus) { loop.stop(); });
-              if (!parent) return 100;
-              loop.run();
-              if (read_line(out->read.get()) != "up") return 101;
-              const int killed = kill_descendants(20s);
-              // All adopted ones are reaped: no child of any kind is left.
-              if (::waitpid(-1, nullptr, WNOHANG) != -1) return 102;
-              return killed;
-            }),
-            2);
-}
-
-TEST(Descendants, OrphansAreReapedAndOwnChildrenAreNot) {
-  EXPECT_EQ(in_child([] {
-              adopt_orphans();
-              EventLoop loop;
-              auto gate = make_pipe();
-              if (!set_non_blocking(gate->read.get(), false)) return 104;
-              SpawnOptions options = shell("cat <&3 & exit 0");
-              options.descriptors = {{gate->read.get(), 3}};
-              int running = 2;
-              const auto wait_for = [&](int code) {
-                return [&loop, &running, code](ExitStatus status) {
-                  if (status.code != code) ::_exit(100);
-                  if (--running == 0) loop.stop();  // the orphan has been left before that
-                };
-              };
-              auto parent = Process::spawn(loop, options, wait_for(0));
-              auto own = Process::spawn(loop, shell("exit 5"), wait_for(5));
-              if (!parent || !own) return 101;
-              // Nobody has asked about them yet: both may be zombies, and stay so.
-              if (reap_orphans() != 0) return 102;
-              loop.run();
-              parent->reset();
-              gate->read.reset();
-              gate->write.reset();  // the orphan ends
-              // Not even /proc can be read: that would take longer the more processes there are.
-              const rlimit no_files{};
-              if (::setrlimit(RLIMIT_NOFILE, &no_files) != 0) return 105;
-              const Time deadline = EventLoop::now() + 10s;
-              int reaped = 0;
-              while (reaped == 0 && EventLoop::now() < deadline) reaped += reap_orphans();
-              return reaped == 1 ? 0 : 103;
-            }),
-            0);
 }
 
 }  // namespace

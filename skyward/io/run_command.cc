@@ -75,7 +75,7 @@ void wait_for_any(const ChildPipes& pipes, const StartedChild& child, Duration l
                       {.fd = pipes.out.get(), .events = POLLIN, .revents = 0},
                       {.fd = pipes.err.get(), .events = POLLIN, .revents = 0},
                       {.fd = child.pidfd.get(), .events = POLLIN, .revents = 0}};
-  if (!child.pidfd) limit = std::min(limit, kPollInterval);
+  if (!child.pidfd) limit = std::min(limit, kKernelPollInterval);
   const auto whole =
       std::chrono::ceil<std::chrono::milliseconds>(std::clamp(limit, Duration{0}, Duration{1h}));
   ::poll(watched, 4, static_cast<int>(whole.count()));

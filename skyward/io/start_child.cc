@@ -23,7 +23,9 @@
 
 #include "skyward/io/close_descriptors.h"
 #include "skyward/io/forks.h"
+#include "skyward/io/machine.h"
 #include "skyward/io/polling.h"
+#include "skyward/io/process_entry.h"
 
 #if defined(__SANITIZE_THREAD__)
 // The same function by libc's other name: the sanitizer takes clone() for a fork, and what it then
@@ -171,22 +173,12 @@ std::vector<std::string> environment_of(const SpawnOptions& options) {
   return entries;
 }
 
-// The paths that may be the program, in the child's own environment.
-std::vector<std::string> programs_of(const std::string& name,
-                                     const std::vector<std::string>& environment) {
-  if (name.find('/') != std::string::npos) return {name};
-  std::string_view path = "/usr/local/bin:/usr/bin:/bin";
+std::optional<std::string> path_of(const std::vector<std::string>& environment) {
+  constexpr std::string_view kName = "PATH=";
   for (const std::string& entry : environment) {
-    if (entry.starts_with("PATH=")) path = std::string_view(entry).substr(5);
+    if (entry.starts_with(kName)) return entry.substr(kName.size());
   }
-  std::vector<std::string> programs;
-  while (true) {
-    const std::size_t colon = path.find(':');
-    const std::string_view directory = path.substr(0, colon);
-    programs.push_back(directory.empty() ? "./" + name : fmt::format("{}/{}", directory, name));
-    if (colon == std::string_view::npos) return programs;
-    path.remove_prefix(colon + 1);
-  }
+  return std::nullopt;
 }
 
 std::vector<Mapping> mappings_of(const SpawnOptions& options) {
@@ -303,7 +295,8 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
                 "give the program as the first word of the command");
   }
   const std::vector<std::string> environment = environment_of(options);
-  const std::vector<std::string> programs = programs_of(options.command.front(), environment);
+  const std::vector<std::string> programs =
+      program_paths(options.command.front(), path_of(environment));
   std::vector<Mapping> mappings = mappings_of(options);
   const std::vector<char*> program_pointers = pointers_to(programs);
   const std::vector<char*> argument_pointers = pointers_to(options.command);
@@ -330,8 +323,7 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
     reap(pid);
     return explain(options, plan.failed, plan.error);
   }
-  return StartedChild{.pid = pid,
-                      .pidfd = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+  return StartedChild{.pid = pid, .pidfd = open_process(pid)};
 }
 
 void set_files_of_children(rlim_t files) {
@@ -370,7 +362,7 @@ void reap_killed(const StartedChild& child, Time deadline) {
     // A debugger may hold it back though it has ended: the descriptor alone does not tell.
     pollfd ended{.fd = child.pidfd.get(), .events = POLLIN, .revents = 0};
     const auto look_again =
-        std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kPollInterval));
+        std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kKernelPollInterval));
     if (::poll(&ended, 1, static_cast<int>(look_again.count())) > 0 && !peek_exit(child.pid)) {
       ::poll(nullptr, 0, static_cast<int>(look_again.count()));
     }
@@ -385,9 +377,7 @@ bool is_own_child(pid_t pid) {
 }
 
 void signal_child(const StartedChild& child, int number) {
-  if (child.pidfd &&
-      (::syscall(SYS_pidfd_send_signal, child.pidfd.get(), number, nullptr, 0) == 0 ||
-       errno == ESRCH)) {
+  if (child.pidfd && (signal_process(child.pidfd, number) || errno == ESRCH)) {
     return;  // ESRCH: somebody else has reaped it, and its number may be another's
   }
   ::kill(child.pid, number);

@@ -13,6 +13,7 @@
 
 #include "skyward/base/time.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/process.h"
 
 namespace skyward::io {

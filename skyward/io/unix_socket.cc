@@ -47,7 +47,7 @@ bool limit_wait(int socket, Duration patience) {
   return ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0;
 }
 
-// The kernel noted who it was when it began to listen.
+// SO_PEERCRED names the user who called listen().
 bool is_served_by_this_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;

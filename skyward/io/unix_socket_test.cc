@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@
 
 namespace skyward::io {
 namespace {
+
+using namespace std::chrono_literals;
 
 class UnixSocketTest : public testing::Test {
  protected:

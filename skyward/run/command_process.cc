@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
-constexpr Duration kPollInterval = 100ms;
+constexpr Duration kCommandPollInterval = 100ms;
 // For bytes that are on their way when the command and its children are dead.
 constexpr Duration kDrainTimeout = 1s;
 
@@ -77,7 +77,7 @@ class RunningCommand {
   }
 
   void poll_later() {
-    loop_.start_timer(io::EventLoop::now() + kPollInterval, [this] {
+    loop_.start_timer(io::EventLoop::now() + kCommandPollInterval, [this] {
       guarded([&] { events_.poll(); });
       poll_later();
     });

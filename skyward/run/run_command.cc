@@ -11,6 +11,7 @@
 #include "skyward/call/instance_info.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/run/command_process.h"

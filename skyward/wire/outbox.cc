@@ -123,7 +123,7 @@ Result<BlobId> Outbox::name_blob(const Blob& blob, bool once) {
   if (!once) {
     if (const auto name = known(blob)) {
       Content& content = contents_.at(*name);
-      // In case that the fetch fails or has, while the one who knows the bytes is there.
+      // Keeps the bytes while a caller still has them: the fetch may fail, or has failed.
       if (!content.whole() && content.bytes.empty()) {
         auto bytes = read_whole(blob);
         if (!bytes) return fail(bytes);

@@ -11,10 +11,10 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/base/text.h"
+#include "skyward/base/utc.h"
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/credentials_sources.h"
 #include "skyward/provider/aws/own_machine.h"
-#include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
@@ -74,7 +74,7 @@ std::unexpected<Error> no_session(const std::string& why) {
 // Renews a session's token with its refresh token, and keeps it where Amazon's tools keep it.
 Result<std::string> renew_token(const Search& search, const std::string& path,
                                 nlohmann::json cached, const std::string& region) {
-  const auto registration = parse_iso_time(json_text(cached, "registrationExpiresAt"));
+  const auto registration = parse_moment(json_text(cached, "registrationExpiresAt"));
   const std::string refresh = json_text(cached, "refreshToken");
   if (refresh.empty() || (registration && *registration <= search.world.wall_s())) {
     return no_session("it has expired");
@@ -123,7 +123,7 @@ Result<std::string> session_token(const Search& search, const std::string& key,
   if (!text) return no_session(text.error().message);
   const auto cached = read_json(*text);
   if (!cached.is_object()) return no_session(path + " does not contain a JSON object");
-  const auto expires = parse_iso_time(json_text(cached, "expiresAt"));
+  const auto expires = parse_moment(json_text(cached, "expiresAt"));
   const std::string token = json_text(cached, "accessToken");
   if (token.empty() || !expires) return no_session(path + " contains no token");
   constexpr std::int64_t kSpare_s = 60;

@@ -9,10 +9,10 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/base/text.h"
+#include "skyward/base/utc.h"
 #include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/xml.h"
-#include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
 #include "skyward/provider/rest/rest_client.h"
 
@@ -53,7 +53,7 @@ Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, 
                               .secret_access_key = result->value("Credentials/SecretAccessKey"),
                               .session_token = result->value("Credentials/SessionToken")},
                      .account_id = account_of(result->value("AssumedRoleUser/Arn")),
-                     .expires_s = parse_iso_time(result->value("Credentials/Expiration")),
+                     .expires_s = parse_moment(result->value("Credentials/Expiration")),
                      .source = {}};
 }
 
@@ -71,7 +71,7 @@ Found read_keys(const std::string& json, const std::string& source) {
                                    .secret_access_key = json_text(parsed, "SecretAccessKey"),
                                    .session_token = token},
                           .account_id = json_text(parsed, "AccountId"),
-                          .expires_s = parse_iso_time(json_text(parsed, "Expiration")),
+                          .expires_s = parse_moment(json_text(parsed, "Expiration")),
                           .source = source};
   if (credentials.keys.access_key_id.empty() || credentials.keys.secret_access_key.empty()) {
     const std::string why = json_text(parsed, "Message");
@@ -166,7 +166,7 @@ Found from_login(const Search& search, const std::string& login_session) {
   if (!token.is_object()) {
     return fail(ErrorKind::denied, "aws login: the cached session has no keys", std::string(kHint));
   }
-  const auto expires = parse_iso_time(json_text(token, "expiresAt"));
+  const auto expires = parse_moment(json_text(token, "expiresAt"));
   if (!expires || *expires <= search.world.wall_s()) {
     return fail(ErrorKind::denied, "the session of 'aws login' has expired", std::string(kHint));
   }

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/base/utc.h"
 #include "skyward/provider/aws/credentials.h"
 #include "skyward/provider/base64.h"
-#include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
@@ -126,7 +125,7 @@ std::optional<std::int64_t> read_moment(std::string_view reason) {
   if (begin == std::string_view::npos) return std::nullopt;
   std::string moment(reason.substr(begin + 1, kLength));
   std::ranges::replace(moment, ' ', 'T');
-  return parse_iso_time(moment + "Z");
+  return parse_moment(moment + "Z");
 }
 
 Ec2Instance read_instance(const XmlElement& element) {
@@ -141,16 +140,6 @@ Ec2Instance read_instance(const XmlElement& element) {
           .ended_s = read_moment(element.value("reason")),
           .spot = element.value("instanceLifecycle") == "spot",
           .tags = read_tags(element)};
-}
-
-std::string iso_time(std::int64_t time_s) {
-  const std::chrono::sys_seconds moment{std::chrono::seconds(time_s)};
-  const auto day = std::chrono::floor<std::chrono::days>(moment);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(moment - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
 // The families t2, t3, t3a, t4g, …; not trn1.
@@ -273,7 +262,7 @@ ApiResult<std::vector<TypeZone>> Ec2Api::describe_type_zones(const std::vector<s
 ApiResult<std::vector<SpotPrice>> Ec2Api::describe_spot_prices(
     const std::vector<std::string>& types, Time deadline) {
   // From now on: exactly the price that holds, of each type and zone.
-  Parameters parameters = {{"StartTime", iso_time(client_.world().wall_s())},
+  Parameters parameters = {{"StartTime", utc_moment(client_.world().wall_s())},
                            {"ProductDescription.1", "Linux/UNIX"}};
   add_list(parameters, "InstanceType", types);
   return list<SpotPrice>(

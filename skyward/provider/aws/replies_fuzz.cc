@@ -11,11 +11,11 @@
 #include <memory>
 #include <string>
 
+#include "skyward/base/utc.h"
 #include "skyward/provider/aws/api_error.h"
 #include "skyward/provider/aws/catalogue.h"
 #include "skyward/provider/aws/credentials_sources.h"
 #include "skyward/provider/aws/ec2_api.h"
-#include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
@@ -95,7 +95,7 @@ void read_services(int status, const std::string& text) {
 
 void read_credentials(const std::string& text) {
   (void)read_keys(text, "fuzz");
-  (void)parse_iso_time(text);
+  (void)parse_moment(text);
   Configuration configuration;
   configuration.files.profiles["default"] = {
       {"sso_session", "s"}, {"sso_account_id", "1"}, {"sso_role_name", "r"}};

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "skyward/io/file.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 

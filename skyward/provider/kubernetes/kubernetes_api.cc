@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "skyward/base/text.h"
-#include "skyward/provider/iso_time.h"
+#include "skyward/base/utc.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::kubernetes {
@@ -69,7 +69,7 @@ Pod read_pod(const json& pod) {
           .phase = json_text(pod, "status/phase"),
           .ip = json_text(pod, "status/podIP")};
   if (const std::string at = json_text(pod, "metadata/deletionTimestamp"); !at.empty()) {
-    out.deleted_s = parse_iso_time(at).value_or(0);
+    out.deleted_s = parse_moment(at).value_or(0);
   }
   for (const json* one : json_items(pod, "status/conditions")) {
     const std::string type = json_text(*one, "type");

@@ -14,6 +14,7 @@
 #include "skyward/io/event_loop.h"
 #include "skyward/io/locked_directory.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/other_processes.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/provider/local/devices.h"
