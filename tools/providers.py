@@ -134,7 +134,7 @@ class Setting:
     def explained(self) -> str:
         """What it means and what it is when it is left out, as text without links."""
         unset = plain(self.row.get("unset", ""))
-        return f"{plain(self.meaning)}." + (f" Left out: {unset}." if unset else "")
+        return f"{plain(self.meaning)}." + (f" Default: {unset}." if unset else "")
 
     def problems(self) -> list[str]:
         found = [f"unknown key {key}" for key in self.row if key not in SETTING_KEYS]

@@ -81,7 +81,7 @@ def test_a_new_sheet_is_all_that_a_provider_needs():
     header = providers.cpp_header(moon)
     assert "  std::optional<std::map<std::string, std::string>> label_pairs{};\n" in header
     assert 'put(spec, "labels", label_pairs);' in providers.cpp_source(sheets)
-    assert "  // Which crater. Left out: the nearest.\n" in header
+    assert "  // Which crater. Default: the nearest.\n" in header
     assert "  std::optional<std::vector<std::string>> flags{};\n" in header
     assert "put(spec, \"flags\", joined(flags, '\\n'));" in providers.cpp_source(sheets)
     python = providers.python_classes(sheets)

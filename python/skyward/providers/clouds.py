@@ -13,28 +13,28 @@ from skyward.providers.cloud import LINES, Cloud, NvidiaImages
 
 @dataclass(frozen=True, repr=False)
 class AWS(Cloud):
-    """Machines of Amazon EC2. Credentials are found as Amazon's own tools find them.
+    """Machines of Amazon EC2. Skyward looks for credentials where Amazon's own tools do.
     docs/guide/aws.md says more."""
 
     name: ClassVar[str] = "aws"
 
     region: str = "us-east-1"
-    """The region. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`."""
+    """The region. Default: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`."""
     use_ssm: bool = False
     """Connect without an open port, through Session Manager. It needs the AWS CLI with its
     plugin on your computer, and `instance_profile_arn`."""
     ami: str | None = None
-    """Your own image. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver."""
+    """Your own image. Default: Ubuntu's newest, or Amazon's with NVIDIA's driver."""
     ubuntu_version: str = "24.04"
     """The version of Ubuntu's image."""
     subnet_id: str | None = None
-    """Your own subnet. Left out: Amazon's default."""
+    """Your own subnet. Default: Amazon's default."""
     security_group_id: str | None = None
-    """Your own security group. Left out: one per pool."""
+    """Your own security group. Default: one per pool."""
     instance_profile_arn: str | None = None
     """A role for the machines."""
     username: str | None = None
-    """The login user. Left out: the image's."""
+    """The login user. Default: the image's."""
     instance_timeout: int = 300
     """Ignored; use the pool's `timeout=`."""
     request_timeout: int = 30
@@ -56,9 +56,9 @@ class DigitalOcean(Cloud):
     region: str = "nyc1"
     """Where to look first: `nyc1`, `fra1` or another of DigitalOcean's regions."""
     token: str | None = field(default=None, repr=False)
-    """Your API token. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's."""
+    """Your API token. Default: `$DIGITALOCEAN_TOKEN`, else doctl's."""
     ssh_key_fingerprint: str | None = None
-    """A key of your account that droplets get instead. Left out: a key per pool."""
+    """An SSH key of your account to use instead of a new one. Default: a key per pool."""
     instance_timeout: int = 300
     """Ignored; use the pool's `timeout=`."""
     node_token: str | None = field(default=None, repr=False)
@@ -67,30 +67,30 @@ class DigitalOcean(Cloud):
 
 @dataclass(frozen=True, repr=False)
 class Kubernetes(Cloud):
-    """Pods of a Kubernetes cluster, through your own kubectl: however it logs in, it works.
+    """Pods of a Kubernetes cluster, through your own kubectl and its login.
     docs/guide/kubernetes.md says more."""
 
     name: ClassVar[str] = "kubernetes"
 
     context: str | None = None
-    """A context of your kubeconfig. Left out: the current one."""
+    """The context of your kubeconfig to use. Default: the current one."""
     namespace: str | None = None
-    """Where the pods are. Left out: that of the context."""
+    """The namespace of the pods. Default: the context's."""
     image: str | None = None
-    """The container image, with `sh` and `bash`. Left out: `"python:3.x-slim"`."""
+    """The container image, with `sh` and `bash`. Default: `"python:3.x-slim"`."""
     gpu: str | None = None
-    """The resource name of a GPU: `"nvidia.com/gpu"`. Left out: from the nodes."""
+    """The resource name of a GPU: `"nvidia.com/gpu"`. Default: from the nodes."""
     node_selector: dict[str, str] | tuple[str, ...] = ()
     """Labels that the nodes have: `{"disktype": "ssd"}`."""
     tolerations: tuple[str, ...] = ()
     """Taints that the pods tolerate: `"dedicated=ml:NoSchedule"`, `"dedicated"`."""
     service_account: str | None = None
-    """Whose rights functions have in the cluster, and whose secrets pull the image. Left out:
-    none."""
+    """The service account of the pods: functions have its rights in the cluster, and its secrets
+    pull the image. Default: none."""
     run_as_user: int | None = None
-    """The user id in the pods; not 0. Left out: as the image has it."""
+    """The user id in the pods; not 0. Default: the image's."""
     autoscaled: bool = False
-    """Whether the pool waits for nodes that are started for it."""
+    """Whether the pool waits for nodes that an autoscaler starts."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,12 +101,12 @@ class RunPod(Cloud):
     name: ClassVar[str] = "runpod"
 
     api_key: str | None = field(default=None, repr=False)
-    """Your key. Left out: `$RUNPOD_API_KEY`, else from the file of its command-line program."""
+    """Your key. Default: `$RUNPOD_API_KEY`, else from the file of its command-line program."""
     cluster_mode: Literal["individual", "instant"] = "individual"
     """`"instant"` is refused: clusters cannot be rented yet."""
     global_networking: bool | None = None
-    """Whether nodes reach each other. Needs NVIDIA GPUs, on demand, in the data centres that
-    have such a network. Left out: no."""
+    """Whether nodes can reach each other. Needs NVIDIA GPUs, on demand, in the data centres that
+    have such a network. Default: no."""
     cloud_type: Literal["secure", "community"] = "secure"
     """`"community"`: other people's machines, whose owners can read everything on them."""
     ubuntu: str = "newest"
@@ -116,21 +116,22 @@ class RunPod(Cloud):
     volume_gb: int = 20
     """The size of a second disk, at `volume_mount_path`; 0: none. Pods without GPUs have none."""
     volume_mount_path: str = "/workspace"
-    """Where that is mounted."""
+    """Where the second disk is mounted."""
     network_volume: str | None = None
     """The id of a network volume, instead of the second disk."""
     registry_auth: str | None = "docker hub"
     """The name of a credential of Docker Hub that RunPod keeps for you. With one, images come
-    from there; `None` (in C++ `"none"`): none. Left out: `"docker hub"`, if the account has
+    from there; `None` (in C++ `"none"`): none. Default: `"docker hub"`, if the account has
     it."""
     data_center_ids: str | tuple[str, ...] = "global"
     """Data centres, such as `("US-TX-3", "EU-RO-1")`."""
     ports: tuple[str, ...] = ("22/tcp",)
-    """Ports to open in addition to that of ssh."""
+    """Ports to open besides that of SSH."""
     provision_timeout: int = 300
-    """Seconds until a pod runs, together with `instance_timeout`; then another one is taken."""
+    """Time limit for a pod to start, in seconds, to which `instance_timeout` is added; then
+    Skyward tries another pod."""
     bootstrap_timeout: int = 600
-    """Ignored: setting up Python may take ten minutes with every provider."""
+    """Ignored: setting up a node may take ten minutes with every provider."""
     instance_timeout: int = 300
     """See `provision_timeout`."""
     request_timeout: int = 30
@@ -149,22 +150,22 @@ class Slurm(Cloud):
     name: ClassVar[str] = "slurm"
 
     partition: str | None = None
-    """A partition, or several separated by commas. Left out: any that fits."""
+    """A partition, or several separated by commas. Default: any that fits."""
     account: str | None = None
-    """The account that the jobs are charged to. Left out: the site's default."""
+    """The account that the jobs are charged to. Default: the site's default."""
     qos: str | None = None
-    """The quality of service. Left out: the site's default."""
+    """The quality of service. Default: the site's default."""
     gres: str | None = None
-    """What each node must have, as sbatch takes it: `"gpu:h100:2"`. Left out: from the pool's
+    """What each node must have, as sbatch takes it: `"gpu:h100:2"`. Default: from the pool's
     `accelerator`."""
     time: str | None = None
-    """The longest that a job may run: `"8:00:00"`, `"2-12:00:00"`. Left out: from the pool's
+    """The longest that a job may run: `"8:00:00"`, `"2-12:00:00"`. Default: from the pool's
     `timeout`."""
     login: str | None = None
     """The login node, reached by ssh: `"me@login.example.org"`, or a host of your ssh
-    configuration. Left out: your computer."""
+    configuration. Default: your computer."""
     exclusive: bool = False
-    """Whole nodes, even if the pool needs less."""
+    """Request whole nodes, even if the pool needs less."""
     extra: tuple[str, ...] = field(default=(), metadata=LINES)
     """Further sbatch options, one string each: `"--constraint=a100"`."""
 
@@ -176,24 +177,25 @@ class VastAI(NvidiaImages, Cloud):
     name: ClassVar[str] = "vastai"
 
     api_key: str | None = field(default=None, repr=False)
-    """Your key. Left out: `$VAST_API_KEY`, else from the file of its command-line program."""
+    """Your key. Default: `$VAST_API_KEY`, else from the file of its command-line program."""
     min_reliability: float = 0.95
-    """How reliable a host has been, from 0 to 1."""
+    """Minimum reliability of the host, from 0 to 1."""
     verified_only: bool = True
     """Only hosts that Vast.ai has verified."""
     min_cuda: float = 12.0
     """Minimum CUDA version that the host's driver supports."""
     geolocation: str | None = None
-    """Countries, such as `"US"` or `"NO,SE"`. Left out: any."""
+    """Countries, such as `"US"` or `"NO,SE"`. Default: any."""
     bid_multiplier: float = 1.2
     """The bid, as a multiple of the lowest one."""
     instance_timeout: int = 300
-    """Seconds until a machine runs; then another one is taken. More for a large `docker_image`."""
+    """Time limit for a machine to start, in seconds; then Skyward tries another one. Raise it
+    for a large `docker_image`."""
     request_timeout: int = 30
     """Time limit for one attempt of a request, in seconds."""
     docker_image: str | None = None
-    """What the machine starts. It must be a Debian or Ubuntu image. Left out: NVIDIA's image
-    with CUDA 12.0."""
+    """The image that the machine runs; it must be a Debian or Ubuntu image. Default: NVIDIA's
+    image with CUDA 12.0."""
     disk_gb: int = 100
     """The size of a machine's disk."""
     use_overlay: bool = True
@@ -213,15 +215,15 @@ class Verda(Cloud):
     name: ClassVar[str] = "verda"
 
     region: str | None = None
-    """The location, such as `"FIN-01"`. Left out: wherever the type is available."""
+    """The location, such as `"FIN-01"`. Default: wherever the type is available."""
     client_id: str | None = None
-    """The client id of your API credentials. Left out: `$VERDA_CLIENT_ID`, else from the file of
+    """The client id of your API credentials. Default: `$VERDA_CLIENT_ID`, else from the file of
     its command-line program."""
     client_secret: str | None = field(default=None, repr=False)
-    """Their secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line
-    program."""
+    """The secret of these credentials. Default: `$VERDA_CLIENT_SECRET`, else from the file of
+    its command-line program."""
     ssh_key_id: str | None = None
-    """A key of your account to use instead. Left out: a key per pool."""
+    """An SSH key of your account to use instead of a new one. Default: a key per pool."""
     instance_timeout: int = 300
     """Ignored; use the pool's `timeout=`."""
     request_timeout: int = 30
@@ -230,20 +232,19 @@ class Verda(Cloud):
 
 @dataclass(frozen=True, repr=False)
 class Container(Cloud):
-    """Containers of your own podman or docker, here or on a host that ssh reaches: to try an
-    image before you pay for machines. docs/guide/containers.md says more."""
+    """Containers that your own podman or docker runs, on your computer or on a host that ssh
+    reaches. docs/guide/containers.md says more."""
 
     name: ClassVar[str] = "container"
 
     runtime: Literal["podman", "docker"] | None = None
-    """Which one to use. Left out: the one that is installed, podman first."""
+    """The runtime to use. Default: the one that is installed, podman first."""
     image: str | None = None
-    """The container image, with `sh` and `bash`. Left out:
-    `"docker.io/library/python:3.x-slim"`."""
+    """The container image, with `sh` and `bash`. Default: `"docker.io/library/python:3.x-slim"`."""
     network: str | None = None
-    """The network of the containers: a name, or `"host"`. Left out: the runtime's default."""
+    """The network of the containers: a name, or `"host"`. Default: the runtime's default."""
     host: str | None = None
-    """Where the runtime is: a host for `ssh`, such as `"me@workstation"`. Left out: your
+    """Where the runtime is: a host for `ssh`, such as `"me@workstation"`. Default: your
     computer."""
 
 

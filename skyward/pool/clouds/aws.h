@@ -1,7 +1,7 @@
 #pragma once
 
-// Machines of Amazon EC2. Credentials are found as Amazon's own tools find them. docs/guide/aws.md
-// says more.
+// Machines of Amazon EC2. Skyward looks for credentials where Amazon's own tools do.
+// docs/guide/aws.md says more.
 // Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
 
 #include <optional>
@@ -12,22 +12,22 @@
 namespace skyward {
 
 struct AWS {
-  // The region. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`.
+  // The region. Default: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`.
   std::optional<std::string> region{};
   // Connect without an open port, through Session Manager. It needs the AWS CLI with its plugin on
   // your computer, and `instance_profile_arn`. Default: false.
   std::optional<bool> use_ssm{};
-  // Your own image. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver.
+  // Your own image. Default: Ubuntu's newest, or Amazon's with NVIDIA's driver.
   std::optional<std::string> ami{};
   // The version of Ubuntu's image. Default: "24.04".
   std::optional<std::string> ubuntu_version{};
-  // Your own subnet. Left out: Amazon's default.
+  // Your own subnet. Default: Amazon's default.
   std::optional<std::string> subnet_id{};
-  // Your own security group. Left out: one per pool.
+  // Your own security group. Default: one per pool.
   std::optional<std::string> security_group_id{};
   // A role for the machines.
   std::optional<std::string> instance_profile_arn{};
-  // The login user. Left out: the image's.
+  // The login user. Default: the image's.
   std::optional<std::string> username{};
   // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};

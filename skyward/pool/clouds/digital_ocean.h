@@ -13,9 +13,9 @@ namespace skyward {
 struct DigitalOcean {
   // Where to look first: `nyc1`, `fra1` or another of DigitalOcean's regions. Default: "nyc1".
   std::optional<std::string> region{};
-  // Your API token. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's.
+  // Your API token. Default: `$DIGITALOCEAN_TOKEN`, else doctl's.
   std::optional<std::string> token{};
-  // A key of your account that droplets get instead. Left out: a key per pool.
+  // An SSH key of your account to use instead of a new one. Default: a key per pool.
   std::optional<std::string> ssh_key_fingerprint{};
   // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};

@@ -13,12 +13,12 @@
 namespace skyward {
 
 struct RunPod {
-  // Your key. Left out: `$RUNPOD_API_KEY`, else from the file of its command-line program.
+  // Your key. Default: `$RUNPOD_API_KEY`, else from the file of its command-line program.
   std::optional<std::string> api_key{};
   // `"instant"` is refused: clusters cannot be rented yet. Default: "individual".
   std::optional<std::string> cluster_mode{};
-  // Whether nodes reach each other. Needs NVIDIA GPUs, on demand, in the data centres that have
-  // such a network. Left out: no.
+  // Whether nodes can reach each other. Needs NVIDIA GPUs, on demand, in the data centres that have
+  // such a network. Default: no.
   std::optional<bool> global_networking{};
   // `"community"`: other people's machines, whose owners can read everything on them. Default:
   // "secure".
@@ -30,21 +30,21 @@ struct RunPod {
   // The size of a second disk, at `volume_mount_path`; 0: none. Pods without GPUs have none.
   // Default: 20.
   std::optional<int> volume_gb{};
-  // Where that is mounted. Default: "/workspace".
+  // Where the second disk is mounted. Default: "/workspace".
   std::optional<std::string> volume_mount_path{};
   // The id of a network volume, instead of the second disk.
   std::optional<std::string> network_volume{};
   // The name of a credential of Docker Hub that RunPod keeps for you. With one, images come from
-  // there; `None` (in C++ `"none"`): none. Left out: `"docker hub"`, if the account has it.
+  // there; `None` (in C++ `"none"`): none. Default: `"docker hub"`, if the account has it.
   std::optional<std::string> registry_auth{};
   // Data centres, such as `("US-TX-3", "EU-RO-1")`. Default: "global".
   std::optional<std::vector<std::string>> data_center_ids{};
-  // Ports to open in addition to that of ssh. Default: "22/tcp".
+  // Ports to open besides that of SSH. Default: "22/tcp".
   std::optional<std::vector<std::string>> ports{};
-  // Seconds until a pod runs, together with `instance_timeout`; then another one is taken. Default:
-  // 300.
+  // Time limit for a pod to start, in seconds, to which `instance_timeout` is added; then Skyward
+  // tries another pod. Default: 300.
   std::optional<int> provision_timeout{};
-  // Ignored: setting up Python may take ten minutes with every provider. Default: 600.
+  // Ignored: setting up a node may take ten minutes with every provider. Default: 600.
   std::optional<int> bootstrap_timeout{};
   // See `provision_timeout`. Default: 300.
   std::optional<int> instance_timeout{};

@@ -11,25 +11,25 @@
 namespace skyward {
 
 struct VastAI {
-  // Your key. Left out: `$VAST_API_KEY`, else from the file of its command-line program.
+  // Your key. Default: `$VAST_API_KEY`, else from the file of its command-line program.
   std::optional<std::string> api_key{};
-  // How reliable a host has been, from 0 to 1. Default: 0.95.
+  // Minimum reliability of the host, from 0 to 1. Default: 0.95.
   std::optional<double> min_reliability{};
   // Only hosts that Vast.ai has verified. Default: true.
   std::optional<bool> verified_only{};
   // Minimum CUDA version that the host's driver supports. Default: 12.
   std::optional<double> min_cuda{};
-  // Countries, such as `"US"` or `"NO,SE"`. Left out: any.
+  // Countries, such as `"US"` or `"NO,SE"`. Default: any.
   std::optional<std::string> geolocation{};
   // The bid, as a multiple of the lowest one. Default: 1.2.
   std::optional<double> bid_multiplier{};
-  // Seconds until a machine runs; then another one is taken. More for a large `docker_image`.
-  // Default: 300.
+  // Time limit for a machine to start, in seconds; then Skyward tries another one. Raise it for a
+  // large `docker_image`. Default: 300.
   std::optional<int> instance_timeout{};
   // Time limit for one attempt of a request, in seconds. Default: 30.
   std::optional<int> request_timeout{};
-  // What the machine starts. It must be a Debian or Ubuntu image. Left out: NVIDIA's image with
-  // CUDA 12.0.
+  // The image that the machine runs; it must be a Debian or Ubuntu image. Default: NVIDIA's image
+  // with CUDA 12.0.
   std::optional<std::string> docker_image{};
   // The size of a machine's disk. Default: 100.
   std::optional<int> disk_gb{};

@@ -11,14 +11,15 @@
 namespace skyward {
 
 struct Verda {
-  // The location, such as `"FIN-01"`. Left out: wherever the type is available.
+  // The location, such as `"FIN-01"`. Default: wherever the type is available.
   std::optional<std::string> region{};
-  // The client id of your API credentials. Left out: `$VERDA_CLIENT_ID`, else from the file of its
+  // The client id of your API credentials. Default: `$VERDA_CLIENT_ID`, else from the file of its
   // command-line program.
   std::optional<std::string> client_id{};
-  // Their secret. Left out: `$VERDA_CLIENT_SECRET`, else from the file of its command-line program.
+  // The secret of these credentials. Default: `$VERDA_CLIENT_SECRET`, else from the file of its
+  // command-line program.
   std::optional<std::string> client_secret{};
-  // A key of your account to use instead. Left out: a key per pool.
+  // An SSH key of your account to use instead of a new one. Default: a key per pool.
   std::optional<std::string> ssh_key_id{};
   // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};
