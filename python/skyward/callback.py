@@ -60,8 +60,8 @@ def emit(event: SkywardEvent) -> None:
     """Delivers an event to the ambient callback: the pool's inside a ``with pool``, else that of
     ``use_callback``.
 
-    Does nothing when there is none. Errors of callbacks registered with ``use_callback`` reach the
-    caller."""
+    Does nothing when there is none. A pool logs errors of its handlers; outside of pools, an error
+    of the callback is raised here."""
     if not _is_event(event):
         raise ConfigurationTypeError(f"emit({event!r:.80}): an event of skyward.events is expected")
     callback = current_callback()
@@ -72,7 +72,7 @@ def emit(event: SkywardEvent) -> None:
 
 
 def compose(*callbacks: Callback) -> Callback:
-    """One callback that gives each event to all of them, in order; what they return is joined."""
+    """One callback that passes each event to all of them, in order, and joins what they return."""
     for callback in callbacks:
         _check_callable("compose", callback)
     if not callbacks:
@@ -88,7 +88,7 @@ def compose(*callbacks: Callback) -> Callback:
 
 @contextmanager
 def use_callback(cb: Callback) -> Iterator[None]:
-    """Makes `cb` the ambient one for the block. A pool entered inside also delivers its
+    """Makes `cb` the ambient callback for the block. Pools that open inside also deliver their
     events to it."""
     _check_callable("use_callback", cb)
     token = _ambient.set(cb)

@@ -1,4 +1,4 @@
-"""Threads of the driver, for calls that are made in the ordinary, blocking way.
+"""Threads of the driver, for ordinary, blocking calls.
 
     from skyward.conc import map_async
 

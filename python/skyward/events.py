@@ -30,7 +30,7 @@ class Event:
     """What every event has."""
 
     pool: str = field(default="", compare=False)
-    """The id of the pool that made it; empty in one that a program has made itself."""
+    """The id of the pool that emitted it; empty in events that your program creates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +109,17 @@ class BootstrapProgress(Event):
 
 @dataclass(frozen=True, slots=True)
 class BootstrapCompleted(Event):
-    """The node is ready. The four times are what that took."""
+    """The node is ready. The fields say how long that took."""
 
     instance_id: str
     connect_seconds: float = 0.0
     """Time to reach the machine."""
     agent_seconds: float = 0.0
-    """Bring the agent and its files, start it; 0 where that is part of reaching the node."""
+    """Time to copy the agent and its files and start it; 0 where that is part of reaching it."""
     environment_seconds: float = 0.0
-    """The image."""
+    """Time to set up the image."""
     workers_seconds: float = 0.0
-    """From there to the last worker's greeting."""
+    """Time to start the workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Metrics(Event):
     gpu_memory_total_mb: float | None = None
     gpu_temperature: float | None = None
     timestamp: float = 0.0
-    """Seconds since 1970, when this program heard of it."""
+    """Seconds since 1970, when this program received it."""
 
     @property
     def cpu(self) -> float:
@@ -188,7 +188,7 @@ class TaskStarted(Event):
 
     task: int
     name: str
-    """Of the function."""
+    """The function's name."""
     node: int
     timestamp: float = 0.0
     """Seconds since 1970."""
@@ -313,7 +313,7 @@ class NodeReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PoolStopped(Event):
-    """The last event of a pool: what ran where, how long."""
+    """The last event of a pool: what ran where, and for how long."""
 
     pool: str
     setup_seconds: float
@@ -322,7 +322,7 @@ class PoolStopped(Event):
     first_call_seconds: float = 0.0
     """From the first call to the first answer; 0 without one."""
     first_call_run_seconds: float = 0.0
-    """Of that, inside the function."""
+    """The part of that inside the function."""
 
 
 @dataclass(frozen=True, slots=True)

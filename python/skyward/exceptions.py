@@ -20,7 +20,7 @@ class ConfigurationTypeError(ConfigurationError, TypeError):
 
 
 class NoMatchingInstanceError(ConfigurationError):
-    """No machine type has what is asked for; the text says what was near."""
+    """No machine type has what is asked for; the text names the closest ones."""
 
 
 class PythonVersionMismatchError(ConfigurationError):
@@ -52,15 +52,15 @@ class CapacityError(ProvisioningError):
     ) -> None:
         super().__init__(text)
         self.requested = requested
-        """Machines; of SpotMinimumNotMetError the minimum number of spot machines."""
+        """Number of machines; for SpotMinimumNotMetError, the minimum number of spot machines."""
         self.got = got
         """The most machines that ran at the same time."""
         self.region = region
-        """The first that was asked."""
+        """The first region that was tried."""
         self.regions_checked = tuple(regions_checked)
         self.instance_type = instance_type
         self.offers = tuple(offers)
-        """What was near: type, place and price on demand, in words."""
+        """Similar machines: type, place and on-demand price, as text."""
 
 
 class SpotCapacityError(CapacityError):
@@ -94,9 +94,9 @@ class BudgetExceededError(ProvisioningError):
 
 
 class MachinesLeftError(SkywardError):
-    """The pool is closed, but some of its machines were not seen to terminate and may still cost
-    money; the text names them. Raised at the end of the block. If another error leaves the
-    block, that error is raised with this one as a note."""
+    """The pool is closed, but Skyward could not confirm that all its machines terminated; the text
+    names those that may still cost money. Raised at the end of the block. If the block raises
+    another error, that one is raised, with this one as a note."""
 
 
 class NoAvailableRegionError(ProvisioningError):
@@ -176,8 +176,8 @@ class InstanceTerminatedError(_InstanceError):
 
 class PreemptionError(InstanceTerminatedError):
     """The last machine of the task was lost after its cloud had announced that it would preempt it,
-    or no machine came in its place. Clouds that preempt without notice raise the base class.
-    `attempts`: how often the task was sent to a machine."""
+    or it was not replaced. Clouds that preempt without notice raise the base class. `attempts`: how
+    often the task was sent to a machine."""
 
     _what = "instance {} was preempted"
 

@@ -1,4 +1,4 @@
-"""A cloud for tests: its machines are processes of this computer, and nobody pays its bills.
+"""A cloud for tests: its machines are processes on this computer, and cost nothing.
 
     def test_survives_two_preemptions():
         cloud = sky.testing.FakeCloud(preemptions=2, seed=7)
@@ -6,7 +6,7 @@
             train() @ pool
         assert cloud.preempted == 2 and cloud.bill() < 3 and cloud.running == 0
 
-It has a clock of its own, ``speed`` times as fast as this computer's. It refuses what real
+It has its own clock, which runs ``speed`` times as fast as this computer's. It refuses what real
 clouds tolerate but careful clients never do, and records that in ``violations``."""
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from skyward.exceptions import ConfigurationTypeError
 from skyward.providers.local import Local
 
 PRICES: Mapping[str, float] = {"cpu": 0.1, "T4": 0.5, "A100": 4.0, "H100": 8.0}
-"""What a fake cloud sells when nothing is said: dollars an hour, on demand."""
+"""What a fake cloud sells by default: dollars an hour, on demand."""
 
 _BY_NAME = ("prices", "spot_prices", "capacity", "spot_capacity")
 
@@ -42,12 +42,13 @@ class FakeCloud:
         launch_delay: time until a machine runs, give or take a third.
         listing_lag: time until listings show a change.
         requests_per_second: beyond it, requests are throttled; 0: any number.
-        lost_replies: share of requests that are done and never answered.
+        lost_replies: share of requests that succeed but are never answered.
         server_errors: share of requests that fail, before or after they took effect.
         failed_boots: share of machines that never start.
         leaked_disks: share of disks that outlive their machine.
-        seed: of everything left to chance.
-        speed: of its clock. 60: a second here is a minute there. 0: only ``advance()`` moves it.
+        seed: seed of everything left to chance.
+        speed: speed of its clock. 60: a second here is a minute there. 0: only ``advance()`` moves
+            it.
     """
 
     name: ClassVar[str] = "fake"
@@ -144,7 +145,7 @@ class FakeCloud:
         return int(self._cloud.storm(notice))
 
     def set_spot_price(self, name: str, price: float) -> None:
-        """From now on, a spot machine with this accelerator costs so many dollars an hour."""
+        """Sets the price of spot machines with this accelerator, in dollars an hour."""
         self._cloud.set_spot_price(name, price)
 
     def bill(self) -> float:
@@ -172,12 +173,12 @@ class FakeCloud:
 
     @property
     def left(self) -> list[str]:
-        """All that there is now: machines, disks, groups, keys."""
+        """Everything that exists now: machines, disks, groups, keys."""
         return list(self._cloud.left())
 
     @property
     def violations(self) -> list[str]:
-        """What no careful client does, and Skyward did: a bug in Skyward."""
+        """Mistakes of Skyward's that a real cloud would tolerate; each is a bug in Skyward."""
         return list(self._cloud.violations())
 
     def __repr__(self) -> str:

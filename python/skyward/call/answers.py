@@ -1,5 +1,4 @@
-"""What a call gives that is not its result at once, as programs and type checkers see it. Pools
-make them."""
+"""Results that arrive later, as programs and type checkers see them. Pools make them."""
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterator
@@ -12,8 +11,8 @@ T = TypeVar("T", covariant=True)
 
 
 class Stream(Iterator[T]):
-    """The items of a generator that runs on a worker, as they arrive: for ``for`` and, in asyncio,
-    for ``async for``."""
+    """The items of a generator that runs on a worker, as they arrive. Read it with ``for`` or, in
+    asyncio, ``async for``."""
 
     def __iter__(self) -> Self:
         return self
@@ -46,7 +45,7 @@ class Stream(Iterator[T]):
 
 
 class AwaitableFuture(Future[R]):
-    """The answer of a call, later; in asyncio, it can be awaited."""
+    """The future of a call, which asyncio can await, too."""
 
     def __await__(self) -> Generator[Any, None, R]:
         import asyncio

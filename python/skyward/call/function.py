@@ -23,7 +23,7 @@ S = TypeVar("S")
 
 
 class ComputeFunction(Generic[P, R]):
-    """A function that records its calls and does not run them. Made by ``@compute``; immutable."""
+    """A function whose calls are recorded, not run; ``@compute`` makes it. Immutable."""
 
     __slots__ = ("__dict__", "__weakref__", "_check", "_fn", "_is_method", "_retries", "_timeout")
     __name__: str
@@ -74,7 +74,7 @@ class ComputeFunction(Generic[P, R]):
 
     def with_function(self, fn: Callable[Q, S], calls: int = 1) -> "ComputeFunction[Q, S]":
         """The same limits around another function; for decorators that stand above ``@compute``.
-        `calls`: how often `fn` calls this function; it gets so many times as long."""
+        `calls`: how often `fn` calls this function; multiplies its time limit."""
         timeout = None if self._timeout is None else min(self._timeout * calls, LONGEST_SECONDS)
         return ComputeFunction(fn, timeout, self._retries)
 
@@ -159,7 +159,7 @@ def compute(fn: Any = None, /, *, timeout: float | None = None, retries: int = 0
 
 
 lazy = compute
-"""Another name of ``compute``."""
+"""Another name for ``compute``."""
 
 
 def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFunction[Any, Any]":

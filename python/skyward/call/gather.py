@@ -108,10 +108,10 @@ def gather(
 def gather(
     *computations: Any, stream: bool = False, ordered: bool = True, return_exceptions: bool = False
 ) -> Any:
-    """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in
-    this order.
+    """Calls to run at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in this
+    order.
 
-    With `stream` it is an iterator over the answers: in this order or, if not `ordered`, in the
+    With `stream` it is an iterator over the results: in this order or, if not `ordered`, in the
     order in which they arrive. All calls are sent at once. A failing call raises when its turn
     comes; calls that have not finished by then, or when the iterator is dropped, are cancelled.
 

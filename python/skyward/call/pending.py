@@ -187,7 +187,7 @@ def recorded(
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PendingBatch(Generic[*Ts]):
-    """Calls to be made at the same time; the answers come in the order of the calls."""
+    """Calls to run at the same time; the results are in the order of the calls."""
 
     items: tuple[PendingCompute[Any], ...]
     return_exceptions: bool = False
@@ -265,7 +265,7 @@ class PendingBatch(Generic[*Ts]):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PendingStream(Generic[S]):
-    """Calls to be made at the same time, whose answers arrive one by one."""
+    """Calls to run at the same time, whose results arrive one by one."""
 
     items: tuple[PendingCompute[Any], ...]
     ordered: bool = True

@@ -1,4 +1,4 @@
-"""Training over all workers of a pool, with the framework's own way to do it.
+"""Training on all workers of a pool, with the framework's own means.
 
     @sky.compute
     @sky.distributed.torch(backend="gloo")
@@ -37,13 +37,14 @@ def torch(
 def torch(backend: Any = None, *, timeout: float = MEETING_SECONDS, max_restarts: int = 0) -> Any:
     """PyTorch: inside, ``torch.distributed`` is initialised over all workers.
 
-    `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where CUDA is, else gloo. Variables that
-    are set: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK,
-    and with several nodes NCCL_SOCKET_IFNAME and NCCL_DEBUG unless you set them yourself.
+    `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where CUDA is available, else gloo. Sets
+    the variables MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE,
+    NODE_RANK and, with several nodes, NCCL_SOCKET_IFNAME and NCCL_DEBUG, unless you set them
+    yourself.
 
     `max_restarts`: how often the function starts again on all workers when it fails on one of them
     or a node is lost, as with torchrun: the other workers are stopped, the pool replaces the node,
-    and the function goes on from what it saved in ``sky.checkpoint_dir()``. The variables
+    and the function continues from what it saved in ``sky.checkpoint_dir()``. The variables
     TORCHELASTIC_RESTART_COUNT and TORCHELASTIC_MAX_RESTARTS say which start it is."""
     return decorator("torch", backend, ("nccl", "gloo", "mpi", "ucc"), timeout, max_restarts)
 
@@ -68,9 +69,9 @@ def jax(*, timeout: float = MEETING_SECONDS) -> Callable[[F], F]: ...
 def jax(function: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
     """JAX: inside, ``jax.distributed`` is initialised; ``jax.devices()`` are those of all workers.
 
-    Variables that are set: JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID, and
-    JAX_LOCAL_DEVICE_COUNT where there are accelerators. Arrays that were made before the call, or
-    in an earlier one, are gone: the devices are new."""
+    Sets the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID and, where there
+    are accelerators, JAX_LOCAL_DEVICE_COUNT. Arrays of earlier calls are lost: each call has new
+    devices."""
     return decorator("jax", function, (), timeout)
 
 
@@ -94,10 +95,10 @@ def keras(backend: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
     """Keras 3 on "jax" (the default), "tensorflow" or "torch": KERAS_BACKEND is set and the backend
     initialised before the function imports keras.
 
-    With several workers all begin with the same seed (42). On jax and tensorflow ``model.fit`` is
+    With several workers, all start with the same seed (42). On jax and tensorflow ``model.fit`` is
     data-parallel: give each worker its own part of the data (``sky.shard``). On torch the process
     group is there, but Keras does not average gradients: wrap the model in
-    ``DistributedDataParallel`` in a training loop of your own."""
+    ``DistributedDataParallel`` in your own training loop."""
     return decorator("keras", backend, ("jax", "tensorflow", "torch"), timeout)
 
 
@@ -117,13 +118,12 @@ def mpi(
     implementation: Literal["openmpi", "mpich"] | None = None,
     timeout: float = MEETING_SECONDS,
 ) -> Any:
-    """MPI: inside, ``mpi4py.MPI.COMM_WORLD`` has one rank on each worker, by its rank in the pool.
+    """MPI: inside, ``mpi4py.MPI.COMM_WORLD`` has one rank on each worker, in rank order.
 
-    The function runs in a process of its own, which MPI starts for this call, with the worker's
+    The function runs in another process, which MPI starts for this call, with the worker's
     variables, folder and output. `ranks_per_node`: how many such processes on each worker; with
-    more than one, each worker's answer is a list of their results. `implementation`: None takes
-    Open MPI where it is installed, else MPICH. The nodes need one of them and mpi4py, the driver
-    neither.
+    more than one, each worker's result is a list of their results. `implementation`: None: Open MPI
+    where it is installed, else MPICH. The nodes need one of them and mpi4py, the driver neither.
 
     MPI's own connections between the nodes are neither encrypted nor authenticated."""
     return mpi_decorator(function, ranks_per_node, implementation, timeout)

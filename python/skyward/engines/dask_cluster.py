@@ -52,7 +52,7 @@ def dask(
     A lost node is replaced, and a worker is started there; Dask runs its tasks elsewhere meanwhile.
     The loss of node 0 ends the cluster: calls of the client fail, and an Error event says why.
 
-    ConfigurationError: a package is missing here or there, versions differ, or the nodes cannot
+    ConfigurationError: a package is missing here or on a node, versions differ, or the nodes cannot
     reach each other; nothing was started. TimeoutError: no slot of a node became free in time.
     ConnectionError: the scheduler cannot be reached from here."""
     seconds = seconds_of(_VERB, timeout)

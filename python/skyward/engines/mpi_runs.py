@@ -71,10 +71,10 @@ def mpi(
     runs, and no slot is taken. It is the same as a call of a function of
     ``@sky.distributed.mpi(…)``, which takes the same parameters.
 
-    `ranks_per_node`: processes on each worker. `implementation`: "openmpi" or "mpich"; None takes
-    Open MPI where it is installed, else MPICH. `timeout`: how long the workers wait for each other,
-    and for MPI, at the start of a world, in seconds. The nodes need mpi4py and one of these MPIs,
-    the driver needs neither. MPI's own connections between the nodes are neither encrypted nor
+    `ranks_per_node`: processes on each worker. `implementation`: "openmpi" or "mpich"; None: Open
+    MPI where it is installed, else MPICH. `timeout`: how long the workers wait for each other, and
+    for MPI, at the start of a world, in seconds. The nodes need mpi4py and one of these MPIs, the
+    driver needs neither. MPI's own connections between the nodes are neither encrypted nor
     authenticated.
 
     ConfigurationError: a node lacks mpi4py or an MPI, versions differ, or the nodes cannot reach

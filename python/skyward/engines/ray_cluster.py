@@ -46,8 +46,8 @@ def ray(pool: ComputePool, *, timeout: float = 60.0) -> Iterator[str]:
     actors as their `max_restarts` says. The loss of node 0 ends the cluster: calls fail, and an
     Error event says why.
 
-    ConfigurationError: a package is missing here or there, versions differ, the nodes cannot reach
-    each other, or this program is connected to a Ray cluster already; nothing was started.
+    ConfigurationError: a package is missing here or on a node, versions differ, the nodes cannot
+    reach each other, or this program is connected to a Ray cluster already; nothing was started.
     TimeoutError: no slot of a node became free in time, or Ray did not start. ConnectionError: the
     head cannot be reached from here."""
     seconds = seconds_of(_VERB, timeout)

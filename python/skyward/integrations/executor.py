@@ -36,17 +36,17 @@ class Executor(futures.Executor):
             future = executor.submit(f, 1)
             results = list(executor.map(f, range(100), chunksize=10))
 
-    Takes the parameters of ComputePool and opens a pool of its own, on entering or at the first
-    submit, whichever comes first; ``shutdown()`` closes it, and so does dropping the executor.
-    The end of a ``with`` block and the end of the program wait for all calls. If an error or
-    Ctrl-C leaves the block, all calls are cancelled instead, including running ones. With
-    `pool`, an open ComputePool, it uses that one and leaves it open. Functions need no decorator;
-    one of ``@compute`` keeps its time limit and retries.
+    Takes the parameters of ComputePool and opens its own pool when it is entered or at the first
+    submit, whichever comes first; ``shutdown()`` closes it, and so does dropping the executor. The
+    end of a ``with`` block and the end of the program wait for all calls. If an error or Ctrl-C
+    ends the block, all calls are cancelled instead, including running ones. With `pool`, an open
+    ComputePool, it uses that one and leaves it open. Functions need no decorator; one of
+    ``@compute`` keeps its time limit and retries.
 
     Of ProcessPoolExecutor's own parameters, `max_workers` is another name for `concurrency`, and
     `initializer` with `initargs` is called once in each worker process, before its first call.
-    Worker processes are not restarted after some calls, so `max_tasks_per_child` is refused, and so
-    is `mp_context`.
+    Worker processes are not restarted after a number of calls, so `max_tasks_per_child` is refused,
+    and so is `mp_context`.
 
     As with any executor, ``cancel()`` does nothing once the call has been handed to the pool. Each
     slot is handed its next call in advance, and as many quick calls as take about two
@@ -157,9 +157,9 @@ class Executor(futures.Executor):
         buffersize: int | None = None,
     ) -> Iterator[Any]:
         """``fn(x, y)`` for each x, y of the iterables, in order. All calls are sent at once,
-        `chunksize` of them together; `timeout` bounds the whole, in seconds. The calls of a chunk
-        share their time limit, and are retried together. With `buffersize`, only so many chunks
-        are ahead of the reader, as in Python 3.14: inputs may be endless."""
+        `chunksize` of them together; `timeout` limits the whole iteration, in seconds. The calls of
+        a chunk share their time limit, and are retried together. With `buffersize`, at most that
+        many chunks are ahead of the reader, as in Python 3.14, so inputs may be endless."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if not isinstance(buffersize, (int, NoneType)):
@@ -182,7 +182,7 @@ class Executor(futures.Executor):
         return answers if chunksize == 1 else _one_by_one(answers)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accepts no more calls, and closes a pool of its own when the accepted ones are done.
+        """Accepts no more calls, and closes its own pool when the accepted ones are done.
 
         `wait`: returns only after that. In a done callback it returns at once, because no result
         arrives while the callback runs.

@@ -82,12 +82,12 @@ class ComputePool(PoolRequest, StaysHere):
             result = train(data) >> pool
 
     Parameters:
-        provider: where machines come from, as a value or a name ("aws"); None: as skyward.toml or
-            $SKYWARD_PROVIDER says, else this machine. A list of them: the first of `selection` that
-            has machines for the pool; the others are fallbacks.
+        provider: where machines come from, as a value or a name ("aws"); None: what
+            $SKYWARD_PROVIDER or skyward.toml says, else this machine. A list: the pool tries them
+            in the order of `selection`, until one has machines for it.
         image: what is installed on them.
         nodes: number of machines.
-        machine: the provider's name of the machine type; None: chosen.
+        machine: the provider's name of the machine type; None: the cheapest that fits.
         accelerator: accelerator of each machine: a name ("A100") or an Accelerator.
         cpu: CPU cores that each worker must have.
         memory: memory that each worker must have, for example "32GB".
@@ -96,18 +96,18 @@ class ComputePool(PoolRequest, StaysHere):
             (0.8), or a strategy of Spot. Providers without spot machines ignore it.
         timeout: lifetime of the pool in seconds, counted from the moment at which it starts to
             open; then it closes.
-        env: environment variables of the tasks; win over the image's.
+        env: environment variables of the tasks; they override the image's.
         concurrency: tasks that each worker runs at the same time, each in its own process. A node
             has one worker, or one for each partition of its accelerators.
         display: "log", "spinner" or "quiet".
         on_event: receives every event of the pool.
         collect_metrics: whether nodes report how busy they are.
-        collect_tasks: whether events tell when each task starts, finishes or fails.
-        default_compute_timeout: run time in seconds allowed to calls that name no `timeout`.
+        collect_tasks: whether events report when each task starts, finishes or fails.
+        default_compute_timeout: time limit in seconds for calls that have none of their own.
         lease: seconds that nodes work without contact with this program. Then they stop all tasks,
             and machines that can terminate themselves do so. Local nodes end with this program.
         heartbeat_timeout: seconds without a message from a node after which Skyward reconnects.
-        reconnect_timeout: seconds for that, before the machine counts as lost and is replaced.
+        reconnect_timeout: further seconds after which the node counts as lost and is replaced.
         pip: packages, in addition to the image's.
         max_hourly_cost: limit in dollars an hour for all machines together.
         budget: limit in dollars for all machines over the whole life of the pool. Before it is
@@ -116,7 +116,7 @@ class ComputePool(PoolRequest, StaysHere):
             the type that `machine` names.
         selection: order in which several providers are tried: "first": as given; "cheapest": by
             the price of the pool; "available": as given, but those with no fitting machine last.
-        allocation, ttl, vcpus, memory_gb, volumes, worker: other names of spot, timeout, cpu,
+        allocation, ttl, vcpus, memory_gb, volumes, worker: other names for spot, timeout, cpu,
             memory, volume and concurrency; see skyward.spec.options.
 
     Several threads may use one pool. A pool can be entered again after its block; it then gets
@@ -204,9 +204,9 @@ class ComputePool(PoolRequest, StaysHere):
         self._lifecycle = renewed(threading.RLock())  # opening and closing exclude each other
 
     def open(self) -> "ComputePool":
-        """Provisions the machines, as entering a ``with`` block does, and returns the pool. In
-        a notebook, open it in one cell and close it in another. A program that ends closes its
-        open pools."""
+        """Provisions the machines, as entering a ``with`` block does, and returns the pool. In a
+        notebook, open it in one cell and close it in another. Pools that are still open close when
+        the program ends."""
         others = [pool for pool in _opened if pool is not self and pool.is_active]
         self.__enter__()
         _opened.add(self)
@@ -215,8 +215,8 @@ class ComputePool(PoolRequest, StaysHere):
         return self
 
     def close(self) -> None:
-        """Releases the machines, as leaving the block does. Does nothing on a closed pool. A pool
-        that another thread is opening is not opened: ``open()`` raises CancelledError there."""
+        """Releases the machines, as leaving the block does. Does nothing on a closed pool. If
+        another thread is opening the pool, its ``open()`` raises CancelledError."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> "ComputePool":
@@ -277,7 +277,7 @@ class ComputePool(PoolRequest, StaysHere):
             self._left(delivery)
 
     def run(self, pending: PendingCompute[R], *args: Never, **kwargs: Never) -> R:
-        """Runs the call on the first free slot: ``pending >> pool``."""
+        """Runs the call in the first free slot and returns its result: ``pending >> pool``."""
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         if args or kwargs:
             raise refused_arguments("run", pending)
@@ -289,12 +289,11 @@ class ComputePool(PoolRequest, StaysHere):
         return result
 
     def run_batch(self, batch: PendingBatch[*Ts], *args: Never, **kwargs: Never) -> tuple[*Ts]:
-        """Runs the calls at the same time, and returns the answers in the order of the calls:
+        """Runs the calls at the same time, and returns the results in the order of the calls:
         ``batch >> pool``.
 
-        All calls end before the error of the first failing one (in that order) is raised; see
-        ``gather(…, return_exceptions=True)``.
-        """
+        If calls fail, waits until all have ended, and raises the error of the first failed one in
+        that order; see ``gather(…, return_exceptions=True)``."""
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         if args or kwargs:
             raise refused_arguments("run_batch", batch)
@@ -306,7 +305,7 @@ class ComputePool(PoolRequest, StaysHere):
         return results
 
     def broadcast(self, pending: PendingCompute[R], *args: Never, **kwargs: Never) -> tuple[R, ...]:
-        """Runs the call once on every worker; answers in rank order: ``pending @ pool``."""
+        """Runs the call once on every worker; the results are in rank order: ``pending @ pool``."""
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         if args or kwargs:
             raise refused_arguments("broadcast", pending)
@@ -354,8 +353,8 @@ class ComputePool(PoolRequest, StaysHere):
         they arrive.
 
         Calls are sent some way ahead of the reader, so inputs may be endless. Those of a generator
-        are serialized one by one, as they are drawn. `timeout` bounds the whole, in seconds.
-        Dropping the iterator, or its ``close()``, cancels what is in flight."""
+        are serialized one by one, as they are drawn. `timeout` limits the whole iteration, in
+        seconds. Dropping the iterator, or its ``close()``, cancels what is in flight."""
         if not iterables:
             raise TypeError("map() needs at least one iterable")
         timeout = checked_limits(timeout, 0)[0]
@@ -373,8 +372,8 @@ class ComputePool(PoolRequest, StaysHere):
     @overload
     def on(self, first: type[SkywardEvent], other: type[SkywardEvent], /, *more: Any) -> Any: ...
     def on(self, *types: Any, handler: Any = None) -> Any:
-        """Registers a handler for events of these types (none: all), from now on and at each
-        opening.
+        """Registers a handler for events of these types (all, if none are given), now and each time
+        the pool opens.
 
         ``pool.on(LogLine, handler)``, ``pool.on(LogLine, Metrics, handler=handler)``, or as a
         decorator: ``@pool.on(LogLine)``. Handlers run one at a time: in a thread of the pool, or,
@@ -399,14 +398,14 @@ class ComputePool(PoolRequest, StaysHere):
 
     @property
     def provider(self) -> Provider:
-        """The provider of the machines; of several, the first one until one is chosen."""
+        """The provider of the machines; with several, the first one until the pool has chosen."""
         live = self._open_here()
         chosen: Provider = self.providers[0 if live is None else live.core.chosen_provider]
         return chosen
 
     @property
     def is_active(self) -> bool:
-        """True from the end of entering to the start of leaving."""
+        """True while the pool is open, until it starts to close."""
         live = self._open_here()
         return live is not None and bool(live.core.is_active)
 

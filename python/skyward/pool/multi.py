@@ -20,8 +20,8 @@ class MultiPool:
 
         with MultiPool(ComputePool(nodes=1), ComputePool(nodes=2)) as (small, large): ...
 
-    When one cannot be opened, none stays open, and its error is raised. Leaving closes all at the
-    same time. Inside asyncio, write ``async with``."""
+    If one cannot be opened, the others are closed, and its error is raised. The end of the block
+    closes all at the same time. Inside asyncio, write ``async with``."""
 
     def __init__(self, *pools: ComputePool) -> None:
         for position, pool in enumerate(pools):

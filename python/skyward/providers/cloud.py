@@ -59,9 +59,9 @@ class Cloud:
         return True
 
     def available_instances(self) -> "tuple[InstanceSpec, ...]":
-        """Everything that is for sale there, by accelerator, its count, processors and memory.
+        """Everything that the provider sells, by accelerator, its count, processors and memory.
 
-        Asks the cloud, and needs what renting there needs. Raises ProvisioningError."""
+        Asks the cloud, with the credentials that renting needs. Raises ProvisioningError."""
         from skyward.spec.instances import available_instances
 
         return available_instances(self)

@@ -18,7 +18,7 @@ class Local:
     of its cores.
 
     An empty image runs the caller's own interpreter with all its packages; an image with packages
-    gets an environment of its own, made by uv and kept for the next time."""
+    gets its own environment, which uv installs and Skyward keeps for the next time."""
 
     name: ClassVar[str] = "local"
 

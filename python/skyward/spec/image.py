@@ -94,8 +94,8 @@ class Image:
         """A bash script that makes a bare Debian or Ubuntu machine into this image, in
         /opt/skyward. Run again, it only checks that everything is there.
 
-        `ttl`: seconds after which the machine switches itself off; 0: never. Raises
-        ConfigurationError for an image that cannot be made."""
+        `ttl`: seconds after which the machine shuts down; 0: never. Raises ConfigurationError for
+        an image that cannot be made."""
         if isinstance(ttl, bool) or not isinstance(ttl, int) or not 0 <= ttl < 1 << 31:
             raise ConfigurationError(f"ttl={ttl!r}: a whole number of seconds is expected")
         python = CLIENT_PYTHON if self.python in (None, "auto") else str(self.python)
@@ -153,4 +153,4 @@ def _minor(version: str) -> tuple[int, ...]:
 
 
 DEFAULT_IMAGE = Image()
-"""What a pool has that is given no image: the caller's own Python."""
+"""The image of a pool without `image`: the caller's own Python."""

@@ -98,7 +98,7 @@ def select_instances(
         accelerator_count: minimum number of devices; None: the Accelerator's, or 1.
         prefer_spot: order by spot prices where they are known.
 
-    Raises NoMatchingInstanceError, a ValueError, which says what was near."""
+    Raises NoMatchingInstanceError, a ValueError, which names the closest ones."""
     from skyward import _core
 
     offers: Sequence[InstanceSpec] = list(available_instances if instances is None else instances)

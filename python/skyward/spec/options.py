@@ -2,7 +2,7 @@
 
 Some parameters have a second name: ``allocation`` (spot), ``ttl`` (timeout), ``vcpus`` (cpu),
 ``memory_gb`` (memory), ``volumes`` (volume) and ``worker`` (concurrency). Giving both is an error,
-also when they say the same."""
+even if they agree."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Where a function keeps what it needs to go on after a restart."""
+"""Where a function keeps what it needs to continue after a restart."""
 
 import contextlib
 import tempfile
@@ -16,9 +16,9 @@ def checkpoint_dir() -> Path:
         last = sky.checkpoint_dir() / "last.pt"
         epoch, state = torch.load(last) if last.exists() else (0, None)
 
-    At a restart, every node gets the latest version of every file. What is to survive the loss of a
-    node must be written on another one, too: let one worker of each node save, not rank 0 alone.
-    Write to a name that ends in ``.tmp`` and rename it: such files and folders are left out, and a
+    At a restart, every node gets the latest version of every file. To survive the loss of a node, a
+    file must exist on another one, too: let one worker of each node save, not only rank 0. Write to
+    a name that ends in ``.tmp`` and rename it: such files and folders are left out, and a
     checkpoint is then whole or not there. The folder belongs to one call and is removed when the
     call is over.
 

@@ -82,7 +82,7 @@ def shard(
     """The elements of each array that belong to this worker, in the type of the input.
 
     Rank k of t gets the positions k, k + t, k + 2t, … of the (optionally shuffled) order: nothing
-    is dropped, nothing comes twice, and inputs of the same length stay aligned. Several lengths
+    is dropped, nothing occurs twice, and inputs of the same length stay aligned. Several lengths
     are allowed, with at least two inputs of each: ``shard(x_train, y_train, x_test, y_test)``. With
     `drop_last` every rank gets a block of the same length and the tail is dropped. All ranks must
     pass the same seed; None counts as 0. `node` and `total_nodes` override the place of this

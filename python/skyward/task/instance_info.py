@@ -8,7 +8,7 @@ from typing import Any, cast
 
 @dataclass(frozen=True)
 class InstanceInfo:
-    """What ``instance_info()`` tells a task. Nodes and workers count from 0."""
+    """What ``instance_info()`` returns. Nodes and workers count from 0."""
 
     node: int
     total_nodes: int
@@ -31,10 +31,10 @@ class InstanceInfo:
     accelerator: dict[str, Any] | None = field(default=None, hash=False)
     """{"type", "count", "is_trainium"}, or None."""
     network: dict[str, Any] = field(default_factory=dict, hash=False)
-    """{"missing": provider} when the provider gives the nodes no network among them."""
+    """{"missing": provider} when nodes of this provider cannot reach each other."""
     slot: int = 0
-    """Index of this process among the `concurrency` ones of its worker. No two calls that run at
-    the same time on a worker have the same one."""
+    """Index of this process among the `concurrency` ones of its worker. Calls that run at the same
+    time on a worker have different ones."""
 
     def __post_init__(self) -> None:
         if self.is_head is None:  # it follows from the place

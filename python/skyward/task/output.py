@@ -1,11 +1,11 @@
-"""Whose output is seen: decorators for functions that run on many workers at once.
+"""Whose output is shown: decorators for functions that run on many workers at once.
 
     @sky.compute
     @sky.stdout(only="head")
     def train(): ...
 
-The output of the other workers is dropped where it is written, that of C libraries and of programs
-which the function starts too. The decorators may stand above or below ``@compute``."""
+The output of the other workers is dropped where it is written, including that of C libraries and of
+programs that the function starts. The decorators may stand above or below ``@compute``."""
 
 import ctypes
 import os
@@ -50,7 +50,7 @@ def stderr(fn: Any = None, /, *, only: Only = "head") -> Any:
 
 
 def silent(fn: F) -> F:
-    """Drops all that the function writes, on every worker."""
+    """Drops everything that the function writes, on every worker."""
     return _quieted(_nobody, (1, 2))(fn)
 
 

@@ -1,4 +1,4 @@
-"""The notice before a machine ends."""
+"""The notice before a machine is terminated."""
 
 import sys
 from collections.abc import Callable
@@ -15,9 +15,9 @@ def on_preemption(callback: Callable[[float], object]) -> None:
             while not stop.is_set():
                 ...
 
-    It is called once, with the seconds that are left (two minutes at most on EC2), on a thread of
-    its own beside the function; immediately if the notice has already come. It is forgotten at the
-    end of the call. What it raises is printed. Outside a compute function it is never called."""
+    It is called once, with the number of seconds left (at most two minutes on EC2), on another
+    thread; immediately if the notice has already come. It is forgotten at the end of the call. What
+    it raises is printed. Outside a compute function it is never called."""
     if not callable(callback):
         raise TypeError(f"on_preemption() takes a function, not {type(callback).__name__}")
     process = sys.modules.get("_skyward_worker")

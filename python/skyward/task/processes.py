@@ -22,8 +22,8 @@ _END_SECONDS = 1.5
 
 
 class ChildProgram:
-    """One program and all that it starts, in a process group of its own. It is killed when this
-    process ends, however that ends."""
+    """A program and everything that it starts, in its own process group; killed when this process
+    ends, for whatever reason."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class ChildProgram:
             raise
 
     def await_ready(self, seconds: float) -> None:
-        """Waits for its report. TimeoutError: none came in time. RuntimeError: it has ended."""
+        """Waits until it reports that it is ready. TimeoutError: not in time. RuntimeError: it
+        ended."""
         poll = select.poll()
         poll.register(self._ready, select.POLLIN)
         is_late = not poll.poll(seconds * 1000)
@@ -170,7 +171,8 @@ def _locked(folder: Path) -> int | None:
 
 
 def end(processes: Sequence[ChildProgram]) -> None:
-    """One after the other, as given: each may need those behind it to end in peace."""
+    """Ends them one after another, in the order given: each may need the later ones to shut down
+    cleanly. Kills what does not end in time."""
     end_at = time.monotonic() + _END_SECONDS
     for process in processes:
         process.ask_to_end()
