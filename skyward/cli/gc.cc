@@ -263,10 +263,9 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
       marked.pool = fmt::format("{}-{}", row->name, digits);
     }
     const CloudsHere one{.rows = {row}};
-    if (const int failed = sweep_all(streams, one, marked, tally); failed != 0) {
-      return failed;
-    }
+    worst = std::max(worst, sweep_all(streams, one, marked, tally));
   }
+  if (worst != 0) return worst;
   if (tally.actions.empty() && was_here) {
     (void)complain(
         streams,

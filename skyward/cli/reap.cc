@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <chrono>
 #include <ostream>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "skyward/cli/commands.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/ending_signals.h"
+#include "skyward/io/file_descriptor.h"
 #include "skyward/io/file_lock.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
@@ -41,13 +43,21 @@ int reap(const Streams& streams, const std::string& text) {
   if (Status made = io::ensure_private_path(directory); !made) {
     return complain(streams, made.error());
   }
+  const std::string lock_path = provider::reaper_lock(world, order->pool);
+  const bool free = io::FileLock::try_lock(lock_path) != nullptr;
+  if (!free && errno == EWOULDBLOCK) return 0;  // another one is at work
+  if (!free) {
+    return complain(streams, {ErrorKind::unavailable,
+                              fmt::format("cannot lock {}: {}", lock_path, io::errno_text(errno)),
+                              "check the permissions and free space there"});
+  }
   // systemd, say, sends SIGTERM to all that a service has started, the moment its program is dead.
   io::ignore_ending_signals();
   const auto split = io::split_daemon(directory, {});
   if (!split) return complain(streams, split.error());
   if (!*split) return 0;
-  const auto lock = io::FileLock::try_lock(provider::reaper_lock(world, order->pool));
-  if (!lock) return 0;  // another one is at work
+  const auto lock = io::FileLock::try_lock(lock_path);
+  if (!lock) return 0;  // another one was faster
   const Duration left = std::chrono::seconds(order->expires_s - world.wall_s());
   const Status done = provider::reap(world, **cloud, *order, world.now() + left + kPatience);
   return done ? 0 : complain(streams, done.error());

@@ -1,7 +1,6 @@
 #pragma once
 
-// Messages of a stream that begin with their length: eight bytes, little-endian. What they say is
-// JSON, most of them.
+// Messages of a stream that begin with their length: eight bytes, little-endian. Most carry JSON.
 
 #include <cstddef>
 #include <cstdint>

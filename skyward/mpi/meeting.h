@@ -27,7 +27,8 @@ struct MeetingOptions {
   Duration timeout{};                                // how long they wait for each other
   std::string brought{};                             // of this worker
   Duration port_timeout = std::chrono::seconds(20);  // how long worker 0 waits for the port
-  Duration hello_timeout = std::chrono::seconds(5);  // how long a guest may not say who it is
+  Duration hello_timeout =
+      std::chrono::seconds(5);  // how long a connection may take to identify itself
 };
 
 // What each worker brought, by rank. Fails with `timeout` when some did not come in time, and with

@@ -37,7 +37,7 @@ Result<std::unique_ptr<WorldFolder>> WorldFolder::make() {
   folder->lock_ = io::FileLock::try_lock(folder->path_ + kLock);
   const std::string path = kRoot + (kPrefix + name);
   std::error_code error;
-  std::filesystem::rename(folder->path_, path, error);
+  if (folder->lock_) std::filesystem::rename(folder->path_, path, error);
   if (!folder->lock_ || error) {
     return fail(ErrorKind::unavailable, "cannot create a folder in " + std::string(kRoot));
   }

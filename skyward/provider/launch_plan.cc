@@ -125,7 +125,8 @@ void LaunchPlan::on_refused(bool quota) {
     launched_ = false;
     release_ = true;
   }
-  if (quota) {  // of this market; a mixed stage goes on with the other one
+  // No quota in this market: its options go. A stage that needs both markets is over.
+  if (quota) {
     const bool spot = stage.options[option_].spot;
     const bool rest = stage.rest > 0;
     std::erase_if(stage.options, [&](const Option& option) { return rest || option.spot == spot; });

@@ -13,6 +13,7 @@ namespace skyward::provider {
 namespace {
 
 constexpr Duration kDirectTime = std::chrono::seconds(5);
+constexpr Duration kProxyTime = std::chrono::seconds(15);
 
 bool is_ip_address(std::string_view text) {
   return !text.empty() && text.size() <= 45 &&
@@ -37,7 +38,7 @@ Result<std::string> own_address(const World& world, const AddressQuestion& quest
         world.http->send(request, std::min(deadline, world.now() + kDirectTime));
     if (!reply || reply->status != 200) {
       request.direct = false;
-      reply = world.http->send(request, deadline);
+      reply = world.http->send(request, std::min(deadline, world.now() + kProxyTime));
     }
     if (reply && reply->status == 200) {
       std::string text = reply->body;

@@ -25,18 +25,25 @@ Status PoolBook::ask(LedgerEntry entry) {
 }
 
 Status PoolBook::made(const std::string& key, const std::vector<std::string>& ids) {
+  std::vector<std::string>
+      fresh;  // as in the ledger, those that were told before do not count again
+  for (const std::string& id : ids) {
+    const bool is_known = std::ranges::any_of(
+        requested_, [&](const LedgerEntry& one) { return one.key == key && one.id == id; });
+    if (!is_known) fresh.push_back(id);
+  }
   const auto asked = std::ranges::find_if(
       requested_, [&](const LedgerEntry& one) { return one.key == key && one.id.empty(); });
   if (asked != requested_.end()) {
     LedgerEntry entry = *asked;
-    const int left = entry.count - static_cast<int>(ids.size());
+    const int left = entry.count - static_cast<int>(fresh.size());
     entry.count = 1;
     if (left > 0) {
       asked->count = left;
     } else {
       requested_.erase(asked);
     }
-    for (const std::string& id : ids) {
+    for (const std::string& id : fresh) {
       entry.id = id;
       requested_.push_back(entry);
     }

@@ -356,10 +356,10 @@ Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
                                    : "they cost money until 'skyward gc' terminates them"};
 }
 
-// A cloud forgets what has been gone for long, and for minutes may not know what it has just made:
-// what is not there is asked to end all the same. It is gone when it is listed as gone; when the
-// cloud has heard of its end, and does not list it; or when it is unknown after the time that a
-// cloud may take. Adds to `gone` whatever is.
+// Clouds forget old machines and may not list new ones yet, so a missing machine is terminated all
+// the same. It counts as gone when it is listed as terminated, when its termination was accepted
+// and it is no longer listed, or when it is still unknown after `known_after`. Adds to `gone`
+// whatever is.
 Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
                              Time deadline) {
   const World& world = book_.world();

@@ -127,8 +127,8 @@ class Provider {
   // and memory.
   virtual Result<std::vector<Offer>> catalogue(Time deadline) { return offers({}, deadline); }
   virtual Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) = 0;
-  // Exactly `count` instances, or an error and nothing left behind. `first_node` is the lowest rank
-  // they will fill.
+  // Exactly `count` instances, or an error; machines that could not be terminated then stay in the
+  // ledger, and teardown() terminates them. `first_node` is the lowest number that they will have.
   virtual Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
                                                   Time deadline) = 0;
   // The instance as the cloud lists it; empty when it is gone.
@@ -144,8 +144,8 @@ class Provider {
   // Hears, in a line for people, what provision() waits for where that may take long. On the thread
   // of the verbs. Before any other call; whoever's provision() has nothing to say ignores it.
   virtual void set_tell(std::function<void(const std::string&)>) {}
-  // No more machines are needed: the running call of offers(), prepare() or provision(), and each
-  // later one, releases what it created and fails with `cancelled`. From any thread.
+  // No more machines are needed: the running call of provision(), and each later one, releases what
+  // it created and fails with `cancelled`. From any thread.
   virtual void stop_launching() {}
   // When this succeeds, nothing of the cluster is left: no machines that terminate() failed to
   // terminate, and nothing that they used.

@@ -43,9 +43,8 @@ std::string note_in(const std::string& directory) { return directory + "/process
 
 class RunDirectory {
  public:
-  explicit RunDirectory(const std::string& id) : path_(directory_of(id)) {
-    check(io::make_private_directory(path_));
-    check(io::make_private_directory(files()));
+  explicit RunDirectory(const std::string& id) : RunDirectory(Made{}, directory_of(id)) {
+    check(io::make_private_directory(files()));  // if it fails, the destructor runs
   }
   ~RunDirectory() { (void)io::remove_tree(path_); }
   RunDirectory(const RunDirectory&) = delete;
@@ -55,6 +54,11 @@ class RunDirectory {
   std::string files() const { return path_ + "/files"; }
 
  private:
+  struct Made {};
+  RunDirectory(Made, std::string path) : path_(std::move(path)) {
+    check(io::make_private_directory(path_));
+  }
+
   std::string path_;
 };
 

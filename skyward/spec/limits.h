@@ -132,8 +132,7 @@ inline constexpr Duration kLifetimeGrace = 30s;
 inline constexpr Duration kEndWarning = 60s;
 // One run of the command that terminates a machine from inside.
 inline constexpr Duration kEndCommandTimeout = 60s;
-// What the kernel does not let end is left after so long: a process that waits for a silent file
-// server.
+// Give up waiting for an unkillable process after this time: it may hang on a silent file server.
 inline constexpr Duration kKillTimeout = 2s;
 // Volumes are let go at an agent's end. What was written goes to their stores first.
 inline constexpr Duration kUnmountTimeout = 30s;

@@ -16,6 +16,7 @@
 #include "skyward/provider/aws/market.h"
 #include "skyward/provider/aws/site.h"
 #include "skyward/provider/choosing.h"
+#include "skyward/provider/launch.h"
 #include "skyward/provider/renting/renting.h"
 #include "skyward/spec/shortage.h"
 
@@ -149,6 +150,7 @@ Result<std::vector<Offer>> AwsCloud::offers_elsewhere(const PoolSpec& spec, Erro
     }
   }
   for (const std::string& region : order) {
+    if (world_.launching.stop_requested()) return std::unexpected(no_longer_wanted());
     auto found = offers_in(client_in(region), spec, deadline);
     if (found) return found;
     const Error& why = found.error();

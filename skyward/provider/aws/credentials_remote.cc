@@ -99,14 +99,8 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   constexpr std::int64_t kHour_s = 3600;
   const std::int64_t seconds =
       std::clamp<std::int64_t>(json_whole(fresh, "expiresIn").value_or(kHour_s), 0, 24 * kHour_s);
-  const std::chrono::sys_seconds until{std::chrono::seconds(search.world.wall_s() + seconds)};
-  const std::chrono::year_month_day date(std::chrono::floor<std::chrono::days>(until));
-  const std::chrono::hh_mm_ss clock_time(until - std::chrono::floor<std::chrono::days>(until));
   cached["accessToken"] = token;
-  cached["expiresAt"] = fmt::format(
-      "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
-      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-      clock_time.hours().count(), clock_time.minutes().count(), clock_time.seconds().count());
+  cached["expiresAt"] = utc_moment(search.world.wall_s() + seconds);
   if (const std::string next = json_text(fresh, "refreshToken"); !next.empty()) {
     cached["refreshToken"] = next;
   }

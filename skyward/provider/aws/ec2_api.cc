@@ -163,7 +163,6 @@ Parameters launch_parameters(const LaunchRequest& request) {
   // The types that save up their time launch as "unlimited" else: then bursts cost more than the
   // price. Others refuse the parameter.
   if (is_burstable(request.type)) add("CreditSpecification.CpuCredits", "standard");
-  add("KeyName", request.key_name);
   add("IamInstanceProfile.Arn", request.instance_profile_arn);
   add("NetworkInterface.1.DeviceIndex", "0");
   add("NetworkInterface.1.AssociatePublicIpAddress", request.public_ip ? "true" : "false");
@@ -262,7 +261,7 @@ ApiResult<std::vector<TypeZone>> Ec2Api::describe_type_zones(const std::vector<s
 ApiResult<std::vector<SpotPrice>> Ec2Api::describe_spot_prices(
     const std::vector<std::string>& types, Time deadline) {
   // From now on: exactly the price that holds, of each type and zone.
-  Parameters parameters = {{"StartTime", utc_moment(client_.world().wall_s())},
+  Parameters parameters = {{"StartTime", utc_moment(client_.wall_s())},
                            {"ProductDescription.1", "Linux/UNIX"}};
   add_list(parameters, "InstanceType", types);
   return list<SpotPrice>(

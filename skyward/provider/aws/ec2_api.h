@@ -89,7 +89,6 @@ struct LaunchRequest {
   std::string security_group{};
   bool own_group = false;  // created for this pool, so EC2 may not see it everywhere yet
   bool public_ip = true;
-  std::string key_name{};
   std::string user_data{};  // plain
   std::string instance_profile_arn{};
   std::string root_device{};

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <map>
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/base/hmac.h"
 #include "skyward/base/text.h"
+#include "skyward/base/utc.h"
 
 namespace skyward::provider::aws {
 
@@ -18,18 +18,6 @@ namespace {
 
 std::string_view text_of(const Sha256& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-// "20150830T123600Z"
-std::string timestamp(std::int64_t time_s) {
-  using namespace std::chrono;
-  const sys_seconds moment{std::chrono::seconds(time_s)};
-  const auto day = floor<days>(moment);
-  const year_month_day date(day);
-  const hh_mm_ss clock(moment - day);
-  return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
 // Without blanks at its ends, and one blank for each run of them inside.
@@ -122,7 +110,7 @@ bool is_signed(std::string_view name) {
 Signature sign(const Signable& request, const Keys& keys, const SigningScope& scope) {
   Signature result;
   result.headers = request.headers;
-  const std::string time = timestamp(scope.time_s);
+  const std::string time = utc_moment(scope.time_s, "%Y%m%dT%H%M%SZ");
   const std::string body_hash = to_hex(sha256(as_bytes(request.body)));
   const auto add = [&](std::string name, std::string value) {
     std::erase_if(result.headers,

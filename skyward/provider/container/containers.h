@@ -24,8 +24,7 @@ struct ContainerOrder {
 
 class Containers final : public NamedMachines {
  public:
-  // The api outlives this. Whoever launches nothing leaves out `order`, and all of `mark` but the
-  // pool.
+  // The api outlives this. To find or terminate containers, `mark.pool` is enough.
   Containers(Api& api, std::string host, Mark mark, ContainerOrder order = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,

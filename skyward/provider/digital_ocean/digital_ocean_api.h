@@ -1,7 +1,7 @@
 #pragma once
 
 // DigitalOcean's requests and replies, as its published specification has them (API v2,
-// docs.digitalocean.com/reference/api). No ideas of ours.
+// docs.digitalocean.com/reference/api). Nothing here is specific to Skyward.
 
 #include <cstdint>
 #include <optional>

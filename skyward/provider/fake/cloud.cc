@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kFirstSecond = 1'700'000'000;
-constexpr std::int64_t kLongestLifeSeconds = 366LL * 86400;
+constexpr std::int64_t kLongestLifeSeconds = 3660LL * 86400;
 constexpr Duration kRemembered = 1h;     // machines that ended stay in listings
 constexpr Duration kPatience = 100ms;    // at least, before what was refused for speed comes again
 constexpr Duration kLooked = 60s;        // a careful client has looked at a listing so lately
@@ -126,7 +126,7 @@ std::string Cloud::wrong_tags(const Tags& tags, Time now) const {
   std::from_chars(expires.data(), expires.data() + expires.size(), at_s);
   if (at_s <= wall_s(now)) return fmt::format("its tag \"expires\" is \"{}\", not later", expires);
   if (at_s > wall_s(now) + kLongestLifeSeconds)
-    return "its tag \"expires\" is more than a year away";
+    return "its tag \"expires\" is more than ten years away";
   return {};
 }
 

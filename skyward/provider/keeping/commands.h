@@ -33,7 +33,7 @@ CommandClock command_clock(const World& world);
 // Whether a program of this name is on $PATH.
 bool has_program(const World& world, std::string_view name);
 
-// What one run of a command could not do, and why; none when it is done.
+// Runs a command once. Returns the error, or nothing on success.
 using CommandRun = std::function<std::optional<ApiError>()>;
 // Repeats it while the other side is unavailable. Returns the last trouble. One that took longer
 // than `most` to fail is not repeated: nobody answers. With `once`, one that may have been obeyed

@@ -52,8 +52,7 @@ std::string preparing_text(const std::vector<Pod>& pods, Sight& sight, Time now)
 
 class Pods final : public NamedMachines {
  public:
-  // The api and the sight outlive this. Whoever launches nothing leaves out `request`, and all of
-  // `mark` but the pool.
+  // The api and the sight outlive this. To find or terminate pods, `mark.pool` is enough.
   Pods(Api& api, Sight& sight, std::string context, Mark mark, PodRequest request = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,

@@ -31,7 +31,7 @@ class NamedMachines : public MachineApi {
   std::string why_refused(const std::string& id) const override;
 
  protected:
-  // Whoever launches nothing leaves `mark` out, but for the pool. `provider`: as in read_name().
+  // To find or terminate machines, `mark.pool` is enough. `provider`: as in read_name().
   NamedMachines(MachineApiFacts facts, std::string_view provider, Mark mark)
       : facts_(std::move(facts)), provider_(provider), mark_(std::move(mark)) {}
 

@@ -17,8 +17,8 @@ struct OwnEnd {
   std::string environment = "/proc/1/environ";
 };
 
-// A line of shell that asks for an hour, until the cloud has agreed. The key stays off command
-// lines, which everybody there can read.
+// A shell command that repeats the request for up to an hour, until the cloud accepts it. The key
+// stays off command lines, which everybody there can read.
 std::string own_end_script(const OwnEnd& own);
 
 }  // namespace skyward::provider

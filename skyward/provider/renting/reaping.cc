@@ -19,9 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long the machines of a dead program run on at least; so often somebody looks at its lock.
+// How often the reaper checks the driver's lock. One check may be wrong (the file could not be
+// opened, say), so it acts after several in a row that found the lock free.
 constexpr Duration kLockLook = 2s;
-// One look may be wrong: the file could not be opened, say.
 constexpr int kFreeLooks = 5;
 // After a failure; doubles up to the longest.
 constexpr Duration kFirstReaperPause = 5s;

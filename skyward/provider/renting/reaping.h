@@ -50,7 +50,7 @@ Status reap(const World& world, PoolResources& resources, const ReaperOrder& ord
 std::string why_reaper_gave_up(const World& world, const std::string& pool);
 
 // Starts a reaper as a process of its own: the program `skyward` beside the agent. Returns when it
-// has taken the order.
+// has read the order and could lock the pool's file, or when another one holds that lock.
 Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order);
 
 // The file that a pool's reaper holds locked.

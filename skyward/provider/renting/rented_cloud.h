@@ -101,8 +101,8 @@ class RentedCloud : public PoolResources {
   virtual bool by_ssh() const { return true; }
   // Whether a process beside this one terminates the machines when this one is gone (reaping.h).
   virtual bool needs_reaper() const { return !capabilities().stop_ends_billing; }
-  // Whether most types have no spot machines at all. Where the type that a pool gets has none, its
-  // spot= is about nothing, and it gets machines on demand.
+  // Whether most types have no spot machines at all. Where the type that a pool gets has none,
+  // spot= is ignored, and the pool gets machines on demand.
   virtual bool has_few_spot_types() const { return false; }
   // Provider::check(), without what holds at every cloud.
   virtual Status check(const PoolSpec&) { return {}; }

@@ -369,11 +369,13 @@ Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
 
 Status Renting::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                           Time deadline) {
-  if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
-    plan->second.site->on_terminate(ids);
+  const auto plan = plans_.find(cluster.id);
+  if (plan != plans_.end()) plan->second.site->on_terminate(ids);
+  Status ended = MachineProvider::terminate(cluster, ids, deadline);
+  if (ended && plan != plans_.end()) {
     for (const std::string& id : ids) plan->second.standing.erase(id);
   }
-  return MachineProvider::terminate(cluster, ids, deadline);
+  return ended;
 }
 
 // ---- The way to them

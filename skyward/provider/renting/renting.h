@@ -14,7 +14,7 @@
 
 namespace skyward::provider {
 
-// `world`: the cloud's, too. Its `launching` is requested by stop_launching().
+// `world`: the cloud's, too. stop_launching() requests a stop on its `launching`.
 std::unique_ptr<Provider> make_renting(World world, std::unique_ptr<RentedCloud> cloud);
 
 }  // namespace skyward::provider

@@ -109,23 +109,23 @@ Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideRe
   const Status asked = book.ask({.key = name, .kind = std::string(kind.kind())});
   if (!asked) return fail(asked);
   for (int tries = 1;; ++tries) {
-    const auto made = kind.create(name, deadline);
+    auto made = kind.create(name, deadline);
+    if (made && made->empty()) made = std::unexpected(broken_page("the reply has no id"));
     std::string id = made.value_or("");
-    if (!made) {
-      const ApiError& error = made.error();
-      const bool refused = is_certain(error) && error.refusal != Refusal::conflict;
-      if (refused) {
-        book.gone({name});
-      } else if (const auto found = find_by_name(cloud, kind, name, deadline)) {
-        id = *found;
-      }
-      const bool over = refused || tries == kMostTries || book.world().now() >= deadline;
-      if (id.empty() && over)
-        return std::unexpected(explained(cloud, "creating", kind.kind(), error));
+    const bool refused =
+        !made && is_certain(made.error()) && made.error().refusal != Refusal::conflict;
+    if (refused) {
+      book.gone({name});
+    } else if (!made) {
+      if (const auto found = find_by_name(cloud, kind, name, deadline)) id = *found;
     }
-    if (id.empty()) continue;
-    if (Status status = book.made(name, {id}); !status) return fail(status);
-    return id;
+    if (!id.empty()) {
+      if (Status status = book.made(name, {id}); !status) return fail(status);
+      return id;
+    }
+    if (refused || tries == kMostTries || book.world().now() >= deadline) {
+      return std::unexpected(explained(cloud, "creating", kind.kind(), made.error()));
+    }
   }
 }
 

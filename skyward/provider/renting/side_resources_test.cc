@@ -36,6 +36,7 @@ class Locksmith final : public SideResourceKind {
                                       .message = "no keys today",
                                       .status = 422});
     }
+    if (nameless) return std::string();
     if (deaf > 0) {
       --deaf;
       return std::unexpected(ApiError{.message = "cut off", .maybe_done = true});
@@ -72,6 +73,7 @@ class Locksmith final : public SideResourceKind {
   std::vector<std::string> removed;
   std::optional<Refusal> refusal;
   bool loses_reply = false;
+  bool nameless = false;  // its replies have no id, and nothing was made
   bool blind = false;
   int deaf = 0;  // it does not hear so many requests
   Duration lag{};
@@ -145,6 +147,13 @@ TEST_F(SideResourcesTest, AnAccountThatNeverAnswersIsNotAskedForever) {
   smith_.deaf = 100;
   EXPECT_FALSE(make());
   EXPECT_GT(smith_.deaf, 90);
+}
+
+TEST_F(SideResourcesTest, RepliesWithoutAnIdAreNotAskedForForever) {
+  smith_.nameless = true;
+  const auto made = make();
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("no id"));
 }
 
 TEST_F(SideResourcesTest, WhatIsNotListedYetIsRemovedLater) {

@@ -196,8 +196,9 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Resource>& res
 }
 
 // What the ledger still has of a pool whose driver is gone, and the cloud has no more. A machine
-// that is not known may be so only now: it is asked to end, and is gone when it stays unknown. To
-// other credentials than the pool's it may be unknown for ever: there, only its end counts.
+// that the cloud does not list may merely be new: it is terminated, and is gone when it stays
+// unknown. To other credentials than the pool's it may be unknown for ever: there, only its end
+// counts.
 Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>& listed) {
   const auto entries = ledger_->entries(pool.id, true);
   if (!entries) return fail(entries);

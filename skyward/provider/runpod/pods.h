@@ -40,8 +40,7 @@ struct PodTerms {
 
 class Pods final : public NamedMachines {
  public:
-  // The api outlives this. A caller that launches nothing leaves out `terms`, and all of `mark` but
-  // the pool.
+  // The api outlives this. To find or terminate pods, `mark.pool` is enough.
   Pods(Api& api, std::string region, Mark mark, PodTerms terms = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,

@@ -58,8 +58,8 @@ struct JobOrder {
 
 class Jobs final : public NamedMachines {
  public:
-  // The api outlives this, and so do the memories. Whoever launches nothing leaves out `order`, and
-  // all of `mark` but the pool.
+  // The api outlives this, and so do the memories. To find or terminate jobs, `mark.pool` is
+  // enough.
   Jobs(Api& api, std::map<std::string, JobMemory>& memories, Mark mark, JobOrder order = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,

@@ -1,7 +1,7 @@
 #pragma once
 
-// Slurm's commands: their words, their replies, and what their refusals mean. No ideas of ours.
-// How a command is run is an argument: here, on a login node, or in a test.
+// Slurm's commands: their words, their replies, and what their refusals mean. Nothing here is
+// specific to Skyward. How a command is run is an argument: here, on a login node, or in a test.
 //
 // `squeue -o` and `sinfo -o` have the same columns in all versions that are in use.
 

@@ -49,8 +49,7 @@ ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unver
 
 class Contracts final : public NamedMachines {
  public:
-  // The api outlives this. A caller that launches nothing leaves out `terms`, and all of `mark` but
-  // the pool.
+  // The api outlives this. To find or terminate machines, `mark.pool` is enough.
   Contracts(Api& api, std::string region, Mark mark, ContractTerms terms = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,

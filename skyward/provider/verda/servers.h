@@ -22,8 +22,7 @@ ApiResult<std::vector<NamedMachine>> list_servers(Api& api, Time deadline);
 
 class Servers final : public NamedMachines {
  public:
-  // The api outlives this. Whoever launches nothing leaves `mark` but for the pool, and `common`,
-  // out.
+  // The api outlives this. To find or terminate machines, `mark.pool` is enough.
   // `images`: what each type starts from.
   Servers(Api& api, std::string location, Mark mark, ServerRequest common = {},
           std::map<std::string, std::string> images = {});
