@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +84,15 @@ TEST_F(LeaseTest, WithoutACommandTheAgentAloneEnds) {
   run_until(now + 10s);
   take("kill 0");
   take("exit 0");
+}
+
+TEST_F(LeaseTest, ALeaseOfAnyLengthIsRenewedAsItBegan) {
+  bootstrap_with(std::numeric_limits<std::uint64_t>::max(), 0);
+  const Duration lease = state.lease_ends - now;
+  EXPECT_GT(lease, std::chrono::years(10));
+  now += 1min;
+  on_heard(state, now);
+  EXPECT_EQ(state.lease_ends, now + lease);
 }
 
 TEST_F(LeaseTest, TheLifetimeEndsHoweverLoudTheEngineIsAndIsAnnounced) {

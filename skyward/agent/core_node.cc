@@ -55,13 +55,14 @@ void start_workers(AgentState& state, AgentEffects& effects, Time now) {
     if (slot.place == 0) request_start(state, effects, slot, now);
 }
 
-void start_lease(AgentState& state, Time now) {
-  const auto length = [](std::uint64_t ms) {
-    return std::chrono::milliseconds(std::min(ms, kMaxLeaseMs));
-  };
-  if (state.configure.lease_ms > 0) state.lease_ends = now + length(state.configure.lease_ms);
+// So that no time that the engine sends overflows.
+std::chrono::milliseconds to_duration(std::uint64_t ms) {
+  return std::chrono::milliseconds(std::min(ms, kMaxLeaseMs));
+}
+
+void start_lifetime(AgentState& state, Time now) {
   if (state.configure.lifetime_ms == 0) return;
-  const Duration lifetime = length(state.configure.lifetime_ms);
+  const Duration lifetime = to_duration(state.configure.lifetime_ms);
   state.lifetime_ends = now + lifetime;
   state.pool_ends = state.lifetime_ends - std::min(kLifetimeGrace, lifetime / 2);
   state.warn_at = state.pool_ends - std::min(kEndWarning, (state.pool_ends - now) / 2);
@@ -136,7 +137,8 @@ void on_configure(AgentState& state, AgentEffects& effects, const wire::Configur
   state.configure = configure;
   state.configure.concurrency = std::max(1U, configure.concurrency);
   state.configured_at = now;
-  start_lease(state, now);
+  on_heard(state, now);
+  start_lifetime(state, now);
   const auto workers = static_cast<std::uint32_t>(configure.workers.size());
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     for (std::uint32_t place = 0; place < state.configure.concurrency; ++place) {
@@ -250,9 +252,7 @@ bool check_lease(AgentState& state, AgentEffects& effects, Time now) {
 }
 
 void on_heard(AgentState& state, Time now) {
-  if (state.lease_ends != kNever) {
-    state.lease_ends = now + std::chrono::milliseconds(state.configure.lease_ms);
-  }
+  if (state.configure.lease_ms > 0) state.lease_ends = now + to_duration(state.configure.lease_ms);
 }
 
 void on_disconnected(AgentState& state, AgentEffects& effects, const std::string& reason) {
@@ -275,7 +275,7 @@ void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::s
 
 void on_end_ahead(AgentState& state, AgentEffects& effects, const wire::EndAhead& end, Time now) {
   if (is_ending(state)) return;
-  const Time at = now + std::chrono::milliseconds(std::min(end.left_ms, kMaxLeaseMs));
+  const Time at = now + to_duration(end.left_ms);
   if (state.pool_ends <= at) return;  // all are told, or will be
   state.pool_ends = at;
   announce_end(state, effects, now, end.reason);
