@@ -139,7 +139,6 @@ void open_node(EngineState& state, EngineEffects& effects, Time now, const Node&
 void all_ready(EngineState& state, EngineEffects& effects, Time now) {
   state.phase.set(Phase::running);
   state.ready_at = now;
-  state.opening_ends = kNever;
   std::uint32_t slots = 0;
   for (const Node& node : state.nodes) slots += node.slots;
   const double elapsed = seconds(now - state.opened_at);

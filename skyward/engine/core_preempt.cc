@@ -32,18 +32,14 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
   note_loss(state, now, node);
   state.nodes.preempt(node.id, now + left + kPreemptionGrace);
   state.tasks.stop_node(node.id);
-  if (node.state == NodeState::ready && state.phase == Phase::running) {
-    prepare_successor(state, effects, now, node);
-  }
+  if (node.state == NodeState::ready) prepare_successor(state, effects, now, node);
 }
 
 void prepare_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!node.is_preempted() || state.budget.is_draining()) return;
   state.tasks.recall(effects, node.id);
-  const MachineOrders::Order& order = state.orders[node.id];
-  if (order.awaits_successor || order.successor) return;
   // Without one, the end of the machine is a loss like any other.
-  if (order.replacements >= static_cast<int>(kMaxNodeReplacements)) return;
+  if (state.orders[node.id].replacements >= static_cast<int>(kMaxNodeReplacements)) return;
   const Budget::Facts facts = budget_facts(state, now);
   if (!state.budget.check_machine(facts) || !state.budget.check_rate_with_another(facts)) return;
   state.costs.on_asked(now, node.id, 1);

@@ -88,7 +88,7 @@ void CostBook::set_gone(Machine& machine, Time at) {
 
 void CostBook::on_ready(const std::string& instance, Time now) {
   const auto found = machines_.find(instance);
-  if (found != machines_.end() && !found->second.ready) found->second.ready = now;
+  if (found != machines_.end()) found->second.ready = now;
 }
 
 void CostBook::on_work(const std::string& instance, Duration useful, Duration lost) {
@@ -106,7 +106,7 @@ void CostBook::on_gone(const std::string& instance, Time now) {
 void CostBook::on_charges(std::span<const Charge> charges, Time now) {
   for (const Charge& charge : charges) {
     if (charge.failed_launch && charge.hourly) {
-      on_launched(charge.instance, kOfNoNode, now - charge.began.value_or(charge.since),
+      on_launched(charge.instance, kOfNoNode, now - charge.since,
                   MachinePrice{.hourly = to_micro_dollars(*charge.hourly), .spot = charge.spot});
     }
     const auto found = machines_.find(charge.instance);
@@ -151,7 +151,7 @@ MicroDollars CostBook::cost_of_time(const Machine& machine, Time now, bool worst
     add(machine.prices[i].begin, machine.prices[i + 1].begin, machine.prices[i].hourly);
   }
   const Segment& last = machine.prices.back();
-  if (!worst || !rules_.prices_change || !machine.spot || machine.gone) {
+  if (!worst || !rules_.prices_change || !machine.spot) {
     add(last.begin, end, last.hourly);
     return rounded_up(total);
   }
