@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "skyward/spec/link_limits.h"
+
 namespace skyward::engine {
 namespace {
 
@@ -58,6 +60,13 @@ TEST_F(LinkPolicyTest, ARefusalOfAWelcomedNodeIsTriedAgain) {
   welcome();
   now += 60s;
   EXPECT_EQ(given_up_after(kRefusedEnd), kLimits.silence) << "the trouble before is forgotten";
+}
+
+TEST_F(LinkPolicyTest, TheEndOfAConnectionIsNoAttemptThatWasRefused) {
+  policy = LinkPolicy({.greet = 30s, .silence = 10ms, .patience = 12s}, kStart);
+  welcome();
+  EXPECT_EQ(policy.on_end(kRefusedEnd, now, 1), now + kFirstReconnectPause)
+      << "the patience with refusals is shorter than that";
 }
 
 TEST_F(LinkPolicyTest, SilenceIsBorneLongerThanRefusals) {

@@ -172,6 +172,17 @@ TEST(Cost, TheCloudsWordOnTheBeginWinsWhatWasOffered) {
   EXPECT_EQ(book.now(kStart + 10min).hourly, 7'200'000 + 3'600'000);
 }
 
+// By a clock that was set back in between.
+TEST(Cost, AMachineThatEndedBeforeItBeganHadNoTime) {
+  CostBook book;
+  book.on_launched("a", 0, kStart, plain_price(3.6));
+  book.on_launched("b", 1, kStart + 10min, plain_price(3.6));
+  book.on_gone("a", kStart + 5min);
+  book.on_gone("b", kStart + 8min);
+  EXPECT_EQ(book.now(kStart + 1h).total, 5 * 60'000 + 60'000);
+  EXPECT_EQ(book.now(kStart + 1h).elapsed, 10min);
+}
+
 TEST(Cost, APriceThatIsToldAfterTheEndIsOfNoMachineThatIsThere) {
   CostBook book;
   book.on_launched("a", 0, kStart, plain_price(3.6));
