@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
@@ -55,6 +56,10 @@ TEST(ReaperOrderText, ComesBackAsItWas) {
 }
 
 // ---- Its work, at a cloud whose machines cannot end their cost
+
+const std::set<std::string> kWithoutDeletionOfDroplets = {
+    "account:read", "droplet:read", "ssh_key:read",  "ssh_key:delete",
+    "tag:read",     "tag:delete",   "firewall:read", "firewall:delete"};
 
 class ReaperTest : public ::testing::Test, public digital_ocean::DigitalOceanComputer {
  protected:
@@ -109,6 +114,10 @@ TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
   add("digital_ocean-00000002", {{"account", "another"}});
   add("digital_ocean-00000003", {{"boot", "another"}, {"host", "another"}});
   add("digital_ocean-00000004", {});
+  LedgerPool of_another_cloud = mine;
+  of_another_cloud.id = "verda-00000005";
+  of_another_cloud.provider = "verda";
+  EXPECT_TRUE(open_ledger(fixture_.world).value()->open_pool(of_another_cloud));
   const auto held = make_pool_directory(fixture_.world, "digital_ocean-00000004");
   std::vector<std::string> told;
   const auto next = provider();
@@ -300,6 +309,28 @@ TEST_F(ReaperTest, TriesUntilTheCloudListens) {
     if (fixture_.now >= until) cloud_->dials.fail = 0;
   };
   EXPECT_TRUE(reap_now());
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(ReaperTest, LeavesWhatMachinesUseWhileTheyCannotBeDeleted) {
+  opened().reset();
+  cloud_->tokens = {{cloud_->token, kWithoutDeletionOfDroplets}};
+  EXPECT_FALSE(reap_now(30min));
+  EXPECT_THAT(cloud_->leftovers(), SizeIs(5));
+  cloud_->tokens = {{cloud_->token, {"*"}}};
+  EXPECT_TRUE(reap_now());
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+}
+
+TEST_F(ReaperTest, LeavesWhatMachinesUseWhenAPoolIsClosedInVain) {
+  const auto cloud = opened();
+  cloud_->tokens = {{cloud_->token, kWithoutDeletionOfDroplets}};
+  EXPECT_FALSE(cloud->teardown(cluster(), soon()));
+  EXPECT_THAT(cloud_->leftovers(), SizeIs(5));
+  EXPECT_THAT(open_pools(), SizeIs(1));
+  cloud_->tokens = {{cloud_->token, {"*"}}};
+  EXPECT_TRUE(cloud->teardown(cluster(), soon())) << "it can be tried again";
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
   EXPECT_THAT(open_pools(), IsEmpty());
 }
