@@ -1,0 +1,286 @@
+// What a pool asks of a cloud for its machines, and what it asks for their replacements.
+
+#include "skyward/provider/renting/renting.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/computer_fixture.h"
+#include "skyward/provider/renting/reaping.h"
+
+namespace skyward::provider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Sells one type in the zones "z1" and "z2"; its clock and what it can do are a test's.
+struct Mall {
+  Capabilities facts{.spot = true};
+  bool has_few_spot_types = false;
+  std::string user = "root";
+  std::int64_t ahead_s = 0;  // of its clock
+  std::vector<LaunchTarget> places = {{.type = "a", .zone = "z1"}, {.type = "a", .zone = "z2"}};
+  std::set<std::string> full;  // zones
+  bool has_spot = true;        // to sell now
+
+  std::vector<LaunchTerms> terms;  // of each launch
+  std::map<std::string, MachineStatus> machines;
+  int refreshes = 0;
+
+  std::vector<std::string> standing() const {
+    std::vector<std::string> out;
+    for (const auto& [id, one] : machines) {
+      if (one.stage != Stage::running) continue;
+      out.push_back(one.zone + (one.instance.spot ? " spot" : ""));
+    }
+    return out;
+  }
+};
+
+class MallApi final : public MachineApi {
+ public:
+  explicit MallApi(Mall& mall) : mall_(mall) {}
+  const MachineApiFacts& facts() const override { return facts_; }
+  std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
+                                                                Time) override {
+    if (mall_.full.contains(batch.place.zone) || (batch.spot && !mall_.has_spot)) {
+      return std::unexpected(no_room());
+    }
+    std::vector<std::string> ids;
+    for (int i = 0; i < batch.count; ++i) {
+      ids.push_back(fmt::format("m-{}", mall_.machines.size()));
+      mall_.machines[ids.back()] = {.instance = {.id = ids.back(), .spot = batch.spot},
+                                    .zone = batch.place.zone,
+                                    .stage = Stage::running};
+    }
+    return ids;
+  }
+  Result<std::vector<MachineStatus>> find(std::string_view, Time) override {
+    std::vector<MachineStatus> out;
+    for (const auto& [id, one] : mall_.machines) out.push_back(one);
+    return out;
+  }
+  Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids, Time) override {
+    std::vector<MachineStatus> out;
+    for (const std::string& id : ids) out.push_back(mall_.machines.at(id));
+    return out;
+  }
+  Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids, Time) override {
+    for (const std::string& id : ids) mall_.machines.at(id).stage = Stage::terminated;
+    return ids;
+  }
+
+ private:
+  static LaunchRefusal no_room() {
+    return {.why = {.error = {ErrorKind::exhausted, "no room"}, .capacity = true},
+            .code = "Full",
+            .certain = true};
+  }
+
+  Mall& mall_;
+  const MachineApiFacts facts_{.cloud = "the mall"};
+};
+
+class MallSite final : public RentedSite {
+ public:
+  MallSite(Mall& mall, const World& world) : mall_(mall), world_(world) {}
+  std::string region() const override { return "here"; }
+  const std::vector<LaunchTarget>& places() const override { return mall_.places; }
+  std::string owner() const override { return "me"; }
+  std::map<std::string, std::string> way_back() const override { return {{"account", "1234"}}; }
+  std::int64_t wall_s() const override { return world_.wall_s() + mall_.ahead_s; }
+  std::string user() const override { return mall_.user; }
+  Status furnish(PoolBook&, const Mark&, const std::string&, Time) override { return {}; }
+  Status refresh(Time) override {
+    ++mall_.refreshes;
+    return {};
+  }
+  Result<std::unique_ptr<MachineApi>> machine_api(PoolBook&, const LaunchTerms& terms,
+                                                  Time) override {
+    mall_.terms.push_back(terms);
+    return std::make_unique<MallApi>(mall_);
+  }
+  SshRoute route_to(const Instance&) const override { return {}; }
+
+ private:
+  Mall& mall_;
+  const World& world_;
+};
+
+class MallCloud final : public RentedCloud {
+ public:
+  MallCloud(Mall& mall, World world) : mall_(mall), world_(std::move(world)) {}
+  std::string_view name() const override { return "mall"; }
+  Capabilities capabilities() const override { return mall_.facts; }
+  bool by_ssh() const override { return false; }
+  bool has_few_spot_types() const override { return mall_.has_few_spot_types; }
+  Result<std::vector<Offer>> offers(const PoolSpec&, Time) override {
+    return std::vector<Offer>{{.instance_type = "a", .region = "here"}};
+  }
+  Result<std::vector<Offer>> catalogue(Time) override { return std::vector<Offer>(); }
+  Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec&, const Offer&, Ledger&,
+                                                Time) override {
+    return std::make_unique<MallSite>(mall_, world_);
+  }
+  std::unique_ptr<MachineApi> machine_api(const Cluster&) override {
+    return std::make_unique<MallApi>(mall_);
+  }
+  Result<std::vector<std::string>> clear(const Cluster&, PoolBook&, Time) override {
+    return std::vector<std::string>();
+  }
+
+ private:
+  Mall& mall_;
+  const World world_;
+};
+
+class RentingTest : public ::testing::Test, public ComputerFixture {
+ protected:
+  std::unique_ptr<Provider> provider() override {
+    return make_renting(fixture_.world, std::make_unique<MallCloud>(mall_, fixture_.world));
+  }
+  int standing() override { return static_cast<int>(mall_.standing().size()); }
+
+  // The pool opens, with all of its machines.
+  void open() {
+    cloud_ = provider();
+    life_ = ComputerFixture::open(*cloud_);
+    ASSERT_TRUE(life_.status) << life_.status.error().message;
+  }
+  Status replace(const std::string& id) {
+    if (Status ended = cloud_->terminate(life_.cluster, {id}, soon()); !ended) return ended;
+    const auto made = cloud_->provision(life_.cluster, 1, 0, soon());
+    return made ? Status() : fail(made);
+  }
+  EndTimer timer() const { return mall_.terms.back().boot.end_timer; }
+
+  static constexpr std::int64_t kLifetime_s = 75 * 60;  // the pool's hour, and what it may add
+  Mall mall_;
+  std::unique_ptr<Provider> cloud_;
+  Life life_;
+};
+
+// ---- The terms of a launch
+
+TEST_F(RentingTest, NoMachineEndsItselfForASilenceOfLessThanAMinute) {
+  for (const auto& [lease, told] : {std::pair<Duration, Duration>{10s, 60s}, {10min, 10min}}) {
+    spec_.lease = lease;
+    open();
+    EXPECT_EQ(timer().lease, told);
+  }
+}
+
+TEST_F(RentingTest, TheHighestCostOfThePoolIsSharedByItsNodes) {
+  spec_.nodes = 3;
+  open();
+  EXPECT_EQ(mall_.terms.back().most_hourly, std::nullopt);
+  spec_.max_hourly_cost = 9;
+  open();
+  EXPECT_EQ(mall_.terms.back().most_hourly, 3.0);
+  ASSERT_TRUE(replace(life_.instances[0].id));
+  EXPECT_EQ(mall_.terms.back().most_hourly, 3.0) << "of three, not of the one that is launched";
+}
+
+TEST_F(RentingTest, MachinesEndByTheCloudsClock) {
+  mall_.ahead_s = 1000;
+  const std::int64_t expires_s = fixture_.world.wall_s() + 1000 + kLifetime_s;
+  open();
+  EXPECT_EQ(timer().expires_s, expires_s);
+  EXPECT_EQ(timer().lifetime, std::chrono::seconds(kLifetime_s));
+  fixture_.now += 1h;
+  ASSERT_TRUE(replace(life_.instances[0].id));
+  EXPECT_EQ(timer().expires_s, expires_s);
+  EXPECT_LE(timer().lifetime, 15min) << "what is left of it";
+  EXPECT_GT(timer().lifetime, 14min);
+  fixture_.now += 1h;
+  ASSERT_TRUE(replace(life_.instances[1].id));
+  EXPECT_EQ(timer().lifetime, 60s) << "it ends at once, but it can boot";
+}
+
+TEST_F(RentingTest, AMachineThatNobodyClaimsEndsItselfWhereThatEndsItsCost) {
+  open();
+  EXPECT_EQ(timer().unclaimed, kUnclaimed);
+  mall_.facts.stop_ends_billing = false;
+  open();
+  EXPECT_EQ(timer().unclaimed, timer().lifetime);
+}
+
+TEST_F(RentingTest, TheReaperGoesByThisComputersClock) {
+  mall_.facts.stop_ends_billing = false;
+  mall_.ahead_s = 1000;
+  open();
+  ASSERT_THAT(fixture_.started, SizeIs(1));
+  const ReaperOrder order = read_reaper_order(fixture_.started.back().input).value();
+  EXPECT_EQ(order.expires_s, fixture_.world.wall_s() + kLifetime_s);
+}
+
+TEST_F(RentingTest, AnAgentEndsItsMachineAsRoot) {
+  open();
+  EXPECT_THAT(cloud_->bootstrap(life_.cluster, life_.instances[0]).end_command,
+              ElementsAre(kEndProgram));
+  EXPECT_TRUE(mall_.terms.back().boot.root_login);
+  mall_.user = "ubuntu";
+  open();
+  EXPECT_THAT(cloud_->bootstrap(life_.cluster, life_.instances[0]).end_command,
+              ElementsAre("sudo", "-n", kEndProgram));
+  EXPECT_FALSE(mall_.terms.back().boot.root_login);
+  mall_.facts.stop_ends_billing = false;
+  open();
+  EXPECT_THAT(cloud_->bootstrap(life_.cluster, life_.instances[0]).end_command, IsEmpty())
+      << "it would cost as before";
+}
+
+// ---- Replacements
+
+TEST_F(RentingTest, AReplacementIsSoughtWhereThePoolsMachinesAre) {
+  mall_.full = {"z1"};
+  open();
+  EXPECT_EQ(mall_.refreshes, 0);
+  mall_.full.clear();
+  ASSERT_TRUE(replace(life_.instances[0].id));
+  EXPECT_THAT(mall_.standing(), ElementsAre("z2", "z2"));
+  EXPECT_EQ(mall_.refreshes, 1);
+}
+
+TEST_F(RentingTest, ReplacementsKeepTheShareOfSpotMachines) {
+  spec_.spot = Spot::Percent(0.5);
+  open();
+  ASSERT_THAT(mall_.standing(), ElementsAre("z1 spot", "z1 spot"));
+  mall_.has_spot = false;
+  ASSERT_TRUE(replace(life_.instances[0].id)) << "one of two is left";
+  EXPECT_THAT(mall_.standing(), ElementsAre("z1 spot", "z1"));
+  ASSERT_TRUE(replace("m-2")) << "it was none";
+  EXPECT_FALSE(replace(life_.instances[1].id)) << "none would be left";
+  mall_.has_spot = true;
+  ASSERT_TRUE(cloud_->provision(life_.cluster, 1, 0, soon()));
+  EXPECT_THAT(mall_.standing(), ElementsAre("z1", "z1 spot"));
+}
+
+TEST_F(RentingTest, SpotMachinesAreNotAskedForWhereThereAreNone) {
+  spec_.spot = Spot::Always();
+  mall_.facts.spot = false;
+  open();
+  EXPECT_THAT(mall_.standing(), ElementsAre("z1", "z1"));
+  mall_.facts.spot = true;
+  mall_.places.front().spot = false;
+  open();
+  EXPECT_THAT(mall_.standing(), ElementsAre("z1", "z1", "z2 spot", "z2 spot"));
+  mall_.has_few_spot_types = true;
+  open();
+  EXPECT_THAT(mall_.standing(), SizeIs(6));
+  EXPECT_FALSE(mall_.machines.at("m-5").instance.spot);
+}
+
+}  // namespace
+}  // namespace skyward::provider
