@@ -122,6 +122,25 @@ TEST_F(CoreStartTest, AWorkerThatEndsWithoutATaskIsNotStartedForEver) {
   EXPECT_THAT(effects.ran, ElementsAre(TaskId{1}));
 }
 
+// Slot 0 is there, and takes the broadcasts of its worker.
+TEST_F(CoreStartTest, ABroadcastThatWaitsDoesNotFailWithAnotherSlot) {
+  open(2);
+  submit(1);
+  wire::RunTask broadcast;
+  broadcast.task = TaskId{2};
+  broadcast.worker = 0;
+  broadcast.function = FunctionId{{1}};
+  broadcast.body = wire::small_buffer(SharedBytes(std::string("body")));
+  on_message(state, effects, broadcast, now);
+  submit(3);
+  for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
+    EXPECT_THAT(std::exchange(effects.started, {}), ElementsAre(SlotId{1}));
+    end(1);
+    if (i < kMaxWorkerStartFailures) wait(kWorkerStartPause * i);
+  }
+  EXPECT_THAT(effects.results, IsEmpty());
+}
+
 TEST_F(CoreStartTest, AProcessThatLeavesOnPurposeIsNoFailedTryOfTheNextTask) {
   open();
   submit(1);

@@ -60,6 +60,12 @@ TEST_F(CoreTest, StartsSlotZeroOfEveryWorkerAndIsReadyWhenAllGreeted) {
   EXPECT_EQ(ready.memory_bytes, 512U);
 }
 
+TEST_F(CoreTest, AWorkerHasOneSlotAtLeast) {
+  make_ready(1, 0);
+  submit(1);
+  take("run 0: 1 with body");
+}
+
 TEST_F(CoreTest, BootstrapsBeforeTheWorkersStart) {
   configure(1, 1, "script");
   take("bootstrap script");

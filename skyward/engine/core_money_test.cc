@@ -457,6 +457,22 @@ TEST_F(MoneyTest, NoticeDoesNotWaitForMachinesThatDoNotEnd) {
   close();
 }
 
+// When their end is known, there is money for the rest to go on.
+TEST_F(MoneyTest, WhileMachinesAreBeingReleasedNoticeIsShort) {
+  open(2, 2.0);
+  submit_to(0);
+  live_until(931s);
+  effects.drop_all();
+  receive(0, wire::Recalled{});
+  live_until(933s);
+  on_charges(state, effects, now, std::vector<Charge>());  // a look at the budget
+  effects.expect_nothing_else();
+  live_until(937s);
+  EXPECT_NEAR(static_cast<double>(effects.take_message<wire::EndAhead>(NodeId{0}).left_ms), 15'000,
+              1000);
+  close();
+}
+
 TEST_F(MoneyTest, WhatStillRunsAtTheEndOfTheBudgetEndsWithIt) {
   open(1, 1.0);
   const TaskId endless = submit_to(0);
