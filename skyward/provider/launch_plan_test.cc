@@ -125,6 +125,56 @@ TEST(LaunchPlan, CheapestMixesTheMarketsByPrice) {
   EXPECT_THAT(played.steps, ElementsAre("1 spot a/z1", "1 spot b/z1", "1 spot a/z2", "1 a/z1"));
 }
 
+TEST(LaunchPlan, AShareOfAllIsTriedInEveryRound) {
+  Spot all = Spot::Percent(1);
+  all.retries = 2;
+  all.interval = 5s;
+  const Play played = play(all, 2, never);
+  EXPECT_THAT(played.steps, ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "wait 5",
+                                        "2 spot a/z1", "2 spot a/z2", "2 spot b/z1"));
+  EXPECT_EQ(played.outcome, LaunchOutcome::spot_minimum_not_met);
+}
+
+TEST(LaunchPlan, AShareOfNothingPrefersSpotMachines) {
+  const Play played = play(Spot::Percent(0), 2, [](const Attempt& attempt) {
+    return attempt.spot ? Answer::capacity : Answer::yes;
+  });
+  EXPECT_THAT(played.steps, ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "2 a/z1"));
+  EXPECT_EQ(play(Spot::Percent(0), 2, never).outcome, LaunchOutcome::no_capacity);
+}
+
+TEST(LaunchPlan, AMixedRoundIsTriedAgainAfterAPause) {
+  Spot half = Spot::Percent(0.5);
+  half.retries = 2;
+  half.interval = 5s;
+  const Play played = play(half, 2, never);
+  EXPECT_THAT(played.steps,
+              ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "1 spot a/z1", "1 spot a/z2",
+                          "1 spot b/z1", "wait 5", "1 spot a/z1", "1 spot a/z2", "1 spot b/z1"));
+}
+
+TEST(LaunchPlan, AQuotaOfTheRestEndsTheShare) {
+  const Play played = play(Spot::Percent(0.5), 2, [](const Attempt& attempt) {
+    if (!attempt.spot) return Answer::quota;
+    return attempt.count == 2 ? Answer::capacity : Answer::yes;
+  });
+  EXPECT_THAT(played.steps, ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "1 spot a/z1",
+                                        "1 a/z1", "release"));
+  EXPECT_EQ(played.outcome, LaunchOutcome::no_capacity);
+}
+
+TEST(LaunchPlan, AfterAQuotaTheOtherMarketIsTriedFromItsFirstPlace) {
+  for (const Spot& spot : {Spot::IfAvailable(2), Spot::Cheapest()}) {
+    int asked = 0;
+    const Play played = play(spot, 2, [&](const Attempt& attempt) {
+      if (!attempt.spot) return Answer::yes;
+      return ++asked == 1 ? Answer::capacity : Answer::quota;
+    });
+    EXPECT_EQ(played.steps.size(), 3U);
+    EXPECT_EQ(played.steps.back(), "2 a/z1");
+  }
+}
+
 TEST(LaunchPlan, AQuotaIsNotAskedTwice) {
   const Play played = play(Spot::IfAvailable(5), 2, [](const Attempt& attempt) {
     return attempt.spot ? Answer::quota : Answer::yes;

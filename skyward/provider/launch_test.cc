@@ -169,6 +169,15 @@ TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
             ShortageKind::capacity);
 }
 
+TEST_F(LaunchTest, AMarketWithAQuotaIsLeftForTheOtherOne) {
+  spec_.spot = Spot::IfAvailable();
+  quotas_ = {"a spot"};
+  const auto machines = launch();
+  ASSERT_TRUE(machines);
+  EXPECT_THAT(*machines, ElementsAre("a 1", "a 2", "a 3", "a 4"));
+  EXPECT_EQ(attempts_, 2) << "no other place is asked for spot machines";
+}
+
 // "2 of 2 did not start in time" alone would hide why there was no time left.
 TEST_F(LaunchTest, WhenTimeRunsOutAllThatStoodInTheWayIsTold) {
   record_.withdrawn("a in z1 did not start (gone)");

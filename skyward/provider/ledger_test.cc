@@ -140,6 +140,19 @@ TEST_F(LedgerFile, OfAnAnswerWithFewerMachinesTheRestStaysOpen) {
   EXPECT_EQ(left(), "i-1x1 i-2x1 i-3x1 ");
 }
 
+TEST_F(LedgerFile, AnAnswerIsEnteredAsAWholeAndAtOnce) {
+  const auto ledger = open();
+  ASSERT_TRUE(ledger->ask(machines_));
+  sqlite(
+      "CREATE TRIGGER no BEFORE INSERT ON entry WHEN NEW.id = 'i-2' "
+      "BEGIN SELECT RAISE(ABORT, 'no'); END");
+  EXPECT_FALSE(ledger->made("aws-1", "token-1", {"i-1", "i-2"}));
+  EXPECT_EQ(open()->entries("aws-1", true).value(), std::vector{machines_});
+  sqlite("DROP TRIGGER no");
+  ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1", "i-2"}));
+  EXPECT_THAT(open()->entries("aws-1", true).value(), SizeIs(2)) << "for other processes, too";
+}
+
 TEST_F(LedgerFile, ARequestThatCameToNothingIsStruckOffByItsKey) {
   const auto ledger = open();
   ASSERT_TRUE(ledger->ask(machines_));

@@ -71,6 +71,7 @@ class Shop final : public MachineApi {
 
   Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
                                              Time time) override {
+    if (is_off && is_off()) return fail(ErrorKind::unavailable, "the shop does not answer");
     auto found = find("", time);
     if (!found) return found;
     std::erase_if(*found, [&](const MachineStatus& one) {
@@ -121,7 +122,9 @@ class Shop final : public MachineApi {
   bool is_silent = false;  // it obeys, and nobody answers
   int deaf = 0;            // it does not hear so many requests
   bool blind = false;
-  bool shows_nothing = false;  // its listings are empty, whatever stands
+  bool shows_nothing = false;    // its listings are empty, whatever stands
+  Duration boot{};               // a machine is pending for so long
+  std::function<bool()> is_off;  // nobody can be asked about machines by their ids
   std::function<void()> on_launch;
   std::map<std::string, Sold> sold;
 
@@ -137,6 +140,7 @@ class Shop final : public MachineApi {
     MachineStatus out{
         .instance = {.id = id}, .zone = "z", .stage = Stage::running, .capacity = true};
     out.instance.instance_type = one.type;
+    if (world_.now - one.at < boot) out.stage = Stage::pending;
     if (one.ended != kForever)
       out.stage = world_.now < one.ended ? Stage::terminating : Stage::terminated;
     if (dead.contains(one.type)) out.stage = Stage::terminated;
@@ -223,6 +227,97 @@ TEST_F(StockTest, WhenABatchIsRefusedThoseBeforeItAreReleased) {
   EXPECT_THAT(shop_.sold, SizeIs(4));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
   EXPECT_THAT(open_in_ledger(), IsEmpty());
+}
+
+TEST_F(StockTest, NoBatchIsRequestedForAPoolThatCloses) {
+  shop_.facts_.most_per_batch = 1;
+  shop_.on_launch = [this] { world_.world.launching.request_stop(); };
+  EXPECT_EQ(launch().error().kind, ErrorKind::cancelled);
+  EXPECT_THAT(shop_.counts, ElementsAre(1));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+}
+
+TEST_F(StockTest, WhatComesOfARequestWithoutAnAnswerIsReleasedWhenThePoolCloses) {
+  shop_.is_silent = true;
+  shop_.on_launch = [this] { world_.world.launching.request_stop(); };
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.sold, SizeIs(2));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+}
+
+TEST_F(StockTest, ARefusalIsNotTriedAgainInTheSamePlace) {
+  shop_.facts_.launch_tries = 2;
+  shop_.full = {"a"};
+  shop_.is_answered = true;  // it is not certain
+  EXPECT_THAT(*launch(), ElementsAre("b1", "b2"));
+  EXPECT_THAT(shop_.counts, ElementsAre(2, 2));
+}
+
+// The second request brings one of two, and the third, for the rest, nothing.
+TEST_F(StockTest, APartThatIsReleasedCostsSomethingAllTheSame) {
+  spec_.spot = Spot::Percent(0.5);
+  spec_.spot.retries = 1;
+  spec_.places.pop_back();
+  shop_.on_launch = [this] {
+    shop_.full = shop_.counts.size() == 2 ? std::set<std::string>() : std::set<std::string>{"a"};
+  };
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.counts, ElementsAre(2, 1, 1));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_THAT(book_->wasted(), SizeIs(1));
+}
+
+TEST_F(StockTest, MachinesThatStartAreWaitedForWhileACloudIsOffForAMoment) {
+  shop_.facts_.patience = 60s;
+  shop_.boot = 9min;
+  const Time off = world_.now + 5min;
+  shop_.is_off = [&] { return world_.now >= off && world_.now < off + 50s; };
+  EXPECT_THAT(*launch(), SizeIs(2));
+  EXPECT_GT(world_.now, off + 50s);
+
+  const Time begin = world_.now;
+  shop_.is_off = [&] {
+    return world_.now >= begin + 5min && shop_.sold["a3"].ended == Shop::kForever;
+  };
+  EXPECT_THAT(launch().error().message, HasSubstr("the shop does not answer"));
+  EXPECT_LT(world_.now - begin, 7min) << "not for ever";
+  EXPECT_GT(world_.now - begin, 5min + 50s);
+}
+
+TEST_F(StockTest, ALaunchLeavesTheMachinesOfTheOneBefore) {
+  ASSERT_TRUE(launch());
+  ASSERT_TRUE(launch());
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1", "a2", "a3", "a4"));
+}
+
+TEST_F(StockTest, ALaunchStrikesOffOnlyRequestsForMachines) {
+  ASSERT_TRUE(book_->ask({.key = "key", .kind = "ssh_key"}));
+  world_.now += 2h;
+  ASSERT_TRUE(launch());
+  EXPECT_THAT(open_in_ledger(), SizeIs(3)) << "the key may still appear";
+}
+
+TEST_F(StockTest, MachinesWithThePoolsMarkEndThoughNobodyKnowsThem) {
+  ASSERT_TRUE(launch());
+  shop_.sold["x1"] = {.token = "another process's", .type = "a"};
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 60s));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+}
+
+// One of the two machines is never listed: those of another request would come on top of it.
+TEST_F(StockTest, ARequestOfWhichAPartHasComeIsNotMadeAgain) {
+  shop_.facts_.launch_tries = 2;
+  shop_.is_silent = true;
+  shop_.lag = 20s;
+  const auto pause = world_.world.pause;
+  world_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    shop_.sold.erase("a2");
+    pause(duration, stop);
+  };
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.counts, ElementsAre(2));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
 TEST_F(StockTest, ALaunchThatNobodyAnsweredIsKeptWhenItsMachinesAppear) {

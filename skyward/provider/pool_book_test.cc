@@ -1,0 +1,88 @@
+#include "skyward/provider/pool_book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "skyward/io/machine.h"
+#include "skyward/provider/watched_ledger_fixture.h"
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
+class PoolBookTest : public ::testing::Test {
+ protected:
+  PoolBookTest() {
+    auto opened = Ledger::open(directory_ + "/ledger.db");
+    EXPECT_TRUE(opened) << opened.error().message;
+    ledger_ = std::make_unique<WatchedLedger>(
+        *std::move(opened), [](bool) {}, [this] { return trouble_; });
+    EXPECT_TRUE(ledger_->open_pool({.id = "pool", .provider = "cloud", .region = "here"}));
+    book_ = std::make_unique<PoolBook>(world_.world, *ledger_, "pool");
+    EXPECT_TRUE(book_->ask({.key = "t", .kind = "instance", .count = 2}));
+  }
+  ~PoolBookTest() override { std::filesystem::remove_all(directory_); }
+
+  // Ids, and the keys of what was not answered.
+  static std::vector<std::string> names(const std::vector<LedgerEntry>& entries) {
+    std::vector<std::string> out;
+    for (const LedgerEntry& one : entries) out.push_back(one.id.empty() ? one.key : one.id);
+    return out;
+  }
+  std::vector<std::string> open() { return names(book_->open_entries()); }
+  std::vector<std::string> open_in_ledger() { return names(*ledger_->entries("pool", true)); }
+  void enter(const std::string& key, const std::string& id) {
+    EXPECT_TRUE(ledger_->ask({.key = key, .pool = "pool", .kind = "instance", .id = id}));
+  }
+
+  const Status full_ = fail(ErrorKind::unavailable, "the disk is full");
+  const std::string directory_ = ::testing::TempDir() + "skyward-book-" + io::random_hex(8);
+  WorldFixture world_;
+  Status trouble_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<PoolBook> book_;
+};
+
+TEST_F(PoolBookTest, WhatAnotherProcessEnteredIsOpenToo) {
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  enter("of another", "x1");
+  enter("not answered", "");
+  EXPECT_THAT(open(), UnorderedElementsAre("a1", "a2", "x1", "not answered"));
+  trouble_ = full_;
+  EXPECT_THAT(open(), UnorderedElementsAre("a1", "a2")) << "what is known without the ledger";
+}
+
+TEST_F(PoolBookTest, WhatIsGoneIsNotOpenThoughTheLedgerHasNotHeardOfIt) {
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  enter("not answered", "");
+  trouble_ = full_;
+  book_->gone({"a1", "not answered"});
+  trouble_ = {};
+  EXPECT_THAT(open(), ElementsAre("a2"));
+  EXPECT_THAT(open_in_ledger(), UnorderedElementsAre("a1", "a2", "not answered"));
+}
+
+TEST_F(PoolBookTest, AnAnswerThatCouldNotBeWrittenIsKnown) {
+  trouble_ = full_;
+  EXPECT_FALSE(book_->made("t", {"a1", "a2"}));
+  trouble_ = {};
+  EXPECT_THAT(open_in_ledger(), ElementsAre("t"));
+  EXPECT_THAT(open(), ElementsAre("a1", "a2")) << "and nothing more of that request";
+}
+
+TEST_F(PoolBookTest, OfAnAnswerWithFewerMachinesTheRestIsOpen) {
+  EXPECT_TRUE(book_->made("t", {"a1"}));
+  EXPECT_THAT(open(), UnorderedElementsAre("a1", "t"));
+}
+
+}  // namespace
+}  // namespace skyward::provider
