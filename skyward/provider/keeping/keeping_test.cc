@@ -28,6 +28,14 @@ int looks_of_keeper(const std::string& looks) {
   return ran ? std::stoi(ran->out) : 0;
 }
 
+TEST(Keeper, WaitsForAsLongAsTheLeaseAndLongEnoughForAStart) {
+  PoolSpec spec;
+  spec.lease = 1min;
+  EXPECT_EQ(keeper_terms(spec).limit, kUnclaimedKeeper);
+  spec.lease = 1h;
+  EXPECT_EQ(keeper_terms(spec).limit, 1h);
+}
+
 // A computer that wakes up looks before the agent touches the file.
 TEST(Keeper, EndsAfterTwoLooksWithoutAnAgent) {
   EXPECT_EQ(looks_of_keeper("\\n\\n"), 2);

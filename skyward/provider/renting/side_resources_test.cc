@@ -29,6 +29,7 @@ class Locksmith final : public SideResourceKind {
   explicit Locksmith(WorldFixture& world) : world_(world) {}
 
   std::string_view kind() const override { return "ssh_key"; }
+  bool costs() const override { return is_costly; }
   ApiResult<std::string> create(const std::string& name, Time) override {
     if (refusal) {
       return std::unexpected(ApiError{.refusal = *refusal,
@@ -72,6 +73,7 @@ class Locksmith final : public SideResourceKind {
   std::set<std::string> used;
   std::vector<std::string> removed;
   std::optional<Refusal> refusal;
+  bool is_costly = false;
   bool loses_reply = false;
   bool nameless = false;  // its replies have no id, and nothing was made
   bool blind = false;
@@ -196,6 +198,28 @@ TEST_F(SideResourcesTest, WhatIsInUseStaysInTheBook) {
   smith_.used = {"k1"};
   EXPECT_THAT(*remove(), ElementsAre("k1"));
   EXPECT_THAT(open_in_ledger(), ElementsAre("k1"));
+}
+
+TEST_F(SideResourcesTest, WhatIsInUseAndCostsIsWaitedForAndThenAFailure) {
+  ASSERT_TRUE(make());
+  smith_.used = {"k1"};
+  const Time begin = world_.now;
+  ASSERT_TRUE(remove());
+  EXPECT_LT(world_.now - begin, 30s);
+  smith_.is_costly = true;
+  const Time again = world_.now;
+  EXPECT_THAT(remove().error().message, HasSubstr("k1 is still in use"));
+  EXPECT_GT(world_.now - again, 100s);
+  EXPECT_THAT(open_in_ledger(), ElementsAre("k1"));
+}
+
+TEST_F(SideResourcesTest, WhatAnEarlierRequestMadeIsNoConflict) {
+  smith_.keys["k7"] = {resource_name(smith_, mark_, 0), world_.now};
+  smith_.refusal = Refusal::conflict;
+  const auto id = make();
+  ASSERT_TRUE(id) << id.error().message;
+  EXPECT_EQ(*id, "k7");
+  EXPECT_THAT(open_in_ledger(), ElementsAre("k7"));
 }
 
 TEST_F(SideResourcesTest, AnotherPoolsAndStrangersStay) {
