@@ -32,11 +32,13 @@ class KubernetesPool : public ::testing::Test, public KubernetesComputer {
 TEST_F(KubernetesPool, ItsMachinesArePods) {
   spec_.accelerator = Accelerator{.name = "H100"};
   spec_.accelerator->count = 2;
+  const std::int64_t begin_s = fixture_.world.wall_s();
   const auto cloud = provider();
   const Life life = open(*cloud);
   ASSERT_TRUE(life.status) << life.status.error().message;
   ASSERT_THAT(life.instances, SizeIs(2));
   EXPECT_THAT(life.cluster.id, StartsWith("kubernetes-"));
+  EXPECT_NEAR(static_cast<double>(open_pools().front().expires_s - begin_s), 75 * 60, 60);
   EXPECT_EQ(life.cluster.region, "x1");
   const nlohmann::json& pod = cloud_->machines.front().request;
   EXPECT_EQ(pod["spec"]["nodeSelector"]["nvidia.com/gpu.product"], "NVIDIA-H100-80GB-HBM3");
@@ -124,11 +126,23 @@ TEST_F(KubernetesPool, AnImageThatIsNotThereFailsAtOnce) {
   EXPECT_GT(took_, 59s) << "a registry may fail for moments";
 }
 
+TEST_F(KubernetesPool, NothingIsLeftOfAPoolThatTheLedgerDoesNotTake) {
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  ledger_watch_.trouble = fail(ErrorKind::unavailable, "the disk is full");
+  EXPECT_THAT(cloud->prepare(spec_, offers->front(), soon()).error().message,
+              HasSubstr("the disk is full"));
+  ledger_watch_.trouble = {};
+  EXPECT_TRUE(std::filesystem::is_empty(home_ + "/state/skyward/clouds"));
+}
+
 TEST_F(KubernetesPool, AQuotaThatIsReachedHalfwayLeavesNothing) {
   cloud_->quotas["default/gpus"] = {{"requests.cpu", "3"}};
   const Error full = refusal_of_opening();
   EXPECT_THAT(full.message, HasSubstr("exceeded quota: gpus, requested: requests.cpu=2, used: "
                                       "requests.cpu=2, limited: requests.cpu=3"));
+  EXPECT_THAT(full.message, HasSubstr(" in default: "));
   EXPECT_EQ(full.kind, ErrorKind::exhausted);
   EXPECT_THAT(full.hint, HasSubstr("kubectl describe quota"));
   EXPECT_LT(took_, 20s);

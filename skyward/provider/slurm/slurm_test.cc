@@ -43,6 +43,7 @@ TEST_F(SlurmPool, ItsNodesAreThoseOfOneJob) {
   ASSERT_THAT(slurm_->jobs, SizeIs(1));
   EXPECT_EQ(slurm_->jobs.front().partition, "low");
   EXPECT_EQ(slurm_->jobs.front().limit, 75min) << "the pool's hour, and what its start takes";
+  EXPECT_EQ(open_pools().front().expires_s, 0) << "it may have waited for longer";
 
   const Connection way = cloud->connection(life.cluster, life.instances[1]);
   EXPECT_TRUE(way.shell);
