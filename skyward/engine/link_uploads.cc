@@ -14,12 +14,17 @@ namespace skyward::engine {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{2} << 30;
+// Of gzip, on a busy computer: at least so long, and so much a second.
 constexpr Duration kPackTimeout = std::chrono::seconds(60);
+constexpr std::size_t kSlowestPackBytes = std::size_t{2} << 20;
 
 Result<SharedBytes> pack(const std::string& path, std::string_view bytes) {
   io::SpawnOptions gzip;
   gzip.command = {"gzip", "-6", "-c"};
-  auto packed = io::run_command(gzip, kPackTimeout, bytes);
+  // What cannot be compressed grows by a few bytes for each 32 KiB.
+  gzip.max_output = bytes.size() + bytes.size() / 1024 + (std::size_t{64} << 10);
+  const Duration timeout = kPackTimeout + std::chrono::seconds(bytes.size() / kSlowestPackBytes);
+  auto packed = io::run_command(gzip, timeout, bytes);
   if (!packed) return fail(packed);
   if (packed->status.code == 0 && packed->status.signal == 0 && !packed->out.empty()) {
     return SharedBytes(std::move(packed->out));

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <random>
 #include <string>
+#include <utility>
 
 #include "skyward/base/hash.h"
 #include "skyward/io/file.h"
@@ -12,6 +15,12 @@
 
 namespace skyward::engine {
 namespace {
+
+SharedBytes unpacked(const SharedBytes& packed) {
+  auto back =
+      io::run_command({.command = {"gzip", "-dc"}}, std::chrono::seconds(60), as_text(packed.view));
+  return back ? SharedBytes(std::move(back->out)) : SharedBytes();
+}
 
 // Pools last longer than the cache that their archives lie in.
 TEST(Uploads, AreReadAfterTheirNamesAreGone) {
@@ -29,10 +38,21 @@ TEST(Uploads, AreReadAfterTheirNamesAreGone) {
   EXPECT_EQ(as_text(plain->view), text);
   const auto packed = load_upload(file, true);
   ASSERT_TRUE(packed) << packed.error().message;
-  const auto back = io::run_command({.command = {"gzip", "-dc"}}, std::chrono::seconds(60),
-                                    as_text(packed->view));
-  ASSERT_TRUE(back);
-  EXPECT_EQ(back->out, text);
+  EXPECT_EQ(as_text(unpacked(*packed).view), text);
+}
+
+TEST(Uploads, MayGrowWhenTheyArePacked) {
+  std::mt19937_64 random;
+  std::string text;
+  while (text.size() < 1000000) text.append(1, static_cast<char>(random()));
+  const std::string path = ::testing::TempDir() + "upload-" + io::random_hex(12);
+  ASSERT_TRUE(io::write_private_file(path, text));
+  const EntryFile file{.path = path, .hash = to_hex(sha256(as_bytes(text))), .place = {}};
+  const auto packed = load_upload(file, true);
+  ASSERT_TRUE(packed) << packed.error().message;
+  EXPECT_GT(packed->size(), text.size());
+  EXPECT_EQ(as_text(unpacked(*packed).view), text);
+  std::filesystem::remove(path);
 }
 
 class UploadCacheTest : public testing::Test {

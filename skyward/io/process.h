@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +31,8 @@ struct SpawnOptions {
   bool die_with_parent = false;  // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
   // Of run_command(): ends it early, with SIGTERM.
   std::stop_token stop{};
+  // Of run_command(): the bytes that it may print, both outputs together.
+  std::size_t max_output = std::size_t{64} << 20;
 };
 
 struct ExitStatus {
@@ -71,8 +74,8 @@ class Process {
 };
 
 // Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
-// it printed. Fails with `cancelled` when it is stopped. After `timeout`, or 64 MiB, it is killed;
-// if even that does not make it exit, it is left behind.
+// it printed. Fails with `cancelled` when it is stopped. After `timeout`, or more than
+// `max_output` bytes, it is killed; if even that does not make it exit, it is left behind.
 struct CommandResult {
   ExitStatus status;
   std::string out;

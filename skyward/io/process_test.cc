@@ -461,6 +461,16 @@ TEST(RunCommand, KillsAfterTheTimeout) {
   EXPECT_THAT(result.error().message, HasSubstr("waiting"));
 }
 
+TEST(RunCommand, MayPrintAsMuchAsItsCallerAllows) {
+  SpawnOptions options = shell("head -c 3000000 /dev/zero; head -c 1000000 /dev/zero >&2");
+  options.max_output = 4'000'000;
+  ASSERT_TRUE(run_command(options, 60s));
+  --options.max_output;
+  const auto result = run_command(options, 60s);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("'sh' wrote more than 3 MiB"));
+}
+
 TEST(RunCommand, StopsWhatWritesWithoutEnd) {
   for (const char* command : {"exec yes", "exec yes >&2", "yes & sleep 1000"}) {
     SpawnOptions options = shell(command);

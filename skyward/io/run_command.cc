@@ -19,9 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of both outputs together. The longest that a command prints here, a packed agent, has a few MiB.
-constexpr std::size_t kMaxPrintedBytes = std::size_t{64} << 20;
-
 // The parent's ends of the pipes to the child; each is closed when it is done with.
 struct ChildPipes {
   FileDescriptor in;
@@ -57,8 +54,8 @@ void read_output(FileDescriptor& from, std::string& text, std::size_t room) {
 }
 
 // False when the command has written more than is kept.
-bool read_outputs(ChildPipes& pipes, CommandResult& result) {
-  const auto room = [&] { return kMaxPrintedBytes + 1 - result.out.size() - result.err.size(); };
+bool read_outputs(ChildPipes& pipes, CommandResult& result, std::size_t max_output) {
+  const auto room = [&] { return max_output + 1 - result.out.size() - result.err.size(); };
   read_output(pipes.out, result.out, room());
   read_output(pipes.err, result.err, room());
   return room() > 0;
@@ -138,7 +135,7 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
     // Asked before the last reading: what the command wrote is all there once it has ended. Its
     // pipes may never end: a daemon that it left behind may hold them open.
     status = peek_exit(child->pid);
-    if (!read_outputs(pipes, result)) {
+    if (!read_outputs(pipes, result, options.max_output)) {
       if (!status) signal_all(*child, options.new_session, SIGKILL);
       too_much = true;
       break;
@@ -161,7 +158,7 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
   if (too_much) {
     return fail(ErrorKind::exhausted,
                 fmt::format("'{}' wrote more than {} MiB and was stopped", options.command.front(),
-                            kMaxPrintedBytes >> 20),
+                            options.max_output >> 20),
                 "run it by hand to see what it writes");
   }
   if (stopped) {
