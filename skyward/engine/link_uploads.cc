@@ -55,19 +55,37 @@ Result<SharedBytes> load_upload(const EntryFile& file, bool packed) {
 
 Result<SharedBytes> UploadCache::get(const std::string& key,
                                      const std::function<Result<SharedBytes>()>& make) {
-  const std::scoped_lock lock(mutex_);  // the others mostly want the same
-  if (const auto found = known_.find(key); found != known_.end()) {
-    if (auto owner = found->second.owner.lock()) {
-      SharedBytes bytes(std::move(owner), found->second.view);
-      keep(bytes);
-      return bytes;
+  std::packaged_task<Result<SharedBytes>()> task(make);
+  std::shared_future<Result<SharedBytes>> answer;
+  bool is_first = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (auto bytes = find(key)) return *std::move(bytes);
+    const auto [place, added] = in_the_making_.try_emplace(key);
+    if (added) place->second = task.get_future().share();
+    is_first = added;
+    answer = place->second;
+  }
+  if (is_first) {
+    task();
+    const std::scoped_lock lock(mutex_);
+    in_the_making_.erase(key);
+    if (const auto& bytes = answer.get()) {
+      keep(*bytes);
+      std::erase_if(known_, [](const auto& entry) { return entry.second.owner.expired(); });
+      known_.insert_or_assign(key, Known{bytes->owner, bytes->view});
     }
   }
-  auto bytes = make();
-  if (!bytes) return bytes;
-  keep(*bytes);
-  std::erase_if(known_, [](const auto& entry) { return entry.second.owner.expired(); });
-  known_.insert_or_assign(key, Known{bytes->owner, bytes->view});
+  return answer.get();
+}
+
+std::optional<SharedBytes> UploadCache::find(const std::string& key) {
+  const auto found = known_.find(key);
+  if (found == known_.end()) return std::nullopt;
+  auto owner = found->second.owner.lock();
+  if (!owner) return std::nullopt;
+  SharedBytes bytes(std::move(owner), found->second.view);
+  keep(bytes);
   return bytes;
 }
 

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +28,7 @@ Result<std::string> read_whole(const std::string& path, const io::FileDescriptor
 Result<SharedBytes> load_upload(const EntryFile& file, bool packed);
 
 // Bytes by key. Keeps the latest, up to a limit; others only while somebody else keeps them. Any
-// thread.
+// thread. Who asks for bytes that another thread is making waits for them, and shares its failure.
 class UploadCache {
  public:
   explicit UploadCache(std::size_t max_bytes = std::size_t{64} << 20) : max_bytes_(max_bytes) {}
@@ -38,10 +40,12 @@ class UploadCache {
     std::weak_ptr<const void> owner;
     ByteView view;
   };
+  std::optional<SharedBytes> find(const std::string& key);
   void keep(const SharedBytes& bytes);
 
   const std::size_t max_bytes_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // never held while bytes are made
+  std::map<std::string, std::shared_future<Result<SharedBytes>>> in_the_making_;
   std::map<std::string, Known> known_;
   std::vector<SharedBytes> latest_;  // the last is the newest
 };

@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <filesystem>
 #include <random>
+#include <semaphore>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "skyward/base/hash.h"
 #include "skyward/io/file.h"
@@ -16,9 +21,10 @@
 namespace skyward::engine {
 namespace {
 
+using namespace std::chrono_literals;
+
 SharedBytes unpacked(const SharedBytes& packed) {
-  auto back =
-      io::run_command({.command = {"gzip", "-dc"}}, std::chrono::seconds(60), as_text(packed.view));
+  auto back = io::run_command({.command = {"gzip", "-dc"}}, 60s, as_text(packed.view));
   return back ? SharedBytes(std::move(back->out)) : SharedBytes();
 }
 
@@ -64,7 +70,7 @@ class UploadCacheTest : public testing::Test {
     });
   }
   UploadCache cache_{100};
-  int made_ = 0;
+  std::atomic<int> made_ = 0;
 };
 
 TEST_F(UploadCacheTest, KeepsTheLatest) {
@@ -86,6 +92,34 @@ TEST_F(UploadCacheTest, SharesWhatIsLargeWhileItIsSent) {
   const std::weak_ptr<const void> owner = large.owner;
   large = {};
   EXPECT_TRUE(owner.expired());
+}
+
+TEST_F(UploadCacheTest, MakesOneWhileItMakesAnother) {
+  std::binary_semaphore begun{0};
+  std::binary_semaphore other_made{0};
+  const auto make = [&]() -> Result<SharedBytes> {
+    begun.release();
+    EXPECT_TRUE(other_made.try_acquire_for(20s));
+    return SharedBytes(std::string(1, 'x'));
+  };
+  const std::jthread first([&] { EXPECT_TRUE(cache_.get("a", make)); });
+  ASSERT_TRUE(begun.try_acquire_for(20s));
+  EXPECT_EQ(get("b", 1).size(), 1U);
+  other_made.release();
+}
+
+TEST_F(UploadCacheTest, MakesTheSameOnce) {
+  std::barrier all{4};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        all.arrive_and_wait();
+        EXPECT_EQ(get("a", 1).size(), 1U);
+      });
+    }
+  }
+  EXPECT_EQ(made_, 1);
 }
 
 TEST_F(UploadCacheTest, AFailureIsNotKept) {

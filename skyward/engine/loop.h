@@ -1,7 +1,7 @@
 #pragma once
 
 // Does what the core decides: one thread with an event loop, the links to the agents, the
-// provider's verbs on a blocking thread. Calls from the face arrive in one inbox; answers leave
+// provider's verbs on threads of their own. Calls from the face arrive in one inbox; answers leave
 // through Caller.
 
 #include <atomic>
@@ -129,7 +129,7 @@ class EngineLoop final : private EngineEffects {
   void stay_awake();
   void tell_closed_when_quiet();
 
-  // `verb` on a blocking thread, `answer` on the loop.
+  // `verb` on a thread of its own, `answer` on the loop.
   using Queue = void (Verbs::*)(Verbs::Step call, Verbs::Step answer);
   template <typename Verb, typename Answer>
   void ask_provider(Verb verb, Answer answer, Queue add = &Verbs::add);

@@ -1,6 +1,14 @@
 #include "skyward/engine/loop_verbs.h"
 
+#include <system_error>
+
+#include "skyward/io/start_thread.h"
+
 namespace skyward::engine {
+
+Verbs::~Verbs() {
+  if (thread_.joinable()) thread_.join();
+}
 
 void Verbs::add(Step call, Step answer) {
   verbs_.push_back({std::move(call), std::move(answer)});
@@ -20,12 +28,22 @@ void Verbs::next() {
   running_ = true;
   Verb verb = std::move(verbs_.front());
   verbs_.pop_front();
-  loop_.run_blocking(std::move(verb.call), [this, answer = std::move(verb.answer)] {
+  Step done = [this, answer = std::move(verb.answer)] {
+    if (thread_.joinable()) thread_.join();
     running_ = false;
     answer();
     next();
     if (are_idle()) idle_();
-  });
+  };
+  try {
+    thread_ = io::start_thread([this, call = verb.call, done]() mutable {
+      call();
+      call = {};
+      loop_.post(std::move(done));
+    });
+  } catch (const std::system_error&) {  // the system has no thread left: late is better than never
+    loop_.run_blocking(std::move(verb.call), std::move(done));
+  }
 }
 
 void Verbs::run_urgent() {

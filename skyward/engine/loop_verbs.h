@@ -1,13 +1,15 @@
 #pragma once
 
 // The calls of a provider: they block, so each runs on a thread of its own, one at a time and in
-// order. One kind does not wait for its turn: what ends machines. While a provision waits for its
-// machines, its thread does that in between (Provider::set_meanwhile), since lost machines
-// cost money until then.
+// order. The loop's blocking threads may all be busy with uploads, while a machine to be terminated
+// costs money. One kind does not wait for its turn: what ends machines. While a provision waits for
+// its machines, its thread does that in between (Provider::set_meanwhile), since lost machines cost
+// money until then.
 
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "skyward/io/event_loop.h"
@@ -21,6 +23,8 @@ class Verbs {
   // The loop outlives this. All but run_urgent() is called on its thread. `idle` is called there
   // when a call has been answered and none is left.
   Verbs(io::EventLoop& loop, Step idle) : loop_(loop), idle_(std::move(idle)) {}
+  // Waits for the running call.
+  ~Verbs();
   Verbs(const Verbs&) = delete;
   Verbs& operator=(const Verbs&) = delete;
 
@@ -47,6 +51,7 @@ class Verbs {
   const Step idle_;
   std::deque<Verb> verbs_{};
   bool running_ = false;
+  std::thread thread_;  // of the running call
   std::mutex mutex_;
   std::deque<Verb> urgent_{};  // under the mutex
 };

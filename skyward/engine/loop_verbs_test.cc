@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <semaphore>
 #include <string>
 #include <vector>
+
+#include "skyward/io/no_threads_fixture.h"
 
 namespace skyward::engine {
 namespace {
@@ -49,6 +52,27 @@ TEST_F(VerbsTest, RunOneAfterAnotherInOrder) {
   verbs_.add(say("c"), [this] { loop_.stop(); });
   run();
   EXPECT_EQ(said_, (std::vector<std::string>{"a", "answer a", "b", "answer b", "c"}));
+}
+
+// As uploads to many nodes at once.
+TEST_F(VerbsTest, DoNotWaitForOtherBlockingWork) {
+  std::promise<void> ended;
+  const std::shared_future<void> end = ended.get_future().share();
+  for (int i = 0; i < 20; ++i) {
+    loop_.run_blocking([end] { EXPECT_EQ(end.wait_for(20s), std::future_status::ready); }, [] {});
+  }
+  verbs_.add_urgent([&] { ended.set_value(); }, [this] { loop_.stop(); });
+  run();
+}
+
+TEST_F(VerbsTest, RunWithoutThreads) {
+  loop_.post([this] {
+    const io::NoThreads none;
+    verbs_.add(say("a"), say("answer a"));
+    verbs_.add(say("b"), [this] { loop_.stop(); });
+  });
+  run();
+  EXPECT_EQ(said_, (std::vector<std::string>{"a", "answer a", "b"}));
 }
 
 // As a provision that waits for a machine while another one has to end.
