@@ -106,7 +106,8 @@ bool BlobExchange::serve(StreamId stream, Client& client, Time now) {
   const auto blob = inbox_.find(client.request.content);
   // It may have been dropped and begun again: what the client was promised has to be there.
   const std::uint64_t promised = client.sent + (client.missing ? 0 : client.part_left);
-  const bool here = blob && blob->size == client.request.size && blob->bytes.size() >= promised;
+  const bool here =
+      blob && blob->kept && blob->size == client.request.size && blob->bytes.size() >= promised;
   client.seen = client.seen || here;
   if (!blob && !client.seen && now < client.moved_at + kFirstPartPatience) return true;
   if (!here && !client.between_parts() && !client.missing) return false;

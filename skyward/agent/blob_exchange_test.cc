@@ -117,7 +117,9 @@ class BlobExchangeTest : public testing::Test {
   std::string text() const { return std::string(as_text(inbox.find(kBlobHere)->bytes)); }
 
   Time now = Time{} + 1h;
-  wire::BlobInbox inbox{[](std::uint64_t size) -> Result<wire::BlobInbox::Room> {
+  bool has_memory = true;
+  wire::BlobInbox inbox{[this](std::uint64_t size) -> Result<wire::BlobInbox::Room> {
+    if (!has_memory) return fail(ErrorKind::exhausted, "no memory");
     auto bytes = std::make_shared<Bytes>(size);
     wire::BlobInbox::Room room;
     room.bytes = *bytes;
@@ -258,6 +260,16 @@ TEST_F(BlobExchangeTest, AClientGetsWhatComesAsItComes) {
   have(6);
   settle();
   EXPECT_EQ(effects.written[stream], part("45"));
+}
+
+// Its engine sends it from elsewhere.
+TEST_F(BlobExchangeTest, AClientHearsAtOnceThatThereWasNoMemory) {
+  has_memory = false;
+  have(4);
+  const StreamId stream = client();
+  settle();
+  EXPECT_EQ(effects.written[stream], missing());
+  EXPECT_THAT(effects.closed, ElementsAre(stream));
 }
 
 TEST_F(BlobExchangeTest, AClientTakesWhatFits) {

@@ -90,8 +90,8 @@ std::optional<BlobInbox::Part> BlobInbox::find(BlobId blob) const {
   const auto found = blobs_.find(blob);
   if (found == blobs_.end()) return std::nullopt;
   const Entry& entry = found->second;
-  Part part{.bytes = {}, .received = entry.received, .size = entry.size};
-  if (!entry.failed) part.bytes = ByteView(entry.room.bytes).first(entry.received);
+  Part part{.bytes = {}, .kept = !entry.failed, .received = entry.received, .size = entry.size};
+  if (part.kept) part.bytes = ByteView(entry.room.bytes).first(entry.received);
   return part;
 }
 

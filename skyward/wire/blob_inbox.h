@@ -40,7 +40,8 @@ class BlobInbox {
 
   // What has arrived of a blob. The bytes grow at their end, and do not move.
   struct Part {
-    ByteView bytes;  // empty when there was no memory to keep them
+    ByteView bytes;
+    bool kept = true;  // false: there was no memory, and `bytes` stays empty
     std::uint64_t received = 0;
     std::uint64_t size = 0;  // of the whole blob
   };
