@@ -272,17 +272,27 @@ void EngineLink::sweep() {
   auto process = io::Process::spawn(loop_, options, [this](const io::ExitStatus& status) {
     loop_.cancel_timer(std::exchange(closing_, 0));
     sweep_.reset();
-    const Time next = io::EventLoop::now() + kSweepPause;
     swept_ = status.code == 0 && status.signal == 0;
-    if (swept_ || next >= sweep_until_) return schedule_gone();
-    closing_ = loop_.start_timer(next, [this] {
-      closing_ = 0;
-      sweep();
-    });
+    if (swept_) return schedule_gone();
+    sweep_again();
   });
-  if (!process) return schedule_gone();
-  sweep_ = *std::move(process);
-  limit_sweep();
+  if (process) {
+    sweep_ = *std::move(process);
+    limit_sweep();
+  } else if (process.error().kind == ErrorKind::exhausted) {
+    sweep_again();  // processes, open files or memory may be free later
+  } else {
+    schedule_gone();
+  }
+}
+
+void EngineLink::sweep_again() {
+  const Time next = io::EventLoop::now() + kSweepPause;
+  if (next >= sweep_until_) return schedule_gone();
+  closing_ = loop_.start_timer(next, [this] {
+    closing_ = 0;
+    sweep();
+  });
 }
 
 void EngineLink::limit_sweep() {

@@ -85,6 +85,7 @@ class EngineLink final : private EngineEnd::Effects {
   std::uint64_t moved_bytes() const { return attempt_ ? attempt_->moved_bytes() : 0; }
 
   void sweep();
+  void sweep_again();
   void limit_sweep();
   void note_lost_agent();
   void schedule_gone();
