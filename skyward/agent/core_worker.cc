@@ -28,7 +28,6 @@ using wire::TaskStatus;
 
 constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;  // of one Output message, roughly
 constexpr std::size_t kLineOverheadBytes = 64;
-constexpr std::uint64_t kMaxRunNs = std::uint64_t{1} << 50;  // two weeks; more counts as that
 
 void remember_line(std::list<std::string>& tail, const std::string& line) {
   tail.push_back(line);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -16,6 +17,8 @@
 #include <vector>
 
 #include "skyward/engine/core.h"
+#include "skyward/engine/node_loads.h"
+#include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
@@ -285,6 +288,12 @@ class Sequence final : private EngineEffects {
   int lost_ = 0;
   bool closed_ = false;
 };
+
+TEST(HostileAgent, NoRunTakesCenturies) {
+  Loads loads;
+  loads.note_run({.run_ns = UINT64_MAX});
+  EXPECT_EQ(loads.mean_run(), Duration{kMaxRunNs});
+}
 
 TEST(HostileAgent, CostsItsNodeAndNothingElse) {
   int lost = 0;

@@ -87,7 +87,7 @@ class Spreads {
   std::map<wire::ContentId, Spread> spreads_;
   std::vector<PeerNode> peers_;  // by node
   bool agents_talk_ = false;
-  std::uint32_t uses_ = 0;      // counts up
+  std::uint64_t uses_ = 0;      // counts up
   std::uint32_t attempts_ = 0;  // counts up
 };
 

@@ -21,7 +21,6 @@ namespace {
 
 constexpr double kMostCpus = 10000;
 constexpr Duration kLeastSilence = std::chrono::milliseconds(10);
-constexpr Duration kMostSilence = std::chrono::seconds(1'000'000'000);
 
 Status check_range(std::string_view name, int value, int largest, std::string_view advice) {
   if (value >= 1 && value <= largest) return {};

@@ -78,10 +78,12 @@ TEST(PoolSpec, RefusalsNameTheValueAndWhatIsAllowed) {
 
   spec = good();
   spec.heartbeat_timeout = {};
-  EXPECT_EQ(refusal(spec), "heartbeat_timeout=0 s is out of range: it must be 0.01 to 1e+09 s");
+  EXPECT_EQ(refusal(spec), "heartbeat_timeout=0 s is out of range: it must be 0.01 to 1e+07 s");
   spec = good();
   spec.lease = -std::chrono::seconds(1);
-  EXPECT_EQ(refusal(spec), "lease=-1 s is out of range: it must be 0.01 to 1e+09 s");
+  EXPECT_EQ(refusal(spec), "lease=-1 s is out of range: it must be 0.01 to 1e+07 s");
+  spec.lease = std::chrono::seconds(20'000'000);
+  EXPECT_EQ(refusal(spec), "lease=2e+07 s is out of range: it must be 0.01 to 1e+07 s");
 }
 
 TEST(PoolSpec, WhatEachMachineMustHave) {
