@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "bindings.h"
+#include "skyward/base/forever.h"
 #include "skyward/call/error.h"
 
 namespace skyward::python {
@@ -22,8 +23,7 @@ using testing::FakeCloudOptions;
 
 // As people give it.
 Duration seconds_of(double value) {
-  constexpr double kMost = 3e9;  // a century
-  if (std::abs(value) <= kMost) return from_seconds(value);
+  if (std::abs(value) <= seconds(kLongestWait)) return from_seconds(value);
   throw ConfigurationError(
       fmt::format("FakeCloud: {} s: expected a finite time, of a century at most", value));
 }

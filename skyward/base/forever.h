@@ -11,21 +11,17 @@ namespace skyward {
 
 inline constexpr Duration kForever = Duration::max();
 
-// A limit in seconds, as people give it: more than can be counted is for ever. What is not a number
-// is before all time, which no check for a positive limit lets pass.
-constexpr Duration limit_from_seconds(double value) {
-  if (value != value) return Duration::min();
-  return value < seconds(kForever) ? from_seconds(value) : kForever;
-}
+// Now and this is still a time that the clock counts to.
+inline constexpr Duration kLongestWait = std::chrono::years(100);
 
-// For those who are told of no limit by a zero. Now and a century is still a time that the clock
-// counts to.
+// For those who are told of no limit by a zero.
 constexpr Duration zero_if_forever(Duration limit) {
-  return limit < std::chrono::years(100) ? limit : Duration{};
+  return limit < kLongestWait ? limit : Duration{};
 }
 
 // A limit as a parameter: a duration of any unit. Where std::chrono would overflow in silence, what
-// is too long to be counted is for ever. NaN becomes Duration::min().
+// is too long to be counted is for ever. What is not a number is before all time
+// (Duration::min()), which no check for a positive limit lets pass.
 class TimeLimit {
  public:
   template <typename Rep, typename Period>
@@ -48,5 +44,10 @@ class TimeLimit {
 
   Duration value_;
 };
+
+// A limit in seconds, as people give it.
+constexpr Duration limit_from_seconds(double value) {
+  return TimeLimit(std::chrono::duration<double>(value));
+}
 
 }  // namespace skyward

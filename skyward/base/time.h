@@ -26,6 +26,7 @@ inline constexpr Time kNever = Time::max();
 constexpr double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
+// `value` must be within what a Duration holds, 292 years; limit_from_seconds() takes any.
 constexpr Duration from_seconds(double value) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 
+#include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 
 namespace skyward {
@@ -29,9 +30,7 @@ void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& c
 template <typename Ready>
 bool wait_within(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                  Duration timeout, Ready ready) {
-  // The sum with the present time must not overflow.
-  constexpr Duration kLongest = std::chrono::years(100);
-  if (timeout < kLongest) return changed.wait_for(lock, timeout, ready);
+  if (timeout < kLongestWait) return changed.wait_for(lock, timeout, ready);
   changed.wait(lock, ready);
   return true;
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "skyward/base/forever.h"
 #include "skyward/base/nearest.h"
 #include "skyward/cli/commands.h"
 
@@ -55,7 +56,9 @@ struct CommandLine {
 
   CommandLine();
 
-  skyward::Duration time() const { return skyward::from_seconds(timeout); }
+  skyward::Duration time() const {
+    return std::min(skyward::limit_from_seconds(timeout), skyward::kLongestWait);
+  }
   CLI::App* noun(const char* word, const char* what);
   CLI::App* verb(CLI::App* noun, const char* word, const char* what,
                  std::function<int(const cli::Streams&)> run);

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "skyward/base/forever.h"
 #include "skyward/cli/run_policy.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
@@ -212,7 +213,7 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
   spec.spot = *spot;
   spec.budget = options.budget;
   spec.timeout = options.timeout;
-  if (options.lease_s > 0) spec.lease = from_seconds(options.lease_s);
+  if (options.lease_s > 0) spec.lease = limit_from_seconds(options.lease_s);
   auto variables = parse_variables(options.env, &io::environment_variable);
   if (!variables) return fail(variables);
   spec.env = *std::move(variables);

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstddef>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "skyward/base/forever.h"
 #include "skyward/call/error.h"
 #include "skyward/pool/accelerators.h"
 #include "skyward/pool/put_setting.h"
@@ -61,6 +63,11 @@ TEST(TimeLimit, WhatCannotBeCountedIsForEver) {
   EXPECT_EQ(Duration(TimeLimit(std::chrono::duration<double>(0.5))),
             std::chrono::milliseconds(500));
   EXPECT_EQ(Duration(TimeLimit(std::chrono::hours(-1))), std::chrono::hours(-1));
+  // As constants: the compiler refuses an overflow.
+  static_assert(limit_from_seconds(1e300) == kForever);
+  static_assert(limit_from_seconds(-1e300) == Duration::min());
+  static_assert(limit_from_seconds(std::numeric_limits<double>::quiet_NaN()) == Duration::min());
+  static_assert(limit_from_seconds(0.5) == std::chrono::milliseconds(500));
 }
 
 TEST(Providers, PairsAreAListOfTexts) {
