@@ -5,6 +5,7 @@
 // machine ends them. Not thread-safe.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>

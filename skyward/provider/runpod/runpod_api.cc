@@ -1,6 +1,7 @@
 #include "skyward/provider/runpod/runpod_api.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
