@@ -33,10 +33,11 @@ template <typename Visit>
 void for_each_blob(const wire::Payload& payload, Visit visit) {
   // Most payloads have none. A payload may have many windows, but into few blobs.
   if (std::ranges::none_of(payload.buffers, &wire::Buffer::in_blob)) return;
-  std::vector<BlobId> seen;
+  std::vector<const wire::Blob*> seen;
   for (const wire::Buffer& buffer : payload.buffers) {
-    if (!buffer.in_blob() || std::ranges::find(seen, buffer.blob.id) != seen.end()) continue;
-    seen.push_back(buffer.blob.id);
+    const auto is_same = [&](const auto* one) { return same_blob(*one, buffer.blob); };
+    if (!buffer.in_blob() || std::ranges::any_of(seen, is_same)) continue;
+    seen.push_back(&buffer.blob);
     visit(buffer.blob);
   }
 }

@@ -7,27 +7,6 @@
 #include <utility>
 
 namespace skyward::wire {
-namespace {
-
-// Calls `visit` with each buffer of the message that is in a blob.
-template <typename AnyMessage, typename Visit>
-void for_each_window(AnyMessage& message, Visit visit) {
-  const auto each = [&](auto& payload) {
-    for (auto& buffer : payload.buffers) {
-      if (buffer.in_blob()) visit(buffer);
-    }
-  };
-  if (auto* run = std::get_if<RunTask>(&message)) {
-    if (run->body.in_blob()) visit(run->body);
-    each(run->arguments);
-  } else if (auto* result = std::get_if<TaskResult>(&message)) {
-    each(result->payload);
-  } else if (auto* item = std::get_if<StreamItem>(&message)) {
-    each(item->payload);
-  }
-}
-
-}  // namespace
 
 BlobInbox::Entry& BlobInbox::entry_of(BlobId blob, const ContentId& content, std::uint64_t size) {
   const auto [place, is_new] = blobs_.try_emplace(blob);
@@ -102,7 +81,7 @@ std::optional<BlobInbox::Part> BlobInbox::find(const ContentId& content) const {
 
 Status BlobInbox::fill_in(Message& message) const {
   Status status;
-  for_each_window(message, [&](Buffer& buffer) {
+  for_each_blob_buffer(message, [&](Buffer& buffer) {
     if (buffer.blob.descriptor >= 0 || !status) return;
     const auto found = blobs_.find(buffer.blob.id);
     if (found == blobs_.end() || found->second.received != found->second.size ||
@@ -125,7 +104,7 @@ void BlobInbox::drop(std::span<const BlobId> blobs) {
 }
 
 void BlobInbox::drop_those_of(const Message& message) {
-  for_each_window(message, [&](const Buffer& buffer) { erase(buffer.blob.id); });
+  for_each_blob_buffer(message, [&](const Buffer& buffer) { erase(buffer.blob.id); });
 }
 
 void BlobInbox::erase(BlobId blob) {

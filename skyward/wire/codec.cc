@@ -3,13 +3,13 @@
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/distinct_blobs.h"
 #include "skyward/wire/frame_reader.h"
 #include "skyward/wire/frame_writer.h"
 #include "skyward/wire/little_endian.h"
@@ -29,21 +29,20 @@ Status check_payload(std::string_view what, const Payload& payload, const Buffer
         "Join small arrays into larger ones.");
   }
   std::uint64_t inline_bytes = body.in_blob() ? 0 : body.size;
-  std::vector<std::pair<BlobId, int>> blobs;
-  if (body.in_blob()) blobs.emplace_back(body.blob.id, -1);
+  DistinctBlobs blobs;
+  if (body.in_blob()) blobs.add(body.blob);
   for (const Buffer& buffer : payload.buffers) {
     if (!buffer.in_blob()) {
       inline_bytes += buffer.size;
       continue;
     }
-    const std::pair blob{buffer.blob.id, buffer.blob.id.value != 0 ? -1 : buffer.blob.descriptor};
-    if (std::find(blobs.begin(), blobs.end(), blob) != blobs.end()) continue;
-    blobs.push_back(blob);
-    if (blobs.size() > kMaxFrameDescriptors) {
+    if (blobs.find(buffer.blob) < blobs.count()) continue;
+    if (blobs.is_full()) {
       return fail(ErrorKind::invalid,
                   fmt::format("{} has more than {} blobs", what, kMaxFrameDescriptors),
                   "Put several buffers into one blob.");
     }
+    blobs.add(buffer.blob);
   }
   if (inline_bytes > kMaxFrameBodyBytes) {
     return fail(ErrorKind::invalid,

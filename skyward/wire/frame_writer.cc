@@ -1,11 +1,11 @@
 #include "skyward/wire/frame_writer.h"
 
-#include <array>
 #include <cstring>
 #include <type_traits>
 
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/distinct_blobs.h"
 #include "skyward/wire/message_generated.h"
 
 namespace skyward::wire {
@@ -121,43 +121,32 @@ class Writer {
   }
 
   Offset<Items<const schema::Blob*>> blobs() {
-    if (blob_count_ == 0) return 0;
+    if (blobs_.count() == 0) return 0;
     schema::Blob* out = nullptr;
     const Offset<Items<const schema::Blob*>> offset =
-        builder_.CreateUninitializedVectorOfStructs<schema::Blob>(blob_count_, &out);
-    for (std::size_t i = 0; i < blob_count_; ++i) {
-      *out++ = schema::Blob(blobs_[i]->id.value, blobs_[i]->size);
+        builder_.CreateUninitializedVectorOfStructs<schema::Blob>(blobs_.count(), &out);
+    for (std::size_t i = 0; i < blobs_.count(); ++i) {
+      *out++ = schema::Blob(blobs_[i].id.value, blobs_[i].size);
     }
     return offset;
   }
 
  private:
-  // Blobs that only one message carries have no id; their descriptors tell them apart.
-  static bool same_blob(const Blob& one, const Blob& other) {
-    return one.id == other.id && one.size == other.size &&
-           (one.id.value != 0 || one.descriptor == other.descriptor);
-  }
-
-  // A blob travels once in a message, however many buffers are windows into it.
   std::int32_t position(const Blob& blob) {
-    for (std::size_t i = blob_count_; i > 0; --i) {
-      if (same_blob(*blobs_[i - 1], blob)) return static_cast<std::int32_t>(i - 1);
+    const std::size_t position = blobs_.find(blob);
+    if (position == blobs_.count()) {
+      blobs_.add(blob);
+      if (blob.descriptor >= 0) {
+        frame_.descriptors.push_back(blob.descriptor);
+        frame_.keep.push_back(blob.storage);
+      }
     }
-    SKYWARD_CHECK(blob_count_ < kMaxFrameDescriptors,
-                  "a payload has more than {} blobs; its maker must put several buffers in one",
-                  kMaxFrameDescriptors);
-    blobs_[blob_count_] = &blob;
-    if (blob.descriptor >= 0) {
-      frame_.descriptors.push_back(blob.descriptor);
-      frame_.keep.push_back(blob.storage);
-    }
-    return static_cast<std::int32_t>(blob_count_++);
+    return static_cast<std::int32_t>(position);
   }
 
   FlatBufferBuilder& builder_;
   Outgoing& frame_;
-  std::array<const Blob*, kMaxFrameDescriptors> blobs_;
-  std::size_t blob_count_ = 0;
+  DistinctBlobs blobs_;
 };
 
 auto write(Writer& to, const Hello& from) {

@@ -43,4 +43,22 @@ using Message =
                  BlobChunk, Heartbeat, Preempted, FetchBlob, BlobFetched, DropFunctions, RunTasks,
                  TaskResults, PeerMoved, EndAhead>;
 
+// Calls `visit` with each buffer of the message that is in a blob.
+template <typename AnyMessage, typename Visit>
+void for_each_blob_buffer(AnyMessage& message, Visit visit) {
+  const auto each = [&](auto& payload) {
+    for (auto& buffer : payload.buffers) {
+      if (buffer.in_blob()) visit(buffer);
+    }
+  };
+  if (auto* run = std::get_if<RunTask>(&message)) {
+    if (run->body.in_blob()) visit(run->body);
+    each(run->arguments);
+  } else if (auto* result = std::get_if<TaskResult>(&message)) {
+    each(result->payload);
+  } else if (auto* item = std::get_if<StreamItem>(&message)) {
+    each(item->payload);
+  }
+}
+
 }  // namespace skyward::wire

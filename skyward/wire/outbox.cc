@@ -9,24 +9,6 @@
 namespace skyward::wire {
 namespace {
 
-// The buffers of a message that may be in blobs.
-std::vector<Buffer*> buffers_of(Message& message) {
-  std::vector<Buffer*> buffers;
-  const auto add = [&](Payload& payload) {
-    for (Buffer& buffer : payload.buffers) buffers.push_back(&buffer);
-  };
-  if (auto* run = std::get_if<RunTask>(&message)) {
-    buffers.push_back(&run->body);
-    add(run->arguments);
-  } else if (auto* result = std::get_if<TaskResult>(&message)) {
-    add(result->payload);
-  } else if (auto* item = std::get_if<StreamItem>(&message)) {
-    add(item->payload);
-  }
-  std::erase_if(buffers, [](const Buffer* buffer) { return !buffer->in_blob(); });
-  return buffers;
-}
-
 std::optional<TaskId> task_of(const Message& message) {
   if (const auto* run = std::get_if<RunTask>(&message)) return run->task;
   if (const auto* cancel = std::get_if<CancelTask>(&message)) return cancel->task;
@@ -52,7 +34,8 @@ Status Outbox::push(Message& message) {
   auto* run = std::get_if<RunTask>(&message);
   if (run != nullptr) attach_body(*run);  // before anything can fail
   std::vector<BlobId> uses;
-  const std::vector<Buffer*> buffers = buffers_of(message);
+  std::vector<Buffer*> buffers;
+  for_each_blob_buffer(message, [&](Buffer& buffer) { buffers.push_back(&buffer); });
   if (!buffers.empty()) {
     auto named = name_blobs(buffers, run == nullptr);
     if (!named) return fail(named);
@@ -94,26 +77,28 @@ void Outbox::note_sent(const Message& message) {
 // Gives the blobs the names that the other end knows, and returns them.
 Result<std::vector<BlobId>> Outbox::name_blobs(std::span<Buffer* const> buffers, bool once) {
   std::vector<BlobId> uses;
-  std::vector<std::pair<int, BlobId>> named;  // blobs without an id are told apart by descriptor
+  std::vector<std::pair<Blob, BlobId>> named;  // what tells them apart, and the names
+  const auto name_of = [&](const Blob& blob) {
+    return std::ranges::find_if(named, [&](const auto& one) { return same_blob(one.first, blob); });
+  };
   for (Buffer* const buffer : buffers) {
-    Blob& blob = buffer->blob;
-    const auto same = std::ranges::find(named, blob.descriptor, &std::pair<int, BlobId>::first);
-    if (same == named.end()) {
+    const Blob& blob = buffer->blob;
+    if (name_of(blob) == named.end()) {
       auto name = name_blob(blob, once);
       if (!name) {
-        for (const auto& [descriptor, made] : named) {
+        for (const auto& [same, made] : named) {
           const auto content = contents_.find(made);
           if (content != contents_.end() && content->second.once) forget(content, false);
         }
         return fail(name);
       }
-      named.emplace_back(blob.descriptor, *name);
+      named.emplace_back(Blob{.id = blob.id, .size = blob.size, .descriptor = blob.descriptor},
+                         *name);
     }
   }
   for (Buffer* const buffer : buffers) {
     Blob& blob = buffer->blob;
-    const auto same = std::ranges::find(named, blob.descriptor, &std::pair<int, BlobId>::first);
-    blob = {.id = same->second, .size = blob.size, .content = blob.content};
+    blob = {.id = name_of(blob)->second, .size = blob.size, .content = blob.content};
     if (std::ranges::find(uses, blob.id) == uses.end()) uses.push_back(blob.id);
   }
   return uses;

@@ -31,6 +31,11 @@ struct Blob {
   bool operator==(const Blob& other) const { return id == other.id && size == other.size; }
 };
 
+// Blobs that only one message carries have no id; their descriptors tell them apart.
+inline bool same_blob(const Blob& one, const Blob& other) {
+  return one == other && (one.id.value != 0 || one.descriptor == other.descriptor);
+}
+
 // A buffer is either small (`bytes`, blob.size == 0) or a window into a blob.
 struct Buffer {
   SharedBytes bytes;

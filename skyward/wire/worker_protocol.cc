@@ -10,6 +10,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/distinct_blobs.h"
 #include "skyward/wire/little_endian.h"
 
 namespace skyward::wire {
@@ -43,38 +44,22 @@ class Buffers {
       to.put(buffer.size);
       to.put(buffer.offset);
       to.put(buffer.in_blob() ? buffer.blob.id.value : 0);
-      to.put(buffer.in_blob() ? static_cast<std::uint32_t>(position(buffer.blob))
+      to.put(buffer.in_blob() ? static_cast<std::uint32_t>(blobs_.find(buffer.blob))
                               : std::numeric_limits<std::uint32_t>::max());
       to.put(std::uint32_t{0});
     }
   }
 
  private:
-  // A blob travels once in a message, however many buffers are windows into it. Blobs that only one
-  // message carries have no id; their descriptors tell them apart.
-  std::size_t position(const Blob& blob) const {
-    for (std::size_t i = count_; i > 0; --i) {
-      const Blob& known = *blobs_[i - 1];
-      if (known.id == blob.id && (blob.id.value != 0 || known.descriptor == blob.descriptor)) {
-        return i - 1;
-      }
-    }
-    return count_;
-  }
-
   void add_blob(const Blob& blob, Outgoing& message) {
-    if (position(blob) < count_) return;
-    SKYWARD_CHECK(count_ < kMaxFrameDescriptors,
-                  "a payload has more than {} blobs; its maker must put several buffers in one",
-                  kMaxFrameDescriptors);
-    blobs_[count_++] = &blob;
+    if (blobs_.find(blob) < blobs_.count()) return;
+    blobs_.add(blob);
     message.descriptors.push_back(blob.descriptor);
     message.keep.push_back(blob.storage);
   }
 
   const Payload& payload_;
-  std::array<const Blob*, kMaxFrameDescriptors> blobs_;
-  std::size_t count_ = 0;
+  DistinctBlobs blobs_;
 };
 
 constexpr std::uint8_t kBehindBit = 1;
