@@ -94,7 +94,7 @@ void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
     return dispatch(state, effects, now);
   }
   if (!group) {
-    const Duration took{static_cast<Duration::rep>(std::min(message.run_ns, kMaxRunNs))};
+    const Duration took{static_cast<Duration::rep>(std::min(message.run_ns, wire::kMaxRunNs))};
     Duration& estimate = state.run_times.try_emplace(function, took).first->second;
     estimate = std::max(took, estimate - (estimate - took) / 4);
   }

@@ -18,7 +18,6 @@
 
 #include "skyward/engine/core.h"
 #include "skyward/engine/node_loads.h"
-#include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
@@ -292,7 +291,7 @@ class Sequence final : private EngineEffects {
 TEST(HostileAgent, NoRunTakesCenturies) {
   Loads loads;
   loads.note_run({.run_ns = UINT64_MAX});
-  EXPECT_EQ(loads.mean_run(), Duration{kMaxRunNs});
+  EXPECT_EQ(loads.mean_run(), Duration{wire::kMaxRunNs});
 }
 
 TEST(HostileAgent, CostsItsNodeAndNothingElse) {

@@ -153,7 +153,7 @@ void Loads::on_recalled(bool useful) {
 void Loads::note_run(const wire::TaskResult& result) {
   // A task that was ended would have run longer, nobody knows how long.
   if (result.status != wire::TaskStatus::ok && result.status != wire::TaskStatus::raised) return;
-  const auto run = static_cast<double>(std::min(result.run_ns, kMaxRunNs));
+  const auto run = static_cast<double>(std::min(result.run_ns, wire::kMaxRunNs));
   // Longer than expected counts at once, shorter only slowly: prefetching a long task hurts.
   if (mean_run_ns_ < 0 || run > 4 * mean_run_ns_) {
     mean_run_ns_ = run;

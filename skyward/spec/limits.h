@@ -68,8 +68,6 @@ inline constexpr Duration kGroupPatience = 1ms;
 // A task goes to another worker process when one has exited without reading it. After this many, it
 // fails.
 inline constexpr std::uint32_t kMaxUnreadTries = 5;
-// An agent's or a worker's word on how long a function ran: two weeks; more counts as that.
-inline constexpr std::uint64_t kMaxRunNs = std::uint64_t{1} << 50;
 // SIGINT, then this long, then SIGKILL.
 inline constexpr Duration kCancelGrace = 2s;
 // The engine gives up waiting for the agent's word.
@@ -94,10 +92,6 @@ inline constexpr int kMaxConcurrency = 1024;
 // variable, which Linux keeps below 128 KiB, and is as long for each node as there are nodes.
 inline constexpr std::size_t kMaxPeersTold = 1024;
 inline constexpr Duration kMetricsInterval = 2s;
-// The longest heartbeat_timeout, reconnect_timeout and lease. Agents are told how often to send
-// heartbeats, four times in heartbeat_timeout, in 32 bits.
-inline constexpr Duration kMostSilence = 10'000'000s;
-static_assert(kMostSilence / 4 / 1ms <= UINT32_MAX);
 inline constexpr Duration kProvisionTimeout = 300s;
 // Regions in which a pool's machines are looked for when the first ones have none: each takes as
 // long as the pool's Spot says.

@@ -61,6 +61,9 @@ enum class TaskStatus : std::uint8_t {
   undelivered,  // it has ended; `detail` says why its result cannot be sent, or stored here
 };
 
+// A longer run counts as this long: two weeks.
+inline constexpr std::uint64_t kMaxRunNs = std::uint64_t{1} << 50;
+
 struct TaskResult {
   TaskId task;
   std::uint32_t attempt = 1;
