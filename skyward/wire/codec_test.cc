@@ -217,6 +217,12 @@ TEST(Codec, RefusesUsersDataThatFitsNoFrame) {
       blob_buffer({.id = BlobId{1000}, .size = 1, .descriptor = 0, .storage = {}}, 0, 1));
   EXPECT_THAT(check_limits(item).error().message, HasSubstr("more than 64 blobs"));
   EXPECT_DEATH(encode(item, {}), "more than 64 blobs");
+  // The check tells blobs apart as the writer does: also those of one id whose sizes differ.
+  for (Buffer& buffer : item.payload.buffers) buffer.blob.id = BlobId{1};
+  EXPECT_TRUE(check_limits(item));
+  item.payload.buffers.resize(kMaxFrameDescriptors + 1);
+  for (std::uint64_t size = 1; Buffer & buffer : item.payload.buffers) buffer.blob.size = size++;
+  EXPECT_THAT(check_limits(item).error().message, HasSubstr("more than 64 blobs"));
 }
 
 Bytes prefix(std::uint32_t magic, std::uint32_t header, std::uint64_t body,
