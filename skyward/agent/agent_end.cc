@@ -40,8 +40,7 @@ void AgentEnd::send(wire::Message message) {
   Status taken = wire::check_limits(message);
   if (taken) taken = conversation_.send(message);
   if (taken) return;
-  wire::mark_undelivered(
-      message, fmt::format("it cannot be sent: {}. {}", taken.error().message, taken.error().hint));
+  wire::mark_undelivered(message, fmt::format("it cannot be sent: {}", line_of(taken.error())));
   (void)conversation_.send(message);  // it has no blobs left that could fail
 }
 

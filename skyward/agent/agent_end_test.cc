@@ -35,7 +35,7 @@ class AgentEndTest : public ::testing::Test, protected AgentEnd::Effects {
                 AgentEnd::Memory{.read = [](const wire::Blob& blob) -> Result<SharedBytes> {
                                    if (blob.descriptor < 0) {
                                      return skyward::fail(ErrorKind::exhausted, "no memory",
-                                                          "Wait");
+                                                          "wait");
                                    }
                                    return SharedBytes(Bytes(blob.size));
                                  },
@@ -205,7 +205,7 @@ TEST_F(AgentEndTest, AResultThatCannotBeSentIsAnAnswerAllTheSame) {
   end->send(result(1, kBlobChunkBytes, -1));
   const auto& sent = std::get<wire::TaskResult>(written.back().message);
   EXPECT_EQ(sent.status, wire::TaskStatus::undelivered);
-  EXPECT_EQ(sent.detail, "it cannot be sent: no memory. Wait");
+  EXPECT_EQ(sent.detail, "it cannot be sent: no memory; wait");
 }
 
 TEST_F(AgentEndTest, AnItemThatCannotBeSentSaysWhy) {
@@ -215,7 +215,7 @@ TEST_F(AgentEndTest, AnItemThatCannotBeSentSaysWhy) {
   const auto& sent = std::get<wire::StreamItem>(written.back().message);
   EXPECT_EQ(sent.attempt, 2U);
   EXPECT_THAT(sent.payload.buffers, IsEmpty());
-  EXPECT_EQ(sent.undelivered, "it cannot be sent: no memory. Wait");
+  EXPECT_EQ(sent.undelivered, "it cannot be sent: no memory; wait");
 }
 
 TEST_F(AgentEndTest, BlobsAreForThoseWhoPassThemOn) {

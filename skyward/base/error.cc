@@ -32,4 +32,8 @@ std::string_view to_string(ErrorKind kind) {
   return "unknown";
 }
 
+std::string line_of(const Error& error) {
+  return error.hint.empty() ? error.message : error.message + "; " + error.hint;
+}
+
 }  // namespace skyward

@@ -43,6 +43,9 @@ struct Error {
   bool operator==(const Error&) const = default;
 };
 
+// For people, in one line: the message, and the hint if there is one.
+std::string line_of(const Error& error);
+
 template <typename T>
 using Result = std::expected<T, Error>;
 

@@ -160,7 +160,7 @@ void end_lifetime(EngineState& state, EngineEffects& effects, Time now) {
     fail_open(state, effects, now, why);
     return;
   }
-  effects.emit(ErrorEvent{fmt::format("{}; {}", why.message, why.hint), std::nullopt});
+  effects.emit(ErrorEvent{line_of(why), std::nullopt});
   state.tasks.refuse(why);
   start_closing(state, effects, now);
 }

@@ -219,9 +219,7 @@ void EngineLoop::tend_later() {
         [this](Time, const Status& done) {
           const bool failed_before = std::exchange(tend_failed_, !done);
           if (!done && !failed_before) {
-            caller_.emit(
-                Notice{.message = fmt::format("{}; {}", done.error().message, done.error().hint),
-                       .level = "warning"});
+            caller_.emit(Notice{.message = line_of(done.error()), .level = "warning"});
           }
           tends_ = false;
           tend_later();
@@ -362,7 +360,7 @@ void EngineLoop::tell_unreached(NodeId node, const Instance& instance, bool stan
   const bool is_first = state_.nodes[node].unreached.empty();
   turn([&](Time) { on_unreached(state_, node, why); });
   if (!stands || !is_first) return;
-  tell_trouble(node, instance, why.message + (why.hint.empty() ? "" : "; " + why.hint));
+  tell_trouble(node, instance, line_of(why));
 }
 
 void EngineLoop::tell_trouble(NodeId node, const Instance& instance, const std::string& why) {

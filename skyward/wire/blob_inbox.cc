@@ -88,7 +88,7 @@ Status BlobInbox::fill_in(Message& message) const {
         buffer.blob.size != found->second.size) {
       status = fail(ErrorKind::invalid,
                     fmt::format("blob {} was not sent before it was used", buffer.blob.id.value),
-                    "Report a bug.");
+                    "report a bug");
     } else if (found->second.failed) {
       status = std::unexpected(found->second.error);
     } else {

@@ -26,7 +26,7 @@ Status check_payload(std::string_view what, const Payload& payload, const Buffer
     return fail(
         ErrorKind::invalid,
         fmt::format("{} has {} buffers, more than {}", what, payload.buffers.size(), kMaxBuffers),
-        "Join small arrays into larger ones.");
+        "join small arrays into larger ones");
   }
   std::uint64_t inline_bytes = body.in_blob() ? 0 : body.size;
   DistinctBlobs blobs;
@@ -40,7 +40,7 @@ Status check_payload(std::string_view what, const Payload& payload, const Buffer
     if (blobs.is_full()) {
       return fail(ErrorKind::invalid,
                   fmt::format("{} has more than {} blobs", what, kMaxFrameDescriptors),
-                  "Put several buffers into one blob.");
+                  "put several buffers into one blob");
     }
     blobs.add(buffer.blob);
   }
@@ -48,8 +48,8 @@ Status check_payload(std::string_view what, const Payload& payload, const Buffer
     return fail(ErrorKind::invalid,
                 fmt::format("{} has {} bytes outside of large buffers, more than {}", what,
                             inline_bytes, kMaxFrameBodyBytes),
-                "Pass large data as arguments that support buffers (arrays, bytes), not inside "
-                "the function or in many small pieces.");
+                "pass large data as arguments that support buffers (arrays, bytes), not inside "
+                "the function or in many small pieces");
   }
   return {};
 }
@@ -83,7 +83,7 @@ Status check_setup(const Configure& configure) {
               fmt::format("the node's setup (environment, packages, commands, for {} workers) has "
                           "{} bytes, more than {}",
                           configure.workers.size(), bytes, kMaxFrameHeaderBytes),
-              "Use shorter environment variables and fewer packages.");
+              "use shorter environment variables and fewer packages");
 }
 
 }  // namespace

@@ -507,7 +507,7 @@ Message read_body(ContentReader& reader, const schema::Frame& frame) {
 std::unexpected<Error> malformed_frame(std::string_view why) {
   return fail(
       ErrorKind::invalid, fmt::format("a frame cannot be read: {}", why),
-      "Install the same version of skyward on both sides; if they are the same, report a bug.");
+      "install the same version of skyward on both sides; if they are the same, report a bug");
 }
 
 Result<DecodedFrame> read_frame(ByteView header, SharedBytes body, std::vector<Blob> blobs) {

@@ -71,7 +71,7 @@ Status Session::check_resume(std::uint64_t last_received) const {
               fmt::format("the other end has messages up to {}, but only {} to {} can follow: the "
                           "session has changed",
                           last_received, last_forgotten(), last_sent()),
-              "Replace the node.");
+              "replace the node");
 }
 
 std::vector<Session::Kept> Session::resume(std::uint64_t last_received) {

@@ -318,8 +318,8 @@ SharedBytes Decoder::take(std::uint64_t size) {
 std::unexpected<Error> malformed(std::string_view why) {
   return fail(ErrorKind::invalid,
               fmt::format("a message between agent and worker cannot be read: {}", why),
-              "Nothing but the worker itself may write to its descriptor 3; if nothing else does, "
-              "report a bug.");
+              "nothing but the worker itself may write to its descriptor 3; if nothing else does, "
+              "report a bug");
 }
 
 }  // namespace
