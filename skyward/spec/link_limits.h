@@ -40,8 +40,8 @@ inline constexpr Duration kReconnectTimeout = 12s;
 inline constexpr Duration kLinkDecisionGrace = 10s;
 // Without the engine for this long, an agent ends, and its machine with it.
 inline constexpr Duration kLease = 10min;
-// The longest that a pool can ask for as heartbeat_timeout, reconnect_timeout or lease. Agents are told how often to send heartbeats,
-// four times in heartbeat_timeout, in 32 bits.
+// The longest heartbeat_timeout, reconnect_timeout and lease of a pool. Agents are told how often
+// to send heartbeats, four times in heartbeat_timeout, in 32 bits.
 inline constexpr Duration kMostSilence = 10'000'000s;
 static_assert(kMostSilence / 4 / 1ms <= UINT32_MAX);
 
