@@ -66,9 +66,9 @@ Result<wire::BlobInbox::Room> make_room(Simulator& simulator, std::uint64_t size
   return room;
 }
 
-engine::EngineEnd::Options engine_options(Simulator& simulator,
-                                          const NetworkParameters& parameters) {
-  engine::EngineEnd::Options options;
+engine::EngineEndpoint::Options engine_options(Simulator& simulator,
+                                               const NetworkParameters& parameters) {
+  engine::EngineEndpoint::Options options;
   options.hello.protocol = kProtocolVersion;
   options.hello.descriptors = !parameters.far;
   options.reconnects = parameters.far;
@@ -79,7 +79,7 @@ engine::EngineEnd::Options engine_options(Simulator& simulator,
 
 }  // namespace
 
-struct SimulatedLink::EngineEffects final : engine::EngineEnd::Effects {
+struct SimulatedLink::EngineEffects final : engine::EngineEndpoint::Effects {
   explicit EngineEffects(SimulatedLink& its_link) : link(its_link) {}
   void connect() override { link.connect(); }
   void hang_up(Duration) override { link.close_by_engine(); }
@@ -98,12 +98,12 @@ struct SimulatedLink::EngineEffects final : engine::EngineEnd::Effects {
   SimulatedLink& link;
 };
 
-struct SimulatedLink::AgentEffects final : agent::AgentEnd::Effects {
+struct SimulatedLink::AgentEffects final : agent::AgentEndpoint::Effects {
   explicit AgentEffects(SimulatedLink& its_link) : link(its_link) {}
-  void write(LineId line, const wire::Message& message, wire::Envelope envelope) override {
+  void write(ConnectionId line, const wire::Message& message, wire::Envelope envelope) override {
     link.write_to_engine(line, message, envelope);
   }
-  void close(LineId line) override { link.close_by_agent(line); }
+  void close(ConnectionId line) override { link.close_by_agent(line); }
   void on_heard() override { link.events_.on_agent_heard(); }
   void on_message(const wire::Message& message) override { link.events_.on_agent_message(message); }
   void on_fetch(const wire::FetchBlob& fetch) override {
@@ -298,7 +298,7 @@ void SimulatedLink::end_for_agent(StreamId id, Duration delay) {
     Stream& stream = streams_.at(id);
     stream.to_agent.open = false;
     if (life != agent_life_) return;
-    agent_turn([this, line = stream.line] { agent_->on_line_closed(line, {}); });
+    agent_turn([this, line = stream.line] { agent_->on_connection_closed(line, {}); });
   });
 }
 
@@ -314,7 +314,7 @@ void SimulatedLink::close_by_engine() {
                         simulator_.random.between(parameters_.delay_min, parameters_.delay_max));
 }
 
-void SimulatedLink::close_by_agent(LineId line) {
+void SimulatedLink::close_by_agent(ConnectionId line) {
   const StreamId id = lines_.at(line);
   Stream& stream = streams_.at(id);
   stream.to_agent.open = false;
@@ -338,7 +338,7 @@ void SimulatedLink::write_to_agent(const wire::Message& message, wire::Envelope 
   });
 }
 
-void SimulatedLink::write_to_engine(LineId line, const wire::Message& message,
+void SimulatedLink::write_to_engine(ConnectionId line, const wire::Message& message,
                                     wire::Envelope envelope) {
   const auto found = lines_.find(line);
   if (!agent_runs_ || found == lines_.end()) return;
@@ -418,10 +418,10 @@ void SimulatedLink::agent_started() {
   agent_flushes_ = false;
   lines_.clear();
   agent_effects_ = std::make_unique<AgentEffects>(*this);
-  agent_ = std::make_unique<agent::AgentEnd>(
-      agent::AgentEnd::Options{.outlives = parameters_.far,
-                               .welcome = {.blob_bytes = parameters_.blob_bytes}},
-      agent::AgentEnd::Memory{
+  agent_ = std::make_unique<agent::AgentEndpoint>(
+      agent::AgentEndpoint::Options{.outlives = parameters_.far,
+                                    .welcome = {.blob_bytes = parameters_.blob_bytes}},
+      agent::AgentEndpoint::Memory{
           .read = zeros_for,
           .make = [this](std::uint64_t size) { return make_room(simulator_, size); }},
       *agent_effects_);

@@ -1,8 +1,8 @@
 #pragma once
 
 // The network between the engine and one agent: simulated streams that carry the frames of both
-// ends. The ends are the real ones (engine/engine_end.h, agent/agent_end.h): they greet, number,
-// acknowledge, reconnect and give up as they do in a pool.
+// ends. The ends are the real ones (engine/engine_endpoint.h, agent/agent_endpoint.h): they greet,
+// number, acknowledge, reconnect and give up as they do in a pool.
 //
 // A connection breaks at random: what is in flight is lost, each end notices after a time of its
 // own, and what it writes until then is lost, too. Frames arrive twice and out of order, though no
@@ -16,10 +16,10 @@
 
 #include "sim/parameters.h"
 #include "sim/simulator.h"
-#include "skyward/agent/agent_end.h"
+#include "skyward/agent/agent_endpoint.h"
 #include "skyward/agent/blob_exchange.h"
 #include "skyward/base/error.h"
-#include "skyward/engine/engine_end.h"
+#include "skyward/engine/engine_endpoint.h"
 #include "skyward/spec/id.h"
 #include "skyward/wire/message.h"
 
@@ -82,7 +82,7 @@ class SimulatedLink {
   int stalls() const { return stalls_; }    // fetches given up: the source had no new data
 
  private:
-  using LineId = agent::AgentEnd::LineId;
+  using ConnectionId = agent::AgentEndpoint::ConnectionId;
   using StreamId = std::uint64_t;  // from 1; never used twice
 
   // One direction of a connection.
@@ -93,7 +93,7 @@ class SimulatedLink {
     Time greets{};  // nothing overtakes the greeting
   };
   struct Stream {
-    LineId line = 0;  // the agent's id for it; 0: it never arrived
+    ConnectionId line = 0;  // the agent's id for it; 0: it never arrived
     Way to_agent;
     Way to_engine;
 
@@ -115,9 +115,9 @@ class SimulatedLink {
                       const engine::LinkPolicy::End& means = {});
   void end_for_agent(StreamId id, Duration delay);
   void close_by_engine();
-  void close_by_agent(LineId line);
+  void close_by_agent(ConnectionId line);
   void write_to_agent(const wire::Message& message, wire::Envelope envelope);
-  void write_to_engine(LineId line, const wire::Message& message, wire::Envelope envelope);
+  void write_to_engine(ConnectionId line, const wire::Message& message, wire::Envelope envelope);
   template <typename Arrive>
   void carry(Way& way, const wire::Message& message, wire::Envelope envelope, Arrive arrive);
   Time arrival(Way& way, bool greets);
@@ -158,7 +158,7 @@ class SimulatedLink {
   Outage outage_ = Outage::silent;
 
   std::unique_ptr<EngineEffects> engine_effects_;
-  engine::EngineEnd engine_;
+  engine::EngineEndpoint engine_;
   StreamId engine_stream_ = 0;  // its connection, or its attempt to make one
   std::uint64_t moved_ = 0;     // frames that have arrived over it
   bool engine_killed_ = false;
@@ -167,11 +167,11 @@ class SimulatedLink {
   Simulator::Timer engine_timer_ = Simulator::kNoTimer;
 
   std::unique_ptr<AgentEffects> agent_effects_;
-  std::unique_ptr<agent::AgentEnd> agent_;  // of the last agent
+  std::unique_ptr<agent::AgentEndpoint> agent_;  // of the last agent
   bool agent_runs_ = false;
   std::uint64_t agent_life_ = 0;
   bool agent_flushes_ = false;  // soon
-  std::map<LineId, StreamId> lines_;
+  std::map<ConnectionId, StreamId> lines_;
   Simulator::Timer agent_timer_ = Simulator::kNoTimer;
   std::unique_ptr<PeerEffects> peer_effects_;
   std::unique_ptr<agent::BlobExchange> exchange_;  // of the last agent

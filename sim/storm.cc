@@ -58,7 +58,7 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   warnings += other.warnings;
   stops += other.stops;
   deaths += other.deaths;
-  barren += other.barren;
+  ran_nothing += other.ran_nothing;
   restarts += other.restarts;
   fetches += other.fetches;
   stalls += other.stalls;
@@ -365,8 +365,8 @@ void Storm::retain_blob(const wire::Blob& blob) { user_.retain_blob(blob); }
 void Storm::emit(Event event) {
   if (const auto* error = std::get_if<ErrorEvent>(&event)) {
     simulator_.say("error: {}", error->message);
-    const bool is_barren = error->message.contains("no worker process has begun a task");
-    if (is_barren && error->message.contains("was lost")) ++report_.barren;
+    const bool ran_nothing = error->message.contains("no worker process has begun a task");
+    if (ran_nothing && error->message.contains("was lost")) ++report_.ran_nothing;
     // In calm weather nothing dies: what is held up for a while must not be taken for dead.
     SKYWARD_CHECK(!parameters_.calm || !error->message.contains("was lost"), "{}", error->message);
     // Far links reconnect, or give up, before the core counts a node as silent.

@@ -45,7 +45,7 @@ struct StormReport {
   int notices = 0;  // of preemptions
   double dollars = 0;
   int deaths = 0;            // of pools whose program was killed
-  int barren = 0;            // nodes where no worker process has begun a task
+  int ran_nothing = 0;       // nodes where no worker process has begun a task
   std::size_t restarts = 0;  // of agents, on a machine that had one
   double worst_error = 0;    // of the engine's sum, as a share of the cloud's bill
   int budgets = 0;           // pools that had one

@@ -43,7 +43,7 @@ TEST(StormTest, FewDozenSeeds) {
   EXPECT_GT(sum.fetches, 3);
   EXPECT_GT(sum.restarts, 1);
   EXPECT_GT(sum.deaths, 1);
-  EXPECT_GT(sum.barren, 3);
+  EXPECT_GT(sum.ran_nothing, 3);
 }
 
 TEST(StormTest, LaunchesThatAreJobs) {

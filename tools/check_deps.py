@@ -33,7 +33,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ),
     ("agent", "skyward/agent/core*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/effects*", frozenset({"base", "spec", "wire"})),
-    ("agent", "skyward/agent/agent_end*", frozenset({"base", "spec", "wire"})),
+    ("agent", "skyward/agent/agent_endpoint*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/blob_exchange*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/*", frozenset({"base", "spec", "wire", "io"})),
     ("run", "skyward/run/*", frozenset({"base", "spec", "wire", "io", "call", "worker"})),

@@ -128,11 +128,11 @@ struct AgentState {
   std::uint64_t memory_bytes = 0;  // that this node may use; set by the loop
   std::vector<Slot> slots;         // by SlotId
   std::deque<SlotId> start_queue;  // slots in phase queued, in order
-  std::vector<SlotId> lanes;       // starting slots that others wait for
+  std::vector<SlotId> starting;    // starting slots that others wait for
   // Processes that may start at the same time; set by the loop.
-  std::uint32_t start_lanes = kMinStartLanes;
+  std::uint32_t max_starting = kMinConcurrentStarts;
   bool has_begun = false;           // a process has begun a task
-  std::uint32_t barren_rounds = 0;  // no slot could start a process that began one
+  std::uint32_t failed_rounds = 0;  // no slot could start a process that began one
   std::unordered_map<TaskId, AgentTask> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker
@@ -147,7 +147,7 @@ struct AgentState {
   std::unordered_map<BlobId, wire::Blob> blobs;
 };
 
-// A message of the engine. AgentEnd handles Hello and Heartbeat itself.
+// A message of the engine. AgentEndpoint handles Hello and Heartbeat itself.
 void on_message(AgentState& state, AgentEffects& effects, const wire::Message& message, Time now);
 // Any frame of the engine has come, so it is alive: renews the lease.
 void on_heard(AgentState& state, Time now);

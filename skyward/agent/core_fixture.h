@@ -23,9 +23,9 @@ class Recorder final : public AgentEffects {
  public:
   void send(wire::Message message) override { messages.push_back(std::move(message)); }
   void start_bootstrap(const wire::Configure& configure) override {
-    deeds.push_back("bootstrap " + configure.bootstrap);
+    actions.push_back("bootstrap " + configure.bootstrap);
   }
-  void kill_bootstrap() override { deeds.push_back("kill bootstrap"); }
+  void kill_bootstrap() override { actions.push_back("kill bootstrap"); }
   void start_worker(SlotId slot) override { note("start", slot); }
   void run(SlotId slot, const WorkerRun& run) override {
     note("run", slot,
@@ -55,22 +55,22 @@ class Recorder final : public AgentEffects {
   void stop_worker(SlotId slot) override { note("stop", slot); }
   void kill_worker(SlotId slot) override { note("kill", slot); }
   void end_machine(std::vector<std::string> command) override {
-    deeds.push_back("end machine " + command.front());
+    actions.push_back("end machine " + command.front());
   }
-  void exit(int code) override { deeds.push_back("exit " + std::to_string(code)); }
+  void exit(int code) override { actions.push_back("exit " + std::to_string(code)); }
 
   std::optional<std::uint32_t> take_rest(SlotId slot, TaskId group) override {
     note("take rest", slot, std::to_string(group.value));
     return 0;
   }
 
-  std::deque<std::string> deeds;
+  std::deque<std::string> actions;
   std::deque<wire::Message> messages;
 
  private:
   void note(const char* verb, SlotId slot, const std::string& rest = "") {
-    deeds.push_back(std::string(verb) + " " + std::to_string(slot.value) +
-                    (rest.empty() ? "" : ": " + rest));
+    actions.push_back(std::string(verb) + " " + std::to_string(slot.value) +
+                      (rest.empty() ? "" : ": " + rest));
   }
 };
 
@@ -86,14 +86,14 @@ class AgentCoreTest : public ::testing::Test {
   void expect_nothing_else() {
     EXPECT_TRUE(effects.messages.empty())
         << effects.messages.size() << ", first of kind " << effects.messages.front().index();
-    for (const std::string& deed : effects.deeds) ADD_FAILURE() << "not expected: " << deed;
-    effects.deeds.clear();
+    for (const std::string& action : effects.actions) ADD_FAILURE() << "not expected: " << action;
+    effects.actions.clear();
     effects.messages.clear();
   }
-  void take(const std::string& deed) {
-    ASSERT_FALSE(effects.deeds.empty()) << "expected: " << deed;
-    EXPECT_EQ(effects.deeds.front(), deed);
-    effects.deeds.pop_front();
+  void take(const std::string& action) {
+    ASSERT_FALSE(effects.actions.empty()) << "expected: " << action;
+    EXPECT_EQ(effects.actions.front(), action);
+    effects.actions.pop_front();
   }
   template <typename T>
   T take_message() {

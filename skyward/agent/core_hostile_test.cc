@@ -32,7 +32,7 @@ class Sequence final : private QuietEffects {
     configure.worker_command = {"worker"};
     configure.workers.resize(static_cast<std::size_t>(between(1, 3)));
     configure.concurrency = static_cast<std::uint32_t>(between(1, 6));
-    state_.start_lanes = static_cast<std::uint32_t>(between(1, 4));
+    state_.max_starting = static_cast<std::uint32_t>(between(1, 4));
     on_message(state_, *this, configure, now_);
     on_accelerators(state_, *this, {}, now_);
     for (int step = 0; step < kSteps && state_.phase != AgentPhase::ended; ++step) {

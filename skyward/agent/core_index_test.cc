@@ -99,7 +99,7 @@ TEST_F(CoreIndexTest, TheShortestWindowsGetMoreAndSlowOnesNone) {
 }
 
 TEST_F(CoreIndexTest, AProcessThatWaitsToStartAgainHasNoTimeToGreetYet) {
-  state.start_lanes = 1;
+  state.max_starting = 1;
   configure(2, 1);
   on_worker_exit(state, effects, SlotId{0}, {.text = "exit code 3", .code = 3}, now);
   sanity_check(state);

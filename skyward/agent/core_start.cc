@@ -10,9 +10,9 @@
 namespace skyward::agent {
 namespace {
 
-bool holds_lane(const Slot& slot, Time now) {
+bool counts_as_starting(const Slot& slot, Time now) {
   return slot.phase == SlotPhase::starting && slot.killed.empty() &&
-         now < slot.started_at + kStartLaneTimeout;
+         now < slot.started_at + kStartPermitTimeout;
 }
 
 }  // namespace
@@ -40,8 +40,9 @@ void end_pause(AgentState& state, Slot& slot) {
 }
 
 void start_queued(AgentState& state, AgentEffects& effects, Time now) {
-  std::erase_if(state.lanes, [&](SlotId id) { return !holds_lane(state.slots[id.value], now); });
-  while (!state.start_queue.empty() && state.lanes.size() < state.start_lanes) {
+  std::erase_if(state.starting,
+                [&](SlotId id) { return !counts_as_starting(state.slots[id.value], now); });
+  while (!state.start_queue.empty() && state.starting.size() < state.max_starting) {
     Slot& slot = state.slots[state.start_queue.front().value];
     state.start_queue.pop_front();
     if (slot.phase != SlotPhase::queued) continue;  // killed meanwhile
@@ -50,7 +51,7 @@ void start_queued(AgentState& state, AgentEffects& effects, Time now) {
     slot.started_at = now;
     slot.start_deadline = now + kWorkerStartTimeout;
     reindex(state, slot);
-    state.lanes.push_back(slot.id);
+    state.starting.push_back(slot.id);
     effects.start_worker(slot.id);
   }
 }
@@ -58,10 +59,10 @@ void start_queued(AgentState& state, AgentEffects& effects, Time now) {
 Time next_start(const AgentState& state) {
   Time next = kNever;
   if (state.start_queue.empty()) return next;
-  for (const SlotId id : state.lanes) {
+  for (const SlotId id : state.starting) {
     const Slot& slot = state.slots[id.value];
     if (slot.phase == SlotPhase::starting && slot.killed.empty())
-      next = std::min(next, slot.started_at + kStartLaneTimeout);
+      next = std::min(next, slot.started_at + kStartPermitTimeout);
   }
   return next;
 }

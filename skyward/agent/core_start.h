@@ -10,11 +10,11 @@
 namespace skyward::agent {
 
 // When all slots have failed so often, and no process has ever begun a task, the node fails.
-inline constexpr std::uint32_t kMaxBarrenRounds = 3;
+inline constexpr std::uint32_t kMaxFailedRounds = 3;
 // A function of this size may be too large for a process's memory: then the node is not to blame.
 inline constexpr std::uint64_t kHeavyFunctionBytes = std::uint64_t{16} << 20;
 
-// Starts the slot's process in its turn: only AgentState::start_lanes start at a time, so that all
+// Starts the slot's process in its turn: only AgentState::max_starting start at a time, so that all
 // get enough CPU to greet before their deadlines, and so does the agent itself. After failures, its
 // turn comes after a pause.
 void request_start(AgentState& state, AgentEffects& effects, Slot& slot, Time now);

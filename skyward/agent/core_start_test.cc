@@ -216,14 +216,14 @@ TEST_F(CoreStartTest, ASlotThatDidNotStartIsTriedAgainAfterAMinute) {
 
 TEST_F(CoreStartTest, ANodeWhereNoWorkerEverBeginsATaskFails) {
   open();
-  for (std::uint64_t task = 1; task < kMaxBarrenRounds; ++task) {
+  for (std::uint64_t task = 1; task < kMaxFailedRounds; ++task) {
     fail_round(task);
     EXPECT_THAT(effects.results, testing::SizeIs(task));
     EXPECT_FALSE(effects.failed);
   }
-  fail_round(kMaxBarrenRounds);
+  fail_round(kMaxFailedRounds);
   ASSERT_TRUE(effects.failed);
-  EXPECT_THAT(effects.results, testing::SizeIs(kMaxBarrenRounds - 1)) << "the last one may move";
+  EXPECT_THAT(effects.results, testing::SizeIs(kMaxFailedRounds - 1)) << "the last one may move";
   EXPECT_TRUE(state.tasks.empty());
   EXPECT_EQ(effects.failed->step, "server");
   EXPECT_EQ(effects.failed->command, "worker");
@@ -255,7 +255,7 @@ TEST_F(CoreStartTest, AFunctionThatNoProcessLivesToBeginFailsAlone) {
 
 TEST_F(CoreStartTest, ALargeFunctionIsNoReasonToReplaceTheNode) {
   open();
-  for (std::uint64_t task = 1; task <= std::uint64_t{2} * kMaxBarrenRounds; ++task) {
+  for (std::uint64_t task = 1; task <= std::uint64_t{2} * kMaxFailedRounds; ++task) {
     submit(task, 1, kHeavyFunctionBytes);
     for (std::uint32_t i = 1; i <= kMaxWorkerStartFailures; ++i) {
       if (state.slots[0].phase != SlotPhase::ready) greet(0);
@@ -275,7 +275,7 @@ TEST_F(CoreStartTest, ANodeWhereOneTaskHasBegunStays) {
   submit(1);
   end(0, TaskId{1});  // the function ended its process
   greet(0);
-  for (std::uint64_t task = 2; task < 2 + 2 * kMaxBarrenRounds; ++task) fail_round(task);
+  for (std::uint64_t task = 2; task < 2 + 2 * kMaxFailedRounds; ++task) fail_round(task);
   EXPECT_FALSE(effects.failed);
   submit(100);
   greet(0);

@@ -442,7 +442,7 @@ TEST_F(CoreTest, BlamesTheFirstTaskOfADeadWorkerAndRunsTheOthersAgain) {
   make_ready(1, 1);
   teach_short();
   for (std::uint64_t task = 1; task <= 3; ++task) submit(task);
-  for (const char* deed : {"run 0: 1", "run 0: 2 behind", "run 0: 3 behind"}) take(deed);
+  for (const char* action : {"run 0: 1", "run 0: 2 behind", "run 0: 3 behind"}) take(action);
   on_message(state, effects, wire::CancelTask{TaskId{3}}, now);
   take("interrupt 0: 3");
   worker_ends(0, exited);
@@ -532,12 +532,12 @@ TEST_F(CoreTest, FailsTheWaitingTasksWhenAWorkerDoesNotStartAgain) {
 
 // Hundreds of processes that start at once leave the agent no processor to say that it lives.
 TEST_F(CoreTest, StartsAFewProcessesAtATime) {
-  state.start_lanes = 3;
+  state.max_starting = 3;
   make_ready(1, 8);
   submit(1);
   take("run 0: 1 with body");
   for (std::uint64_t task = 2; task <= 7; ++task) submit(task);
-  for (const char* deed : {"start 1", "start 2", "start 3"}) take(deed);
+  for (const char* action : {"start 1", "start 2", "start 3"}) take(action);
   expect_nothing_else();
   hello(2);
   take("start 4");
@@ -559,7 +559,7 @@ TEST_F(CoreTest, StartsAFewProcessesAtATime) {
 }
 
 TEST_F(CoreTest, AProcessThatHasNotStartedNeedsNoKill) {
-  state.start_lanes = 1;
+  state.max_starting = 1;
   make_ready(1, 3);
   submit(1);
   take("run 0: 1 with body");

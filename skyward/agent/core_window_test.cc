@@ -72,8 +72,8 @@ TEST_F(WindowTest, ACancelledTaskThatWaitsCostsTheOneBeforeItNothing) {
 TEST_F(WindowTest, HoldsOnlySoManyTasksHoweverShort) {
   make_ready_for(1ns);
   for (std::uint64_t task = 1; task <= kMaxWorkerWindow + 1; ++task) submit_pinned(task);
-  EXPECT_EQ(effects.deeds.size(), kMaxWorkerWindow);
-  effects.deeds.clear();
+  EXPECT_EQ(effects.actions.size(), kMaxWorkerWindow);
+  effects.actions.clear();
 }
 
 TEST_F(WindowTest, ATaskThatTookLongerIsExpectedToDoSoAtOnce) {

@@ -191,9 +191,9 @@ void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const
   reindex(state, slot);
   start_queued(state, effects, now);
   const std::size_t heavy = heavy_bytes(state, slot);
-  const bool is_barren = !state.has_begun && heavy == 0 && all_ended(state) &&
-                         ++state.barren_rounds >= kMaxBarrenRounds;
-  if (state.phase != AgentPhase::starting && !is_barren) {
+  const bool has_begun_nothing = !state.has_begun && heavy == 0 && all_ended(state) &&
+                                 ++state.failed_rounds >= kMaxFailedRounds;
+  if (state.phase != AgentPhase::starting && !has_begun_nothing) {
     std::string why = early_death_detail(slot.start_failures, how);
     if (heavy > 0)
       why += fmt::format("; the function, with what it refers to, takes {}", size_text(heavy));
@@ -203,7 +203,7 @@ void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const
   failed.step = "server";
   failed.command = fmt::format("{}", fmt::join(state.configure.worker_command, " "));
   failed.reason = how;
-  if (is_barren)
+  if (has_begun_nothing)
     failed.reason = fmt::format("no worker process has begun a task; the last one: {}", how);
   failed.lines.assign(slot.tail.begin(), slot.tail.end());
   fail_node(state, effects, std::move(failed));

@@ -1,7 +1,7 @@
 #pragma once
 
-// The streams of the agent's end of the conversation with the engine (agent_end.h): frames to bytes
-// and back, large data in shared memory, the timer.
+// The streams of the agent's end of the conversation with the engine (agent_endpoint.h): frames to
+// bytes and back, large data in shared memory, the timer.
 
 #include <cstddef>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "skyward/agent/agent_end.h"
+#include "skyward/agent/agent_endpoint.h"
 #include "skyward/base/time.h"
 #include "skyward/io/channel.h"
 #include "skyward/io/deadline_timer.h"
@@ -20,9 +20,9 @@
 
 namespace skyward::agent {
 
-class AgentLink final : private AgentEnd::Effects {
+class AgentLink final : private AgentEndpoint::Effects {
  public:
-  // The same as in agent_end.h.
+  // The same as in agent_endpoint.h.
   struct Events {
     std::function<void(const wire::Message&)> on_message;
     std::function<void()> on_heard;
@@ -41,26 +41,27 @@ class AgentLink final : private AgentEnd::Effects {
   void attach(io::FileDescriptor read, io::FileDescriptor write);
   // A process that passes on such a connection, its own standard streams (connect.h). The
   // connection begins with it and ends with it, and it ends with the connection.
-  void admit(io::FileDescriptor bringer);
+  void attach_relay(io::FileDescriptor relay);
 
   void send(wire::Message message);
   // Where the parts of blobs are put together; they may come from elsewhere, too. Lives as long as
   // the link.
-  wire::BlobInbox& inbox() { return end_.inbox(); }
+  wire::BlobInbox& inbox() { return endpoint_.inbox(); }
   // The pool that the engine greeted for.
-  const std::string& pool() const { return end_.pool(); }
+  const std::string& pool() const { return endpoint_.pool(); }
   // Sends a Heartbeat after each `interval` in which nothing else was sent.
   void start_heartbeats(Duration interval);
   // Says that the daemon exits; it does not wait for another connection.
-  void say_farewell(const std::string& reason) { end_.say_farewell(reason); }
+  void say_farewell(const std::string& reason) { endpoint_.say_farewell(reason); }
   // Writes what is queued, as far as the kernel takes it.
   void flush();
   // The engine does not keep up.
   bool is_backed_up() const;
 
  private:
-  void write(AgentEnd::LineId line, const wire::Message& message, wire::Envelope envelope) override;
-  void close(AgentEnd::LineId line) override;
+  void write(AgentEndpoint::ConnectionId connection, const wire::Message& message,
+             wire::Envelope envelope) override;
+  void close(AgentEndpoint::ConnectionId connection) override;
   void on_heard() override { events_.on_heard(); }
   void on_message(const wire::Message& message) override { events_.on_message(message); }
   void on_fetch(const wire::FetchBlob& fetch) override { events_.on_fetch(fetch); }
@@ -68,19 +69,20 @@ class AgentLink final : private AgentEnd::Effects {
   void on_closed(std::string reason) override { events_.on_closed(std::move(reason)); }
   void log(const std::string& text) override;
 
-  struct Line {
-    std::unique_ptr<io::Channel> channel;  // empty: the bringer has not passed it on yet
-    io::FileDescriptor bringer;
+  struct Connection {
+    std::unique_ptr<io::Channel> channel;  // empty: the relay has not passed it on yet
+    io::FileDescriptor relay;
   };
 
-  void hear_bringer(AgentEnd::LineId line);
-  void open_channel(AgentEnd::LineId line, io::FileDescriptor read, io::FileDescriptor write);
-  void receive(AgentEnd::LineId line, io::Incoming incoming);
+  void hear_relay(AgentEndpoint::ConnectionId connection);
+  void open_channel(AgentEndpoint::ConnectionId connection, io::FileDescriptor read,
+                    io::FileDescriptor write);
+  void receive(AgentEndpoint::ConnectionId connection, io::Incoming incoming);
 
   io::EventLoop& loop_;
   Events events_;
-  AgentEnd end_;
-  std::map<AgentEnd::LineId, Line> lines_;
+  AgentEndpoint endpoint_;
+  std::map<AgentEndpoint::ConnectionId, Connection> connections_;
   io::DeadlineTimer timer_;
   bool flush_posted_ = false;
 };

@@ -30,13 +30,13 @@ class AgentLinkTest : public testing::Test {
     in = *io::make_pipe();
     out = *io::make_pipe();
     auto pair = *io::make_socket_pair();
-    bringer = std::move(pair.theirs);
-    link.admit(std::move(pair.ours));
+    relay = std::move(pair.theirs);
+    link.attach_relay(std::move(pair.ours));
   }
 
   void bring() {
     const std::array<int, 2> streams{in.read.get(), out.write.get()};
-    ASSERT_TRUE(io::pass_descriptors(bringer.get(), streams));
+    ASSERT_TRUE(io::pass_descriptors(relay.get(), streams));
     in.read.reset();
     out.write.reset();
   }
@@ -73,7 +73,7 @@ class AgentLinkTest : public testing::Test {
   bool ended = false;
   io::Pipe in;
   io::Pipe out;
-  io::FileDescriptor bringer;
+  io::FileDescriptor relay;
 };
 
 TEST_F(AgentLinkTest, TheConnectionEndsWithWhoBroughtIt) {
@@ -83,7 +83,7 @@ TEST_F(AgentLinkTest, TheConnectionEndsWithWhoBroughtIt) {
   on_bytes(out.read.get(), [&](std::size_t count) {
     if (count == 0) return loop.stop();
     welcomed = true;
-    bringer.reset();
+    relay.reset();
   });
   loop.run();
   EXPECT_TRUE(welcomed);
@@ -92,13 +92,13 @@ TEST_F(AgentLinkTest, TheConnectionEndsWithWhoBroughtIt) {
 
 // An engine that closes its pool meanwhile ends it so. Nobody would come for the agent any more.
 TEST_F(AgentLinkTest, TheAgentEndsIfWhoWasToBringItsFirstConnectionHasEnded) {
-  bringer.reset();
+  relay.reset();
   loop.run();
   EXPECT_TRUE(ended);
 }
 
 TEST_F(AgentLinkTest, AByteWithoutStreamsIsNoConnection) {
-  ASSERT_TRUE(io::write_some(bringer.get(), as_bytes("x")));
+  ASSERT_TRUE(io::write_some(relay.get(), as_bytes("x")));
   loop.run();
   EXPECT_TRUE(ended);
 }
@@ -110,12 +110,12 @@ TEST_F(AgentLinkTest, WhoBroughtItHearsOfItsEnd) {
     if (count == 0) return loop.unwatch(out.read.get());
     in.write.reset();
   });
-  on_bytes(bringer.get(), [&](std::size_t count) {
+  on_bytes(relay.get(), [&](std::size_t count) {
     EXPECT_EQ(count, 0U);
     loop.stop();
   });
   loop.run();
-  loop.unwatch(bringer.get());
+  loop.unwatch(relay.get());
 }
 
 }  // namespace

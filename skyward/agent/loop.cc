@@ -55,8 +55,9 @@ AgentLoop::AgentLoop(io::FileDescriptor read, io::FileDescriptor write) : AgentL
 }
 
 AgentLoop::AgentLoop(io::FileDescriptor listener, std::string directory) : AgentLoop(true) {
-  listener_.emplace(events_, std::move(listener),
-                    [this](io::FileDescriptor connection) { link_.admit(std::move(connection)); });
+  listener_.emplace(events_, std::move(listener), [this](io::FileDescriptor connection) {
+    link_.attach_relay(std::move(connection));
+  });
   directory_ = std::move(directory);
   events_.watch_signal(io::kTerminateSignal, [this] {
     disconnect("it was told to end (SIGTERM; perhaps the machine shuts down)");
@@ -103,7 +104,8 @@ void AgentLoop::receive(const wire::Message& message) {
 // What a Configure means for the loop itself.
 void AgentLoop::prepare(const wire::Configure& configure) {
   if (state_.phase != AgentPhase::greeting) return;
-  state_.start_lanes = std::max(kMinStartLanes, 2 * static_cast<std::uint32_t>(io::usable_cpus()));
+  state_.max_starting =
+      std::max(kMinConcurrentStarts, 2 * static_cast<std::uint32_t>(io::usable_cpus()));
   state_.memory_bytes = io::memory_bytes();
   if (!directory_.empty() && !configure.end_script.empty())
     keep_end_script(directory_, configure.end_script);

@@ -29,21 +29,21 @@ constexpr Duration kLateNotice = 15s;
 // When the book says that so much is spent.
 Time money_lasts_until(const Facts& facts, const CostBook& book) {
   const CloudClock& clock = facts.costs.clock();
-  const Time there = clock.at(facts.now);
-  const Time end = book.lasts_until(to_micro_dollars(*facts.spec.budget), there);
-  return end == kNever ? kNever : facts.now + from_seconds(seconds(end - there) / clock.rate);
+  const Time cloud_now = clock.at(facts.now);
+  const Time end = book.lasts_until(to_micro_dollars(*facts.spec.budget), cloud_now);
+  return end == kNever ? kNever : facts.now + from_seconds(seconds(end - cloud_now) / clock.rate);
 }
 
 // From the decision to the end of the last machine's cost.
 Duration stopping_time(const Facts& facts) {
   const int verbs = facts.terminating + facts.provisioning;
-  return facts.costs.clock().ours(kBudgetStop - kCloseTimeout + closing_time(facts.spec) +
-                                  verbs * kBudgetVerb);
+  return facts.costs.clock().to_local(kBudgetStop - kCloseTimeout + closing_time(facts.spec) +
+                                      verbs * kBudgetVerb);
 }
 
 // A task that starts with less time left than this would probably not finish.
 Duration draining_time(const Facts& facts) {
-  return std::max(facts.costs.clock().ours(kBudgetDrain), facts.mean_run);
+  return std::max(facts.costs.clock().to_local(kBudgetDrain), facts.mean_run);
 }
 
 // As it was written: "$2.00", "$0.001".
@@ -54,11 +54,11 @@ std::string dollars_text(double dollars) {
 }
 
 // In whole cents, what pays for all that was asked for until `time` from now.
-double least_budget(const CostBook& book, Time there, Duration time) {
+double least_budget(const CostBook& book, Time cloud_now, Duration time) {
   constexpr MicroDollars kCent = 10'000;
   constexpr std::int64_t kMost = 100'000'000'000;
   const auto suffices = [&](std::int64_t cents) {
-    return book.lasts_until(cents * kCent, there) >= there + time;
+    return book.lasts_until(cents * kCent, cloud_now) >= cloud_now + time;
   };
   std::int64_t enough = 1;
   while (enough < kMost && !suffices(enough)) enough *= 2;
@@ -91,17 +91,17 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   const Time at = clock.at(facts.now);
   CostBook book = new_book(facts.options, offer);
   book.on_asked(0, at, facts.spec.nodes, price);
-  const Duration least = stopping_time(facts) + clock.ours(kBudgetDrain);
+  const Duration least = stopping_time(facts) + clock.to_local(kBudgetDrain);
   if (money_lasts_until(facts, book) >= facts.now + least) return {};
-  const Duration there = clock.theirs(least);
+  const Duration cloud_time = clock.to_cloud(least);
   return fail(
       ErrorKind::over_budget,
       fmt::format("budget={} does not cover {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
                   "which opening and closing may take; nothing was launched",
-                  dollars_text(*facts.spec.budget), seconds(there), facts.spec.nodes,
+                  dollars_text(*facts.spec.budget), seconds(cloud_time), facts.spec.nodes,
                   offer.instance_type, provider, to_dollars(price->hourly)),
       fmt::format("budget={} would leave a minute of work; or ask for fewer or cheaper machines",
-                  dollars_text(least_budget(book, at, there + kWarnAhead))));
+                  dollars_text(least_budget(book, at, cloud_time + kWarnAhead))));
 }
 
 Status Budget::check_machine(const Facts& facts) const {
@@ -143,14 +143,14 @@ Status Budget::check_rate_with_another(const Facts& facts) const {
               "raise the limit, or ask for fewer or smaller machines");
 }
 
-Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
-  look_at_ = kNever;
+Budget::Judgement Budget::judge(EngineEffects& effects, const Facts& facts) {
+  next_at_ = kNever;
   if (!facts.spec.budget) return {};
   const Time end = money_lasts_until(facts, facts.costs.book());
   if (end == kNever) return {};
   const Time stop_at = end - stopping_time(facts);
   const Time drain_at = stop_at - draining_time(facts);
-  const Time warn_at = drain_at - facts.costs.clock().ours(kWarnAhead);
+  const Time warn_at = drain_at - facts.costs.clock().to_local(kWarnAhead);
   const CostNow cost = facts.costs.now(facts.now);
   const bool near =
       to_dollars(cost.total) / *facts.spec.budget >= kWarnAtShare || facts.now >= warn_at;
@@ -161,22 +161,23 @@ Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
                       .hourly_rate = to_dollars(cost.hourly),
                       .seconds_left = seconds(std::max(drain_at - facts.now, Duration{}))});
   }
-  const Time late_notice_at = stop_at - facts.costs.clock().ours(kLateNotice);
+  const Time late_notice_at = stop_at - facts.costs.clock().to_local(kLateNotice);
   return {.verdict = facts.now >= stop_at    ? Verdict::stop
                      : facts.now >= drain_at ? Verdict::drain
                                              : Verdict::enough,
           .warn_at = warned_ ? kNever : warn_at,
           .drain_at = drain_at,
-          .notice_at =
-              facts.terminating > 0 ? late_notice_at : stop_at - facts.costs.clock().ours(kNotice),
+          .notice_at = facts.terminating > 0 ? late_notice_at
+                                             : stop_at - facts.costs.clock().to_local(kNotice),
           .late_notice_at = late_notice_at,
           .stop_at = stop_at};
 }
 
-void Budget::look_again(Time now, const Look& look, Duration pause) {
-  Time next = now < look.drain_at ? std::min(look.warn_at, look.drain_at) : look.stop_at;
-  if (draining_ && !noticed_) next = std::min(next, look.notice_at);
-  look_at_ = std::min(now + pause, next);
+void Budget::schedule(Time now, const Judgement& judgement, Duration pause) {
+  Time next = now < judgement.drain_at ? std::min(judgement.warn_at, judgement.drain_at)
+                                       : judgement.stop_at;
+  if (draining_ && !noticed_) next = std::min(next, judgement.notice_at);
+  next_at_ = std::min(now + pause, next);
 }
 
 Error Budget::spent(const Facts& facts) const {

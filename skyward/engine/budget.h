@@ -37,7 +37,7 @@ class Budget {
     drain,  // the rest pays for running tasks and for releasing the machines
     stop,   // the rest pays only for releasing the machines
   };
-  struct Look {
+  struct Judgement {
     Verdict verdict = Verdict::enough;
     Time warn_at = kNever;  // at the latest; kNever: it was done
     Time drain_at = kNever;
@@ -57,12 +57,12 @@ class Budget {
   Status check_rate_with_another(const Facts& facts) const;
 
   // Judges, and warns once when the budget is nearly spent.
-  Look look(EngineEffects& effects, const Facts& facts);
+  Judgement judge(EngineEffects& effects, const Facts& facts);
   // When to judge next, after this pause at the latest.
-  void look_again(Time now, const Look& look, Duration pause);
-  void stop_looking() { look_at_ = kNever; }
+  void schedule(Time now, const Judgement& judgement, Duration pause);
+  void unschedule() { next_at_ = kNever; }
   // kNever: there is nothing to judge.
-  Time look_at() const { return look_at_; }
+  Time next_at() const { return next_at_; }
 
   void drain() { draining_ = true; }
   bool is_draining() const { return draining_; }
@@ -73,7 +73,7 @@ class Budget {
   Error spent(const Facts& facts) const;
 
  private:
-  Time look_at_ = kNever;
+  Time next_at_ = kNever;
   bool warned_ = false;
   bool draining_ = false;
   bool noticed_ = false;

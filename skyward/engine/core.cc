@@ -91,7 +91,7 @@ void on_keep_blob(EngineState& state, EngineEffects& effects, BlobId blob, bool 
 
 void on_terminated(EngineState& state, EngineEffects& effects, Time now, Status status) {
   state.costs.on_gone(now, state.releases.on_answer(effects, now, status));
-  if (state.budget.is_draining() && state.releases.is_done()) look_at_budget(state, effects, now);
+  if (state.budget.is_draining() && state.releases.is_done()) act_on_budget(state, effects, now);
   replace_what_waited(state, effects, now);
   remove_shared(state, effects);
 }
@@ -128,18 +128,18 @@ void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
           on_ready(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::Failed>) {
           effects.disconnect(id);
-          const bool barren = node.state == NodeState::ready;
-          state.barren += barren ? 1 : 0;
-          on_node_lost(state, effects, now, id, bootstrap_error(state, node, body), barren);
+          const bool ran_nothing = node.state == NodeState::ready;
+          state.ran_nothing += ran_nothing ? 1 : 0;
+          on_node_lost(state, effects, now, id, bootstrap_error(state, node, body), ran_nothing);
         } else if constexpr (std::is_same_v<T, wire::TaskResult>) {
           if (node.state == NodeState::ready) {
-            if (has_run(body)) state.barren = 0;
+            if (has_run(body)) state.ran_nothing = 0;
             state.tasks.on_result(effects, now, id, std::forward<M>(body));
             if (!state.tasks.on(id).is_open()) retire_when_done(state, effects, now, node);
             if (state.budget.is_draining()) dismiss_when_done(state, effects, now, node);
           }
         } else if constexpr (std::is_same_v<T, wire::StreamItem>) {
-          state.barren = 0;
+          state.ran_nothing = 0;
           state.tasks.on_item(effects, id, std::forward<M>(body));
         } else if constexpr (std::is_same_v<T, wire::Recalled>) {
           if (node.state == NodeState::ready) on_recalled(state, effects, now, node, body);
@@ -188,7 +188,7 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
   check_wait(state, effects, now);
   if (state.releases.again_at() <= now) state.releases.retry(effects);
   if (state.bills.ask_at() <= now) ask_for_bills(state, effects, now);
-  if (state.budget.look_at() <= now) look_at_budget(state, effects, now);
+  if (state.budget.next_at() <= now) act_on_budget(state, effects, now);
   if (state.tasks.deadline() <= now) state.tasks.on_timer(effects, now);
   while (const auto late = state.nodes.take_late(now, state.options.heartbeat_timeout)) {
     on_late(state, effects, now, state.nodes[*late]);
@@ -198,7 +198,7 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
 Time next_deadline(const EngineState& state) {
   return std::min({state.lifetime_ends, state.opening_ends, state.close_deadline,
                    state.tell_wait_at, state.releases.again_at(), state.tasks.deadline(),
-                   state.nodes.deadline(), state.budget.look_at(), state.bills.ask_at()});
+                   state.nodes.deadline(), state.budget.next_at(), state.bills.ask_at()});
 }
 
 void sanity_check(const EngineState& state) {

@@ -52,17 +52,17 @@ struct EngineState {
   BillPoll bills;        // when to ask the cloud for its charges
   Budget budget;         // what may be spent
 
-  int barren = 0;  // machines since a task has run, on each of which no worker ever began one
+  int ran_nothing = 0;  // machines since a task has run, on each of which no worker ever began one
 
   // The pool's own times and answers.
   Time opened_at{};
   Time ready_at{};
   Time lifetime_ends = kNever;
-  Time lifetime_ends_there = kNever;  // by the cloud's clock
-  bool ready_told = false;            // opened() was called
-  int lost_at_opening = 0;            // machines
-  Time opening_ends = kNever;         // if one is
-  std::optional<Error> open_error;    // why opening failed
+  Time lifetime_ends_by_cloud = kNever;  // by the cloud's clock
+  bool ready_told = false;               // opened() was called
+  int lost_at_opening = 0;               // machines
+  Time opening_ends = kNever;            // if one is
+  std::optional<Error> open_error;       // why opening failed
 
   // While it closes (core_close.cc).
   Time closing_at{};
@@ -86,8 +86,8 @@ void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskId task
 void on_cancel(EngineState& state, EngineEffects& effects, Time now, TaskId task);
 void on_item_taken(EngineState& state, EngineEffects& effects, TaskId task, std::uint32_t count);
 void on_keep_blob(EngineState& state, EngineEffects& effects, BlobId blob, bool keep);
-// `there`: now, by the cloud's clock.
-PoolCost cost_until(EngineState& state, Time now, Time there);
+// `cloud_now`: now, by the cloud's clock.
+PoolCost cost_until(EngineState& state, Time now, Time cloud_now);
 
 // From the provider.
 void on_offers(EngineState& state, EngineEffects& effects, Time now,
@@ -106,15 +106,15 @@ void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId nod
                 wire::Message message);
 // Before anything else that happens at `now`: the time by the cloud's clock. If that has jumped,
 // money was spent in between.
-void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time theirs);
+void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_now);
 // This computer has no network: the node is not late.
 void on_offline(EngineState& state, Time now, NodeId node);
 // An attempt to reach it for the first time has failed; another follows.
 void on_unreached(EngineState& state, NodeId node, const Error& why);
-// The connection is lost for good, the agent refused it, or never answered. `barren`: no worker has
-// ever begun a task there.
+// The connection is lost for good, the agent refused it, or never answered. `ran_nothing`: no
+// worker of the machine has ever begun a task.
 void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId node, Error why,
-                  bool barren = false);
+                  bool ran_nothing = false);
 
 // Time has come to next_deadline() (or later).
 void on_timer(EngineState& state, EngineEffects& effects, Time now);

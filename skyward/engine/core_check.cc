@@ -26,7 +26,7 @@ struct Checker {
   const NodeLoad& load;
 
   bool ready() const { return node.state == NodeState::ready; }
-  bool draining() const { return node.state == NodeState::draining; }
+  bool stopping() const { return node.state == NodeState::stopping; }
 
   // A known task must be the node's own.
   bool has(const Task& task) const { return task.assigned && task.node == node.id; }
@@ -40,7 +40,7 @@ struct Checker {
     return {};
   }
   Status operator()(const wire::TaskResult& result) const {
-    if (draining()) return {};
+    if (stopping()) return {};
     const Task* task = tasks.find(result.task);
     const bool expected =
         task == nullptr ? forgotten(load) > 0 : has(*task) && task->attempt == result.attempt;
@@ -50,7 +50,7 @@ struct Checker {
   }
   Status operator()(const wire::StreamItem& item) const {
     const Task* task = tasks.find(item.task);
-    if (draining() || (ready() && task == nullptr)) return {};
+    if (stopping() || (ready() && task == nullptr)) return {};
     if (!ready() || !has(*task) || task->attempt != item.attempt ||
         task->call.options.stream_window == 0) {
       return broken(fmt::format("an item of task {}, attempt {}, which is no stream of this node",
@@ -71,7 +71,7 @@ struct Checker {
                               item.task.value, task.group_calls));
   }
   Status operator()(const wire::Recalled& recalled) const {
-    if (draining()) return {};
+    if (stopping()) return {};
     if (!ready() || !load.recalling) return broken("it returned tasks that were not withdrawn");
     std::unordered_set<TaskId> seen;
     std::size_t unknown = 0;
@@ -85,7 +85,7 @@ struct Checker {
     return broken("more tasks came back than it was given");
   }
   Status operator()(const wire::BlobFetched&) const {
-    if (ready() || draining()) return {};
+    if (ready() || stopping()) return {};
     return broken("it fetched a blob before it was ready");
   }
 

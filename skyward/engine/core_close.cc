@@ -64,7 +64,7 @@ std::string unreached_text(const EngineState& state) {
 std::string wait_text(const EngineState& state, Time now) {
   std::vector<std::string> names;
   for (const Node& node : state.nodes) {
-    if (node.state == NodeState::draining) names.push_back(fmt::to_string(node.id.value));
+    if (node.state == NodeState::stopping) names.push_back(fmt::to_string(node.id.value));
   }
   if (!names.empty()) {
     return fmt::format("waiting for {} to stop; killing {} in {:.1f} s, or at once on Ctrl-C",

@@ -78,7 +78,7 @@ void ask_replacement(EngineState& state, EngineEffects& effects, Time now, const
 }
 
 void replace_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
-                  bool was_ready, bool barren, const Error& why) {
+                  bool was_ready, bool ran_nothing, const Error& why) {
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
                  node.instance.id});
@@ -92,7 +92,7 @@ void replace_node(EngineState& state, EngineEffects& effects, Time now, const No
   }
   const int replacements = state.orders[node.id].replacements;
   // Where workers end on one machine after the other, whichever the node, it is the image.
-  const int of_all_nodes = barren ? state.barren - 1 : 0;
+  const int of_all_nodes = ran_nothing ? state.ran_nothing - 1 : 0;
   if (std::max(replacements, of_all_nodes) >= static_cast<int>(kMaxNodeReplacements)) {
     return give_up_node(state, effects, now, node, why);
   }
@@ -140,15 +140,15 @@ void note_loss(EngineState& state, Time now, const Node& node) {
 }
 
 void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId id, Error why,
-                  bool barren) {
+                  bool ran_nothing) {
   const Node& node = state.nodes[id];
   if (!node.is_alive()) return;
-  if (node.state == NodeState::draining) {  // as it should be
+  if (node.state == NodeState::stopping) {  // as it should be
     state.nodes.give_up(id, now);
     return release_machines(state, effects);
   }
   // Machines end by their cloud's clock, which may be ahead of ours: this was not a loss.
-  if (has_machines(state.phase) && state.costs.clock().at(now) >= state.lifetime_ends_there) {
+  if (has_machines(state.phase) && state.costs.clock().at(now) >= state.lifetime_ends_by_cloud) {
     state.nodes.give_up(id, now);
     return end_lifetime(state, effects, now);
   }
@@ -169,7 +169,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
   state.nodes.lose(id, now);
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
   if (!state.budget.is_draining()) {
-    return replace_node(state, effects, now, node, was_ready, barren, why);
+    return replace_node(state, effects, now, node, was_ready, ran_nothing, why);
   }
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; the budget does not cover a replacement",
@@ -214,7 +214,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
     case NodeState::absent:
       if (state.budget.is_draining()) return dismiss_when_done(state, effects, now, node);
       return ask_replacement(state, effects, now, node);
-    case NodeState::draining:
+    case NodeState::stopping:
     case NodeState::gone:
       return;
   }

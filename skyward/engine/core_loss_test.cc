@@ -126,12 +126,12 @@ TEST_F(CoreLossTest, AMachineThatHasWorkedForLongIsReplacedHoweverManyCameBefore
   effects.drop_all();
 }
 
-const wire::Failed kBarren{"server", "python -m worker", "exit code 1", {"no module"}};
+const wire::Failed kRanNothing{"server", "python -m worker", "exit code 1", {"no module"}};
 
 TEST_F(CoreLossTest, ANodeWhereNoWorkerBeginsATaskIsReplaced) {
   open_to_running({.nodes = 2});
   const TaskId id = submit_to(0);
-  receive(0, kBarren);
+  receive(0, kRanNothing);
   EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
   const std::string message = effects.take_event<ErrorEvent>().message;
@@ -148,7 +148,7 @@ TEST_F(CoreLossTest, WhereNoMachineRunsATaskFewAreProvisioned) {
   open_to_running({.nodes = kNodes});
   int replacements = 0;
   for (std::uint32_t node = 0; node < kNodes; ++node) {
-    receive(node, kBarren);
+    receive(node, kRanNothing);
     replacements += state.orders[NodeId{node}].replacements;
     effects.drop_all();
     if (state.releases.requests() > 0) on_terminated(state, effects, now, {});
@@ -158,7 +158,7 @@ TEST_F(CoreLossTest, WhereNoMachineRunsATaskFewAreProvisioned) {
   for (std::uint32_t node = 0; node < kMaxNodeReplacements; ++node) {
     EXPECT_EQ(state.nodes[NodeId{node}].state, NodeState::absent);
     replace(node, 2);
-    receive(node, kBarren);
+    receive(node, kRanNothing);
     EXPECT_EQ(state.nodes[NodeId{node}].state, NodeState::gone);
     effects.drop_all();
   }
@@ -187,7 +187,7 @@ TEST_F(CoreLossTest, DefectiveMachinesCostHealthyNodesNoReplacement) {
   constexpr std::uint32_t kNodes = 6;
   open_to_running({.nodes = kNodes});
   for (std::uint32_t node = 1; node < kNodes; ++node) {
-    receive(node, kBarren);
+    receive(node, kRanNothing);
     effects.drop_all();
   }
   lose(0, "preempted");  // its task takes hours
@@ -203,7 +203,7 @@ TEST_F(CoreLossTest, WhereTasksRunEachDefectiveMachineIsReplaced) {
     effects.drop_all();
     answer(state.tasks.find(id)->node.value, id);
     effects.drop_all();
-    receive(node, kBarren);
+    receive(node, kRanNothing);
     EXPECT_EQ(state.orders[NodeId{node}].replacements, 1) << node;
     effects.drop_all();
   }

@@ -68,7 +68,7 @@ class MoneyTest : public CoreTest {
   CostFinal close() {
     on_close(state, effects, now);
     for (std::uint32_t i = 0; i < state.nodes.size(); ++i) {
-      if (state.nodes[NodeId{i}].state == NodeState::draining) lose(i);
+      if (state.nodes[NodeId{i}].state == NodeState::stopping) lose(i);
     }
     return finish();
   }

@@ -112,7 +112,7 @@ TEST_F(MoneyTest, WhatChangingPricesCameToInAJumpIsAskedFirst) {
 TEST_F(MoneyTest, TheWarningComesAMinuteBeforeOfTheCloudsTime) {
   open(1, 0.36);  // six minutes there, six seconds here
   state.costs.clock().rate = 60;
-  look_at_budget(state, effects, now);
+  act_on_budget(state, effects, now);
   while (!state.budget.is_draining()) {
     ASSERT_EQ(state.phase, Phase::running);
     state.costs.clock().ahead += from_seconds(seconds(next_deadline(state) - now) * 59);

@@ -170,7 +170,7 @@ void on_open(EngineState& state, EngineEffects& effects, Time now) {
   state.bills = BillPoll(state.options.charges_interval);
   if (state.spec.timeout > Duration{}) {
     state.lifetime_ends = now + state.spec.timeout;
-    state.lifetime_ends_there = state.costs.clock().at(now) + state.spec.timeout;
+    state.lifetime_ends_by_cloud = state.costs.clock().at(now) + state.spec.timeout;
   }
   effects.emit(InfraCreating{state.options.job_id});
   effects.list_offers();

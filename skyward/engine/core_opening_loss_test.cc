@@ -35,7 +35,7 @@ class OpeningLossTest : public CoreTest {
   std::string failure() {
     EXPECT_TRUE(is_closing(state.phase));
     for (const Node& node : state.nodes) {
-      if (node.state == NodeState::draining) lose(node.id.value);
+      if (node.state == NodeState::stopping) lose(node.id.value);
     }
     effects.drop_all();
     while (state.phase != Phase::removing) on_terminated(state, effects, now, {});

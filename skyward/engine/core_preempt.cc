@@ -24,7 +24,7 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
                                  .node = static_cast<int>(node.id.value),
                                  .reason = notice.reason,
                                  .seconds_left = seconds(left)});
-  if (node.state == NodeState::draining) return;
+  if (node.state == NodeState::stopping) return;
   if (state.phase == Phase::starting) {  // it does nothing yet that it could finish
     effects.disconnect(node.id);
     return on_node_lost(state, effects, now, node.id, preempted());

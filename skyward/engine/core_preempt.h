@@ -2,7 +2,7 @@
 
 // Machines that their cloud preempts: they get no new tasks, waiting tasks are recalled, and a
 // replacement is provisioned while the present machine still works. The replacement takes over the
-// rank when the present machine is idle or gone, whichever is first. Parts of the core that the
+// number when the present machine is idle or gone, whichever is first. Parts of the core that the
 // loop does not call.
 
 #include "skyward/engine/core.h"

@@ -58,42 +58,43 @@ void stop_spending(EngineState& state, EngineEffects& effects, Time now) {
 
 void begin_to_pay(EngineState& state, EngineEffects& effects, Time now) {
   state.bills.start(now);
-  look_at_budget(state, effects, now);
+  act_on_budget(state, effects, now);
   if (state.phase != Phase::starting) return;
   if (const Status paid = state.budget.check_rate(budget_facts(state, now)); !paid) {
     fail_open(state, effects, now, paid.error());
   }
 }
 
-void look_at_budget(EngineState& state, EngineEffects& effects, Time now) {
-  if (!has_machines(state.phase)) return state.budget.stop_looking();
-  Budget::Look look = state.budget.look(effects, budget_facts(state, now));
-  if (look.stop_at == kNever) return;
-  const bool drain = look.verdict == Budget::Verdict::drain;
-  if (look.verdict == Budget::Verdict::stop || (drain && state.phase == Phase::starting)) {
+void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
+  if (!has_machines(state.phase)) return state.budget.unschedule();
+  Budget::Judgement judgement = state.budget.judge(effects, budget_facts(state, now));
+  if (judgement.stop_at == kNever) return;
+  const bool drain = judgement.verdict == Budget::Verdict::drain;
+  if (judgement.verdict == Budget::Verdict::stop || (drain && state.phase == Phase::starting)) {
     return stop_spending(state, effects, now);
   }
   if (drain && !state.budget.is_draining()) {
     start_draining(state, effects, now);
     if (!has_machines(state.phase)) return;
     // What is released now leaves more for the rest: its end is known when that is answered.
-    if (!state.releases.is_done()) look.notice_at = look.late_notice_at;
+    if (!state.releases.is_done()) judgement.notice_at = judgement.late_notice_at;
   }
-  const bool is_time = state.budget.is_draining() && now >= look.notice_at;
-  if (is_time && !state.budget.has_given_notice()) give_notice(state, effects, now, look.stop_at);
+  const bool is_time = state.budget.is_draining() && now >= judgement.notice_at;
+  if (is_time && !state.budget.has_given_notice())
+    give_notice(state, effects, now, judgement.stop_at);
   // For the worst, a price is what it might have become since the cloud was asked.
-  const Duration pause = std::max(state.costs.clock().ours(kBudgetLook), kLeastLook);
-  if (look.drain_at - now < 2 * pause) {
+  const Duration pause = std::max(state.costs.clock().to_local(kBudgetLook), kLeastLook);
+  if (judgement.drain_at - now < 2 * pause) {
     state.bills.ask_often(effects, now, state.costs.book(), pause);
   }
-  state.budget.look_again(now, look, pause);
+  state.budget.schedule(now, judgement, pause);
 }
 
-void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time theirs) {
-  if (!state.costs.clock().read(now, theirs) || !has_machines(state.phase)) return;
+void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_now) {
+  if (!state.costs.clock().read(now, cloud_now) || !has_machines(state.phase)) return;
   ask_for_bills(state, effects, now);
   // What changing prices have come to is known with the answer.
-  if (!state.costs.book().prices_may_change()) look_at_budget(state, effects, now);
+  if (!state.costs.book().prices_may_change()) act_on_budget(state, effects, now);
 }
 
 void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {
@@ -106,14 +107,14 @@ void on_charges(EngineState& state, EngineEffects& effects, Time now,
   state.bills.on_answer(now, charges.has_value());
   if (!charges) return;  // what was known goes on to hold, and the budget expects the worst
   state.costs.on_charges(now, *charges);
-  look_at_budget(state, effects, now);
+  act_on_budget(state, effects, now);
 }
 
-PoolCost cost_until(EngineState& state, Time now, Time there) {
+PoolCost cost_until(EngineState& state, Time now, Time cloud_now) {
   for (const Node& node : state.nodes) {
     state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
   }
-  return state.costs.until(there);
+  return state.costs.until(cloud_now);
 }
 
 }  // namespace skyward::engine

@@ -10,7 +10,7 @@ namespace skyward::engine {
 // Machines have launched: their cost counts from now on.
 void begin_to_pay(EngineState& state, EngineEffects& effects, Time now);
 // The machines' cost has changed, or time has passed: acts on the budget.
-void look_at_budget(EngineState& state, EngineEffects& effects, Time now);
+void act_on_budget(EngineState& state, EngineEffects& effects, Time now);
 // The cloud's bills are due.
 void ask_for_bills(EngineState& state, EngineEffects& effects, Time now);
 

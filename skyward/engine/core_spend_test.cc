@@ -241,7 +241,9 @@ TEST_F(SpendTest, MachinesOnOrderAreEndedLaterAndMustBePaidForMeanwhile) {
   submit_to(0);
   live_until(800s);
   effects.drop_all();
-  const auto stop_at = [&] { return state.budget.look(effects, budget_facts(state, now)).stop_at; };
+  const auto stop_at = [&] {
+    return state.budget.judge(effects, budget_facts(state, now)).stop_at;
+  };
   const Time before = stop_at();
   state.orders.request(effects, kFirst, 1);
   EXPECT_EQ(stop_at(), before - kBudgetVerb);

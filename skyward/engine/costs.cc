@@ -31,13 +31,13 @@ CostBook new_book(const Options& options, const Offer& offer) {
   return CostBook(rules);
 }
 
-bool CloudClock::read(Time now, Time theirs) {
-  constexpr Duration kTolerance = 1s;  // of ours
-  ahead = theirs - now;
+bool CloudClock::read(Time now, Time cloud_now) {
+  constexpr Duration kTolerance = 1s;  // of our clock
+  ahead = cloud_now - now;
   const std::optional<Reading> before = std::exchange(last, Reading{now, ahead});
   if (!before) return false;
   const Duration since = now - before->at;
-  return ahead - before->ahead > this->theirs(since + kTolerance) - since;
+  return ahead - before->ahead > to_cloud(since + kTolerance) - since;
 }
 
 void Costs::take_offer(const Options& options, const Offer& offer) {
@@ -66,12 +66,12 @@ void Costs::on_ready(Time now, const InstanceId& instance) {
 
 void Costs::on_work(const InstanceId& instance, const Work& work) {
   if (work.useful + work.lost == Duration{}) return;
-  book_.on_work(instance, clock_.theirs(work.useful), clock_.theirs(work.lost));
+  book_.on_work(instance, clock_.to_cloud(work.useful), clock_.to_cloud(work.lost));
 }
 
 void Costs::on_gone(Time now, const std::vector<InstanceId>& instances) {
-  const Time there = clock_.at(now);
-  for (const InstanceId& id : instances) book_.on_gone(id, there);
+  const Time cloud_now = clock_.at(now);
+  for (const InstanceId& id : instances) book_.on_gone(id, cloud_now);
 }
 
 void Costs::on_charges(Time now, const std::vector<Charge>& charges) {
@@ -91,14 +91,14 @@ void Costs::tell(EngineEffects& effects, Time now) {
 
 void Costs::tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) const {
   if (!book_.costs_anything()) return;
-  const Time there = clock_.at(now);
-  const auto by_node = book_.by_node(there);
+  const Time cloud_now = clock_.at(now);
+  const auto by_node = book_.by_node(cloud_now);
   for (NodeReceipt& receipt : stopped.nodes) {
     const auto found = by_node.find(receipt.node);
     if (found != by_node.end()) receipt.cost = to_dollars(found->second);
   }
-  const CostNow cost = book_.now(there);
-  const CostSplit split = book_.split(there);
+  const CostNow cost = book_.now(cloud_now);
+  const CostSplit split = book_.split(cloud_now);
   effects.emit(CostFinal{.total_cost = to_dollars(cost.total),
                          .total_seconds = seconds(cost.elapsed),
                          .hourly_rate = to_dollars(book_.highest_hourly()),
@@ -111,10 +111,10 @@ void Costs::tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) c
                          .lost_cost = to_dollars(split.lost)});
 }
 
-PoolCost Costs::until(Time there) const {
-  const CostSplit split = book_.split(there);
+PoolCost Costs::until(Time cloud_now) const {
+  const CostSplit split = book_.split(cloud_now);
   return {.total = to_dollars(split.total),
-          .hourly = to_dollars(book_.now(there).hourly),
+          .hourly = to_dollars(book_.now(cloud_now).hourly),
           .setup = to_dollars(split.setup),
           .useful = to_dollars(split.useful),
           .idle = to_dollars(split.idle),

@@ -29,18 +29,18 @@ struct CloudClock {
   Duration ahead{};
   double rate = 1;
   struct Reading {
-    Time at{};  // by ours
+    Time at{};  // by our clock
     Duration ahead{};
   };
   std::optional<Reading> last{};
 
-  // Reads both. Whether theirs has passed by more than it should have since the last reading: a
-  // simulated one was set forward, or this computer has slept.
-  bool read(Time now, Time theirs);
+  // Reads both. Whether the cloud's has passed by more than it should have since the last reading:
+  // a simulated one was set forward, or this computer has slept.
+  bool read(Time now, Time cloud_now);
 
   Time at(Time now) const { return now + ahead; }
-  Duration theirs(Duration ours) const { return from_seconds(seconds(ours) * rate); }
-  Duration ours(Duration theirs) const { return from_seconds(seconds(theirs) / rate); }
+  Duration to_cloud(Duration local) const { return from_seconds(seconds(local) * rate); }
+  Duration to_local(Duration cloud) const { return from_seconds(seconds(cloud) / rate); }
 };
 
 // The highest price that the offer may end up with: spot machines may be of other types.
@@ -69,8 +69,8 @@ class Costs {
   void tell(EngineEffects& effects, Time now);
   // Emits the receipt, with each node's share in `stopped`.
   void tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) const;
-  // `there`: by the cloud's clock.
-  PoolCost until(Time there) const;
+  // `cloud_now`: by the cloud's clock.
+  PoolCost until(Time cloud_now) const;
 
   CloudClock& clock() { return clock_; }
   const CloudClock& clock() const { return clock_; }

@@ -51,8 +51,8 @@ Result<std::vector<EntryFile>> inspect_agents(const std::vector<std::string>& pa
   return agents;
 }
 
-EngineEnd::Options options_of(wire::Hello hello, const provider::Connection& connection,
-                              bool socket, const LinkPolicy::Limits& limits) {
+EngineEndpoint::Options options_of(wire::Hello hello, const provider::Connection& connection,
+                                   bool socket, const LinkPolicy::Limits& limits) {
   hello.descriptors = socket;
   const auto seed = static_cast<std::uint32_t>(io::EventLoop::now().time_since_epoch().count()) +
                     hello.node.value;
@@ -73,19 +73,19 @@ EngineLink::EngineLink(io::EventLoop& loop, wire::Hello hello, provider::Connect
       node_(hello.node),
       socket_(socket),
       lost_agents_(lost_agents),
-      end_(options_of(std::move(hello), connection_, socket, limits),
-           {.read = bytes_of,
-            .make = wire::make_room<io::SharedMemory, ReceivedBlob>,
-            .hold = map_all},
-           *this, io::EventLoop::now()),
+      endpoint_(options_of(std::move(hello), connection_, socket, limits),
+                {.read = bytes_of,
+                 .make = wire::make_room<io::SharedMemory, ReceivedBlob>,
+                 .hold = map_all},
+                *this, io::EventLoop::now()),
       timer_(
-          loop, [this] { return end_.next_deadline(); },
-          [this] { end_.on_timer(moved_bytes(), io::EventLoop::now()); }),
+          loop, [this] { return endpoint_.next_deadline(); },
+          [this] { endpoint_.on_timer(moved_bytes(), io::EventLoop::now()); }),
       alive_(std::make_shared<bool>(true)) {
   if (connection_.shell) {
     inspect();
   } else {
-    end_.start(io::EventLoop::now());
+    endpoint_.start(io::EventLoop::now());
   }
 }
 
@@ -103,12 +103,12 @@ void EngineLink::inspect() {
         *agents = guarded([&] { return inspect_agents(paths); });
       },
       [this, alive = alive_, agents] {
-        if (!*alive || end_.is_over()) return;
+        if (!*alive || endpoint_.is_over()) return;
         if (!*agents) {
-          return end_.give_up(ErrorKind::invalid, agents->error().message);
+          return endpoint_.give_up(ErrorKind::invalid, agents->error().message);
         }
         agents_ = **agents;
-        end_.start(io::EventLoop::now());
+        endpoint_.start(io::EventLoop::now());
         timer_.arm();
       });
 }
@@ -124,8 +124,8 @@ void EngineLink::connect() {
                              .size = upload.size,
                              .file = upload.file});
     }
-    entry.line =
-        entry_line(entry.agents, entry.files, place(), end_.was_welcomed(), lost_agents_.text());
+    entry.line = entry_line(entry.agents, entry.files, place(), endpoint_.was_welcomed(),
+                            lost_agents_.text());
   }
   auto owner = std::make_shared<const LinkAttempt*>(nullptr);
   attempt_ = std::make_unique<LinkAttempt>(
@@ -138,11 +138,11 @@ void EngineLink::connect() {
           .on_open =
               [this] {
                 heard_of_ = true;
-                end_.on_open();
+                endpoint_.on_open();
                 attempt_->flush();
               },
           .on_frame = [this](io::Incoming incoming) { receive(std::move(incoming)); },
-          .on_idle = [this] { end_.on_idle(); },
+          .on_idle = [this] { endpoint_.on_idle(); },
           .on_end = [this](LinkAttempt::End end) { attempt_ended(std::move(end)); },
           .on_gone = [this, owner] { attempt_gone(*owner); }});
   *owner = attempt_.get();
@@ -161,33 +161,33 @@ void EngineLink::attempt_ended(LinkAttempt::End end) {
   if (end.means.offline) end.means.offline = !io::has_network();
   const std::uint64_t moved = moved_bytes();
   ending_.push_back(std::move(attempt_));
-  end_.on_end(std::move(end), moved, io::EventLoop::now());
+  endpoint_.on_end(std::move(end), moved, io::EventLoop::now());
   timer_.arm();
-  if (!end_.is_over()) return;
+  if (!endpoint_.is_over()) return;
   loop_.cancel_timer(std::exchange(closing_, 0));
   schedule_gone();
 }
 
 void EngineLink::attempt_gone(const LinkAttempt* attempt) {
   std::erase_if(ending_, [&](const auto& entry) { return entry.get() == attempt; });
-  if (end_.is_over()) schedule_gone();
+  if (endpoint_.is_over()) schedule_gone();
 }
 
 // ---- frames
 
 void EngineLink::send(wire::Message message) {
-  end_.send(std::move(message));
+  endpoint_.send(std::move(message));
   flush_later();
   timer_.arm();
 }
 
 // With all that this turn of the loop sends.
 void EngineLink::flush_later() {
-  if (!end_.has_unsent() || std::exchange(flush_posted_, true)) return;
+  if (!endpoint_.has_unsent() || std::exchange(flush_posted_, true)) return;
   loop_.post([this, alive = alive_] {
     if (!*alive) return;
     flush_posted_ = false;
-    end_.flush();
+    endpoint_.flush();
   });
 }
 
@@ -197,10 +197,10 @@ void EngineLink::write(const wire::Message& message, wire::Envelope envelope) {
 
 void EngineLink::receive(io::Incoming incoming) {
   const ByteView head = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
-  end_.on_frame(wire::decode(head, std::move(incoming.body),
-                             wire::received_blobs<io::FileDescriptor, ReceivedBlob>(
-                                 std::move(incoming.descriptors))),
-                io::EventLoop::now());
+  endpoint_.on_frame(wire::decode(head, std::move(incoming.body),
+                                  wire::received_blobs<io::FileDescriptor, ReceivedBlob>(
+                                      std::move(incoming.descriptors))),
+                     io::EventLoop::now());
   timer_.arm();
 }
 
@@ -229,9 +229,9 @@ void EngineLink::on_lost(Error why) {
 }
 
 void EngineLink::close(Duration grace) {
-  if (end_.is_over()) return;
-  if (end_.was_told_to_end()) grace = std::min(grace, kStopGrace);
-  const bool told = end_.close();
+  if (endpoint_.is_over()) return;
+  if (endpoint_.was_told_to_end()) grace = std::min(grace, kStopGrace);
+  const bool told = endpoint_.close();
   note_lost_agent();
   if (!attempt_) return schedule_gone();
   if (!told) return hang_up(grace);
@@ -258,10 +258,10 @@ void EngineLink::hurry() {
 void EngineLink::sweep() {
   const Time now = io::EventLoop::now();
   // A machine that has been silent throughout will hardly answer now; its agent's lease ends it.
-  const bool hopeless = end_.is_hopeless();
+  const bool hopeless = endpoint_.is_hopeless();
   if (sweep_until_ == kNever) {
     sweep_until_ = now + (hopeless ? kHopelessSweepTimeout : kSweepTimeout);
-    if (end_.has_volumes() && !hopeless) sweep_until_ += kUnmountTimeout;
+    if (endpoint_.has_volumes() && !hopeless) sweep_until_ += kUnmountTimeout;
     if (hurried_) sweep_until_ = std::min(sweep_until_, now + kHurriedSweepTimeout);
   }
   io::SpawnOptions options{.command = connection_.command,
@@ -315,11 +315,11 @@ void EngineLink::note_lost_agent() {
 // Later, so that the owner may destroy the link in the callback.
 void EngineLink::schedule_gone() {
   if (attempt_ || !ending_.empty() || sweep_ || closing_ != 0 || gone_told_) return;
-  if (connection_.shell && heard_of_ && !end_.has_taken_leave() && sweep_until_ == kNever) {
+  if (connection_.shell && heard_of_ && !endpoint_.has_taken_leave() && sweep_until_ == kNever) {
     return sweep();
   }
   gone_told_ = true;
-  if (swept_ || end_.has_taken_leave()) lost_agents_.remove(node_, life_);
+  if (swept_ || endpoint_.has_taken_leave()) lost_agents_.remove(node_, life_);
   loop_.post([this, alive = alive_] {
     if (*alive) events_.on_gone();
   });

@@ -1,6 +1,6 @@
 #pragma once
 
-// The connections of the engine's end of the conversation with one node's agent. engine_end.h
+// The connections of the engine's end of the conversation with one node's agent. engine_endpoint.h
 // decides when to connect and when the node is lost. This part runs the commands that reach the
 // agent (link_attempt.h), turns frames into bytes and back, puts large data into shared memory,
 // keeps the timer, and sweeps: it ends what an agent may have left on its node.
@@ -14,7 +14,7 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
-#include "skyward/engine/engine_end.h"
+#include "skyward/engine/engine_endpoint.h"
 #include "skyward/engine/link_attempt.h"
 #include "skyward/engine/link_policy.h"
 #include "skyward/engine/lost_agents.h"
@@ -25,7 +25,7 @@
 
 namespace skyward::engine {
 
-class EngineLink final : private EngineEnd::Effects {
+class EngineLink final : private EngineEndpoint::Effects {
  public:
   // All are called on the loop thread, never from inside a call by the owner.
   struct Events {
@@ -99,7 +99,7 @@ class EngineLink final : private EngineEnd::Effects {
   const bool socket_;
   LostAgents& lost_agents_;
   std::vector<EntryFile> agents_;  // with a shell
-  EngineEnd end_;
+  EngineEndpoint endpoint_;
   std::unique_ptr<LinkAttempt> attempt_;              // the present one
   std::vector<std::unique_ptr<LinkAttempt>> ending_;  // until their processes are reaped
   std::unique_ptr<io::Process> sweep_;

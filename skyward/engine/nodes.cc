@@ -30,10 +30,10 @@ bool may_follow(NodeState from, NodeState to) {
     case connecting:
       return to == bootstrapping || to == absent || to == gone;
     case bootstrapping:
-      return to == ready || to == draining || to == absent || to == gone;
+      return to == ready || to == stopping || to == absent || to == gone;
     case ready:
-      return to == draining || to == absent || to == gone;
-    case draining:
+      return to == stopping || to == absent || to == gone;
+    case stopping:
       return to == gone;
     case gone:
       return false;
@@ -195,7 +195,7 @@ void Nodes::shut_down(EngineEffects& effects, NodeId id, Time now, std::uint32_t
   Node& node = at(id);
   if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
     add_up_time(node, now);
-    set_state(node, NodeState::draining);
+    set_state(node, NodeState::stopping);
     effects.send(id, wire::Shutdown{grace_ms});
   } else if (node.state == NodeState::connecting) {
     set_state(node, NodeState::gone);
@@ -207,7 +207,7 @@ void Nodes::shut_down(EngineEffects& effects, NodeId id, Time now, std::uint32_t
 
 void Nodes::cut_off(EngineEffects& effects) {
   for (Node& node : nodes_) {
-    if (node.state != NodeState::draining) continue;
+    if (node.state != NodeState::stopping) continue;
     set_state(node, NodeState::gone);
     effects.disconnect(node.id);
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The pool's nodes. A node keeps its rank when its machine is replaced; each of its machines goes
+// The pool's nodes. A node keeps its number when its machine is replaced; each of its machines goes
 // through the states below, by one checked table. Nodes knows the state of each machine and the
 // deadline of that state; the core decides what follows for tasks and money (core_loss.cc,
 // core_close.cc), and machine_orders.h knows which machines are still to come. Pure;
@@ -30,7 +30,7 @@ enum class NodeState : std::uint8_t {
   connecting,     // until its agent has greeted
   bootstrapping,  // configured; until its workers have greeted
   ready,
-  draining,  // told to shut down
+  stopping,  // told to shut down
   gone,      // for good
 };
 

@@ -15,9 +15,9 @@ TEST(Nodes, AMachineGoesUpAndIsReplacedOrNot) {
     EXPECT_TRUE(may_follow(up, absent)) << "lost";
     EXPECT_TRUE(may_follow(up, gone)) << "lost for good";
   }
-  for (const NodeState next : {absent, connecting, bootstrapping, ready, draining, gone}) {
+  for (const NodeState next : {absent, connecting, bootstrapping, ready, stopping, gone}) {
     EXPECT_FALSE(may_follow(gone, next));
-    EXPECT_EQ(may_follow(draining, next), next == gone);
+    EXPECT_EQ(may_follow(stopping, next), next == gone);
   }
 }
 

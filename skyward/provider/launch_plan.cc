@@ -125,11 +125,10 @@ void LaunchPlan::on_refused(bool quota) {
     launched_ = false;
     release_ = true;
   }
-  // No quota in this market: its options go. A stage that needs both markets is over.
+  // No quota in this market: its options go.
   if (quota) {
     const bool spot = stage.options[option_].spot;
-    const bool rest = stage.rest > 0;
-    std::erase_if(stage.options, [&](const Option& option) { return rest || option.spot == spot; });
+    std::erase_if(stage.options, [&](const Option& option) { return option.spot == spot; });
     option_ = 0;
     round_ = 0;
     return;

@@ -201,11 +201,11 @@ class SqliteLedger final : public Ledger {
   }
 
   Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
-    return strike_off(pool, key_or_id, now_s, false);
+    return mark_gone(pool, key_or_id, now_s, false);
   }
   Status gone_by(const std::string& pool, const std::string& key_or_id,
                  std::int64_t latest_s) override {
-    return strike_off(pool, key_or_id, latest_s, true);
+    return mark_gone(pool, key_or_id, latest_s, true);
   }
 
   Result<std::vector<LedgerPool>> pools(bool open_only) override {
@@ -299,8 +299,8 @@ class SqliteLedger final : public Ledger {
             : "Skyward launches nothing without it: check the permissions and free space there");
   }
 
-  Status strike_off(const std::string& pool, const std::string& key_or_id, std::int64_t gone_s,
-                    bool late) {
+  Status mark_gone(const std::string& pool, const std::string& key_or_id, std::int64_t gone_s,
+                   bool late) {
     return run(
         "UPDATE entry SET gone_s=?, gone_late=? WHERE pool=? AND (id=? OR (key=? AND id='')) AND "
         "gone_s IS NULL",
@@ -365,10 +365,10 @@ class SqliteLedger final : public Ledger {
     return execute(fmt::format("PRAGMA user_version={}", kSchemaVersion));
   }
 
-  template <typename Deeds>
-  Status transaction(Deeds deeds) {
+  template <typename Work>
+  Status transaction(Work work) {
     if (Status status = execute("BEGIN IMMEDIATE"); !status) return status;
-    if (Status status = deeds(); !status) {
+    if (Status status = work(); !status) {
       (void)execute("ROLLBACK");
       return status;
     }

@@ -66,7 +66,7 @@ void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
       if (entry.id == one && !entry.gone_s) entry.gone_s = world_.wall_s();
     }
     if (told) told = ledger_.gone(pool_, one, world_.wall_s());
-    if (!told) untold_.push_back(one);
+    if (!told) unrecorded_.push_back(one);
   }
 }
 
@@ -85,8 +85,8 @@ std::vector<LedgerEntry> PoolBook::open_entries() {
       return one.key == entry.key && (one.id == entry.id || entry.id.empty());
     };
     const bool known = std::ranges::any_of(out, same);
-    const bool untold =
-        std::ranges::any_of(untold_, [&](const std::string& one) { return is_called(entry, one); });
+    const bool untold = std::ranges::any_of(
+        unrecorded_, [&](const std::string& one) { return is_called(entry, one); });
     if (!known && !untold) out.push_back(entry);
   }
   return out;
@@ -100,11 +100,11 @@ Status PoolBook::close_when_clear(std::int64_t patience_s) {
                 "'skyward gc' removes it from the ledger when the ledger can be used again: check "
                 "the permissions and free space there");
   };
-  while (!untold_.empty()) {
-    if (const Status told = ledger_.gone(pool_, untold_.back(), world_.wall_s()); !told) {
+  while (!unrecorded_.empty()) {
+    if (const Status told = ledger_.gone(pool_, unrecorded_.back(), world_.wall_s()); !told) {
       return unwritten(told.error());
     }
-    untold_.pop_back();
+    unrecorded_.pop_back();
   }
   const auto entries = ledger_.entries(pool_, true);
   if (!entries) return unwritten(entries.error());

@@ -51,10 +51,10 @@ class PoolBook {
   const World& world_;
   Ledger& ledger_;
   const std::string pool_;
-  std::vector<LedgerEntry> requested_;  // requested by this process, and not gone
-  std::vector<LedgerEntry> wasted_;     // gone or not
-  std::vector<std::string> untold_;     // gone, but still open in the ledger
-  std::map<std::string, Time> asked_;   // by key
+  std::vector<LedgerEntry> requested_;   // requested by this process, and not gone
+  std::vector<LedgerEntry> wasted_;      // gone or not
+  std::vector<std::string> unrecorded_;  // gone, but still open in the ledger
+  std::map<std::string, Time> asked_;    // by key
 };
 
 // The cost of a machine of a failed launch, from the request until it was gone.

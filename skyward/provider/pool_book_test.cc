@@ -82,6 +82,10 @@ TEST_F(PoolBookTest, AnAnswerThatCouldNotBeWrittenIsKnown) {
 TEST_F(PoolBookTest, OfAnAnswerWithFewerMachinesTheRestIsOpen) {
   EXPECT_TRUE(book_->made("t", {"a1"}));
   EXPECT_THAT(open(), UnorderedElementsAre("a1", "t"));
+  EXPECT_TRUE(book_->made("t", {"a1"}));
+  EXPECT_THAT(open(), UnorderedElementsAre("a1", "t")) << "told twice";
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  EXPECT_THAT(open(), UnorderedElementsAre("a1", "a2"));
 }
 
 }  // namespace

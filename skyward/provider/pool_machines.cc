@@ -360,8 +360,8 @@ Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
 // the same. It counts as gone when it is listed as terminated, when its termination was accepted
 // and it is no longer listed, or when it is still unknown after `known_after`. Adds to `gone`
 // whatever is.
-Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
-                             Time deadline) {
+Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
+                                        std::vector<std::string>& gone, Time deadline) {
   const World& world = book_.world();
   struct Sight {
     std::optional<Time> made{};
@@ -433,7 +433,7 @@ Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<st
 
 Status PoolMachines::terminate(const std::vector<std::string>& ids, Time deadline) {
   std::vector<std::string> gone;
-  Status status = see_off(ids, gone, deadline);
+  Status status = terminate_and_wait(ids, gone, deadline);
   book_.gone(gone);
   return status;
 }

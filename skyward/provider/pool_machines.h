@@ -126,8 +126,8 @@ class PoolMachines {
   void settle_doubts();
   // Of machines that are of no use. Returns `why`, and what else went wrong.
   LaunchFailure release(const std::vector<std::string>& ids, LaunchFailure why, Time until);
-  Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
-                 Time deadline);
+  Status terminate_and_wait(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                            Time deadline);
   Error still_there(const std::vector<std::string>& ids) const;
   std::string where() const;
 

@@ -12,7 +12,8 @@
 
 namespace skyward {
 
-using NodeId = Id<struct NodeTag, std::uint32_t>;  // position in the pool, from 0; keeps its rank
+// Its position in the pool, from 0. A machine that replaces another takes over its number.
+using NodeId = Id<struct NodeTag, std::uint32_t>;
 using TaskId = Id<struct TaskTag, std::uint64_t>;  // one call in flight, from 1; never used twice
 using BlobId = Id<struct BlobTag, std::uint64_t>;  // one large buffer, from 1; 0 means "none"
 using SlotId =

@@ -102,16 +102,16 @@ inline constexpr Duration kBootstrapTimeout = 600s;
 // From the start of a worker process to its greeting: cold disks are slow.
 inline constexpr Duration kWorkerStartTimeout = 60s;
 // Worker processes that start at the same time on a small machine. A larger one starts more.
-inline constexpr std::uint32_t kMinStartLanes = 8;
+inline constexpr std::uint32_t kMinConcurrentStarts = 8;
 // A process that takes longer than this to start waits for a disk or a network, not for the CPU:
 // the next one may start beside it.
-inline constexpr Duration kStartLaneTimeout = 2s;
+inline constexpr Duration kStartPermitTimeout = 2s;
 // Worker processes of a slot that end in a row before they have begun a task. Then the node fails,
 // if it is starting, else the tasks that wait for the slot.
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 // Before the next one starts; twice that before the third. A full disk or memory needs time.
 inline constexpr Duration kWorkerStartPause = 250ms;
-// Per rank, in a row.
+// For one node, in a row.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
 // When a machine is lost that was ready for at least this long, the count starts again from zero.
 inline constexpr Duration kSteadyTime = 600s;

@@ -5,7 +5,7 @@
 // (docs/decisions/0010-large-arguments-go-along-a-chain.md).
 //
 // Who counts silence: on a connection to another machine engine/link_policy.h, asked by
-// engine_end.cc; on this machine engine/nodes.cc take_late(); between agents
+// engine_endpoint.cc; on this machine engine/nodes.cc take_late(); between agents
 // agent/blob_exchange.cc; for an agent without its engine (the lease) agent/core_node.cc
 // check_lease().
 

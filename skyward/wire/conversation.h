@@ -2,8 +2,8 @@
 
 // What both ends of a link have in common. An end numbers its messages and keeps them until they
 // are acknowledged (session.h), sends large data in parts (outbox.h, blob_inbox.h), acknowledges,
-// and sends heartbeats. It outlives its connections; engine/engine_end.h makes them,
-// agent/agent_end.h accepts them.
+// and sends heartbeats. It outlives its connections; engine/engine_endpoint.h makes them,
+// agent/agent_endpoint.h accepts them.
 //
 // Pure: what arrives comes in as calls, what is to be written goes out through Write. The links of
 // pools and those of the storm run the same code.

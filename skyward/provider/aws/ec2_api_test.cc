@@ -65,7 +65,6 @@ LaunchRequest launch() {
           .image = "ami-0123456789abcdef0",
           .subnet = "subnet-1",
           .security_group = "sg-1",
-          .key_name = "key",
           .user_data = "#!/bin/sh\nshutdown -h +10\n",
           .instance_profile_arn = "arn:aws:iam::1:instance-profile/p",
           .root_device = "/dev/sda1",

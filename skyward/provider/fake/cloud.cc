@@ -217,7 +217,7 @@ Answer<std::vector<Machine>> Cloud::sell(Time now, const LaunchRequest& wanted) 
       sell_one(now, wanted, index);
     }
     tokens_[wanted.token] = {wanted, ids};
-    if (wanted.spot) doom_some(ids);
+    if (wanted.spot) choose_preempted(ids);
   } else if (known->second.first != wanted) {
     return violation(now, "RunMachines", "its token was used for something else");
   }
@@ -256,12 +256,12 @@ void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
 }
 
 // Decides which of them will be preempted, as many as the configuration says.
-void Cloud::doom_some(const std::vector<std::string>& ids) {
+void Cloud::choose_preempted(const std::vector<std::string>& ids) {
   std::vector<std::string> left = ids;
   for (; to_preempt_ > 0 && !left.empty(); --to_preempt_) {
     const auto drawn =
         left.begin() + static_cast<std::ptrdiff_t>(chance() * static_cast<double>(left.size()));
-    machines_.at(*drawn).doomed = true;
+    machines_.at(*drawn).to_be_preempted = true;
     left.erase(drawn);
   }
 }
@@ -434,7 +434,7 @@ void Cloud::claim(Time now, const std::string& id) {
   advance(now);
   const auto found = machines_.find(id);
   if (found == machines_.end() || std::exchange(found->second.claimed, true)) return;
-  if (!found->second.doomed) return;
+  if (!found->second.to_be_preempted) return;
   const double share = 0.5 + chance();
   at(now + std::chrono::duration_cast<Duration>(config_.preempt_after * share), Due::Kind::notice,
      id);

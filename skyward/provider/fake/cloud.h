@@ -83,7 +83,7 @@ class Cloud {
     std::string group, key;
     MicroDollars most_hourly = 0;
     Time launched{}, running = kNever, ending = kNever, ended = kNever;
-    bool claimed = false, doomed = false, noticed = false, taken_back = false;
+    bool claimed = false, to_be_preempted = false, noticed = false, taken_back = false;
   };
   struct Made {
     Item item;
@@ -109,7 +109,7 @@ class Cloud {
   std::optional<Refusal> no_room(const LaunchRequest& request) const;
   Answer<std::vector<Machine>> sell(Time now, const LaunchRequest& request);
   void sell_one(Time now, const LaunchRequest& request, int index);
-  void doom_some(const std::vector<std::string>& ids);
+  void choose_preempted(const std::vector<std::string>& ids);
   void end(Sold& sold, Time ending, Time ended, std::string reason);
   void happen(Time now, const Due& due);
   void step_prices(Time now);

@@ -70,7 +70,7 @@ class FakeProvider final : public Provider {
 
   Capabilities facts() const;
   static PoolSpec on_this_machine(PoolSpec spec);
-  Result<Instance> plug_in(Bodies& bodies, const Instance& machine, int node, Time deadline);
+  Result<Instance> start_body(Bodies& bodies, const Instance& machine, int node, Time deadline);
 
   const std::shared_ptr<Simulation> cloud_;
   const std::unique_ptr<Provider> local_;
@@ -123,7 +123,7 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
   std::vector<Instance> out;
   for (const Instance& machine : *machines) {
     const int node = first_node + static_cast<int>(out.size());
-    auto instance = plug_in(bodies_.at(cluster.id), machine, node, deadline);
+    auto instance = start_body(bodies_.at(cluster.id), machine, node, deadline);
     if (!instance) {
       std::vector<std::string> ids;
       for (const Instance& one : *machines) ids.push_back(one.id);
@@ -139,8 +139,8 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
 }
 
 // The process of this computer that is the machine.
-Result<Instance> FakeProvider::plug_in(Bodies& bodies, const Instance& machine, int node,
-                                       Time deadline) {
+Result<Instance> FakeProvider::start_body(Bodies& bodies, const Instance& machine, int node,
+                                          Time deadline) {
   std::unique_lock lock(mutex_);
   const auto made = local_->provision(bodies.local, 1, node, deadline);
   if (!made) return fail(made);

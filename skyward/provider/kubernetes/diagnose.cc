@@ -13,11 +13,11 @@ namespace skyward::provider::kubernetes {
 
 namespace {
 
-std::string names_of(const std::vector<Shelf>& shelves) {
+std::string names_of(const std::vector<Candidate>& candidates) {
   std::string out;
-  for (const Shelf& shelf : shelves) {
-    out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", shelf.offer.instance_type,
-                       shelf.nodes.size());
+  for (const Candidate& candidate : candidates) {
+    out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", candidate.offer.instance_type,
+                       candidate.nodes.size());
   }
   return out;
 }
@@ -33,7 +33,7 @@ void tell_nodes(Api& api, const Wishes& wishes, const std::string& cluster,
     return;
   }
   if (!nodes) return tell(finding_of("nodes", nodes));
-  const std::string names = names_of(shelves_of(*nodes, {}, wishes, cluster));
+  const std::string names = names_of(candidates_of(*nodes, {}, wishes, cluster));
   tell({.what = "nodes",
         .good = !names.empty() || wishes.autoscaled,
         .detail = names.empty() ? "none accepts pods" : names,

@@ -63,9 +63,9 @@ class KubernetesProvider final : public KeptNodes {
 
   const Wishes wishes_;
   KubernetesAccount account_;
-  SweepAccount user_;           // of the last look
-  std::vector<Shelf> shelves_;  // the same
-  bool nodes_seen_ = false;     // the same
+  SweepAccount user_;                  // of the last look
+  std::vector<Candidate> candidates_;  // the same
+  bool nodes_seen_ = false;            // the same
 };
 
 Status KubernetesProvider::check_wishes(const PoolSpec& spec) {
@@ -94,13 +94,13 @@ Status KubernetesProvider::look_at_nodes(Time deadline) {
     return std::unexpected(to_error(nodes.error(), "Kubernetes: listing nodes"));
   }
   nodes_seen_ = nodes.has_value();
-  shelves_.clear();
+  candidates_.clear();
   if (!nodes_seen_) return {};
   const auto usage = account_.api().usage(deadline);
   if (!usage && !may_not(usage.error())) {
     return std::unexpected(to_error(usage.error(), "Kubernetes: listing pods"));
   }
-  shelves_ = shelves_of(*nodes, usage.value_or(Usage()), wishes_, user_.home_region);
+  candidates_ = candidates_of(*nodes, usage.value_or(Usage()), wishes_, user_.home_region);
   return {};
 }
 
@@ -125,29 +125,30 @@ Result<std::vector<Offer>> KubernetesProvider::offers(const PoolSpec& spec, Time
                 "specify it yourself: gpu=\"nvidia.com/gpu\" and node_selector= for such nodes");
   }
   if (!nodes_seen_ || (wishes_.autoscaled && is_said)) {
-    shelves_.push_back(unseen_shelf(spec, wishes_, user_.home_region));
+    candidates_.push_back(unseen_candidate(spec, wishes_, user_.home_region));
   }
-  return fitting_shelves(shelves_, wishes_, spec);
+  return fitting_candidates(candidates_, wishes_, spec);
 }
 
 Result<std::vector<Offer>> KubernetesProvider::all_offers(Time deadline) {
   if (Status looked = look(deadline); !looked) return fail(looked);
   std::vector<Offer> out;
-  for (const Shelf& shelf : shelves_) out.push_back(shelf.offer);
+  for (const Candidate& candidate : candidates_) out.push_back(candidate.offer);
   return out;
 }
 
 // ---- Opening
 
 Result<Cluster> KubernetesProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
-  const auto shelf = std::ranges::find_if(
-      shelves_, [&](const Shelf& one) { return one.offer.instance_type == offer.instance_type; });
-  if (shelf == shelves_.end()) {
+  const auto candidate = std::ranges::find_if(candidates_, [&](const Candidate& one) {
+    return one.offer.instance_type == offer.instance_type;
+  });
+  if (candidate == candidates_.end()) {
     return fail(ErrorKind::exhausted,
                 fmt::format("Kubernetes: {} is no longer there", offer.instance_type),
                 "'kubectl get nodes' lists the nodes");
   }
-  PodRequest request = request_of(*shelf, wishes_, spec);
+  PodRequest request = request_of(*candidate, wishes_, spec);
   request.keeper = keeper_script(keeper_terms(spec));
   return open_pool(spec, offer,
                    {.user = user_,

@@ -84,27 +84,27 @@ bool takes_pods(const ClusterNode& node, const Wishes& wishes, const std::string
   return true;
 }
 
-void describe_gpus(const ClusterNode& node, Shelf& shelf) {
+void describe_gpus(const ClusterNode& node, Candidate& candidate) {
   std::string product;
   for (const char* label : kGpuLabels) {
     product = value_at(node.labels, label);
     if (product.empty()) continue;
-    shelf.gpu_label = {{label, product}};
+    candidate.gpu_label = {{label, product}};
     break;
   }
   const std::string words = product_words(product);
-  shelf.offer.accelerator = accelerator_in(words);
-  shelf.offer.accelerator_memory_gb = memory_in(words);
-  shelf.offer.accelerator_count = amount_of(node.allocatable, shelf.gpu_resource);
+  candidate.offer.accelerator = accelerator_in(words);
+  candidate.offer.accelerator_memory_gb = memory_in(words);
+  candidate.offer.accelerator_count = amount_of(node.allocatable, candidate.gpu_resource);
   if (const auto memory = read_quantity(value_at(node.labels, kMemoryLabel))) {
-    shelf.offer.accelerator_memory_gb = *memory / 1024;
+    candidate.offer.accelerator_memory_gb = *memory / 1024;
   }
-  shelf.offer.instance_type += ":" + lower(product.empty() ? shelf.gpu_resource : product);
+  candidate.offer.instance_type += ":" + lower(product.empty() ? candidate.gpu_resource : product);
 }
 
-Shelf shelf_of(const ClusterNode& node, const std::string& gpu_resource,
-               const std::string& cluster) {
-  Shelf out{.gpu_resource = gpu_resource};
+Candidate candidate_of(const ClusterNode& node, const std::string& gpu_resource,
+                       const std::string& cluster) {
+  Candidate out{.gpu_resource = gpu_resource};
   const std::string type = value_at(node.labels, kTypeLabel);
   if (!type.empty()) out.type_label = {{kTypeLabel, type}};
   const std::string architecture = value_at(node.labels, kArchitectureLabel);
@@ -120,7 +120,7 @@ Shelf shelf_of(const ClusterNode& node, const std::string& gpu_resource,
   return out;
 }
 
-bool are_alike(const Shelf& a, const Shelf& b) {
+bool are_alike(const Candidate& a, const Candidate& b) {
   return std::tie(a.offer, a.gpu_resource, a.type_label, a.gpu_label, a.gpus_alone) ==
          std::tie(b.offer, b.gpu_resource, b.type_label, b.gpu_label, b.gpus_alone);
 }
@@ -211,29 +211,30 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
 
 // ---- What nodes hold
 
-std::vector<Shelf> shelves_of(const std::vector<ClusterNode>& nodes, const Usage& usage,
-                              const Wishes& wishes, const std::string& cluster) {
-  std::vector<Shelf> out;
+std::vector<Candidate> candidates_of(const std::vector<ClusterNode>& nodes, const Usage& usage,
+                                     const Wishes& wishes, const std::string& cluster) {
+  std::vector<Candidate> out;
   for (const ClusterNode& node : nodes) {
     const std::string resource = gpu_resource_of(node, wishes);
     bool gpus_alone = false;
     if (!takes_pods(node, wishes, resource, gpus_alone)) continue;
-    Shelf shelf = shelf_of(node, resource, cluster);
-    shelf.gpus_alone = gpus_alone;
-    Shelf::Room room{.whole = node.allocatable, .free = node.allocatable};
+    Candidate candidate = candidate_of(node, resource, cluster);
+    candidate.gpus_alone = gpus_alone;
+    Candidate::Room room{.whole = node.allocatable, .free = node.allocatable};
     if (const auto used = usage.find(node.name); used != usage.end()) {
       for (const auto& [name, count] : used->second) room.free[name] -= count;
     }
-    auto same = std::ranges::find_if(out, [&](const Shelf& one) { return are_alike(one, shelf); });
-    if (same == out.end()) same = out.insert(out.end(), std::move(shelf));
+    auto same =
+        std::ranges::find_if(out, [&](const Candidate& one) { return are_alike(one, candidate); });
+    if (same == out.end()) same = out.insert(out.end(), std::move(candidate));
     same->nodes.push_back(std::move(room));
   }
   return out;
 }
 
-Shelf unseen_shelf(const PoolSpec& spec, const Wishes& wishes, const std::string& cluster) {
+Candidate unseen_candidate(const PoolSpec& spec, const Wishes& wishes, const std::string& cluster) {
   const int workers = workers_per_node(spec);
-  Shelf out{.gpu_resource = wishes.gpu, .seen = false};
+  Candidate out{.gpu_resource = wishes.gpu, .seen = false};
   out.offer = {.instance_type = spec.machine.empty() ? "any" : spec.machine,
                .region = cluster,
                .cpus = static_cast<int>(std::ceil(std::max(spec.cpus * workers, 2.0))),
@@ -249,7 +250,7 @@ Shelf unseen_shelf(const PoolSpec& spec, const Wishes& wishes, const std::string
   return out;
 }
 
-PodRequest request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec) {
+PodRequest request_of(const Candidate& candidate, const Wishes& wishes, const PoolSpec& spec) {
   const int workers = workers_per_node(spec);
   PodRequest out{.image = wishes.image.empty() ? standard_image(spec) : wishes.image,
                  .cpus = spec.cpus * workers,
@@ -258,31 +259,33 @@ PodRequest request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& 
                  .tolerations = wishes.tolerations,
                  .service_account = wishes.service_account,
                  .user = wishes.user};
-  if (!spec.machine.empty()) out.selector.insert(shelf.type_label.begin(), shelf.type_label.end());
+  if (!spec.machine.empty())
+    out.selector.insert(candidate.type_label.begin(), candidate.type_label.end());
   if (!spec.accelerator) return out;
-  out.gpu_resource = shelf.gpu_resource;
+  out.gpu_resource = candidate.gpu_resource;
   out.gpus = static_cast<int>(std::ceil(spec.accelerator->count));
-  if (wishes.gpu.empty()) out.selector.insert(shelf.gpu_label.begin(), shelf.gpu_label.end());
+  if (wishes.gpu.empty())
+    out.selector.insert(candidate.gpu_label.begin(), candidate.gpu_label.end());
   // Nodes with GPUs are often tainted with the name of the resource, to keep others away.
   out.tolerations.push_back({.key = out.gpu_resource, .value = std::nullopt, .effect = {}});
   return out;
 }
 
-int count_pods(const PodRequest& request, const std::vector<Shelf>& shelves, bool now) {
+int count_pods(const PodRequest& request, const std::vector<Candidate>& candidates, bool now) {
   const Quantities needs = needs_of(request);
   double out = 0;
-  for (const Shelf& shelf : shelves) {
+  for (const Candidate& candidate : candidates) {
     const auto lacks = [&](const auto& labels, const auto& label) {
       return request.selector.contains(label) &&
              value_at(labels, label) != value_at(request.selector, label);
     };
-    bool fits = request.gpus > 0 || !shelf.gpus_alone;
-    if (!shelf.type_label.empty()) fits = fits && !lacks(shelf.type_label, kTypeLabel);
+    bool fits = request.gpus > 0 || !candidate.gpus_alone;
+    if (!candidate.type_label.empty()) fits = fits && !lacks(candidate.type_label, kTypeLabel);
     for (const char* label : kGpuLabels) {
-      fits = fits && (request.gpus == 0 || !lacks(shelf.gpu_label, label));
+      fits = fits && (request.gpus == 0 || !lacks(candidate.gpu_label, label));
     }
     if (!fits) continue;
-    for (const Shelf::Room& room : shelf.nodes) {
+    for (const Candidate::Room& room : candidate.nodes) {
       double count = std::numeric_limits<int>::max();
       for (const auto& [name, need] : needs) {
         const Quantities& there = now ? room.free : room.whole;
@@ -299,15 +302,16 @@ int count_pods(const PodRequest& request, const std::vector<Shelf>& shelves, boo
 
 namespace {
 
-// A shelf's offer as the pool would have it; none if the pool cannot be there.
-std::optional<Offer> offer_for(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec) {
-  Offer offer = shelf.offer;
-  if (!spec.accelerator && shelf.gpus_alone) return std::nullopt;
+// A candidate's offer as the pool would have it; none if the pool cannot be there.
+std::optional<Offer> offer_for(const Candidate& candidate, const Wishes& wishes,
+                               const PoolSpec& spec) {
+  Offer offer = candidate.offer;
+  if (!spec.accelerator && candidate.gpus_alone) return std::nullopt;
   if (!spec.machine.empty() && offer.instance_type != spec.machine) {
-    const bool is_type = value_at(shelf.type_label, kTypeLabel) == spec.machine;
+    const bool is_type = value_at(candidate.type_label, kTypeLabel) == spec.machine;
     if (!is_type) return std::nullopt;
   }
-  if (!wishes.gpu.empty() && spec.accelerator && !shelf.gpu_resource.empty()) {
+  if (!wishes.gpu.empty() && spec.accelerator && !candidate.gpu_resource.empty()) {
     offer.accelerator = spec.accelerator->name;
   }
   return offer;
@@ -323,9 +327,9 @@ Error no_room(const PoolSpec& spec, int most) {
 
 }  // namespace
 
-Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
-                                           const PoolSpec& spec) {
-  if (shelves.empty()) {
+Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& candidates,
+                                              const Wishes& wishes, const PoolSpec& spec) {
+  if (candidates.empty()) {
     return fail(ErrorKind::invalid,
                 "Kubernetes: no node of the cluster is ready, has the labels of node_selector=, "
                 "and has only taints that the pool tolerates",
@@ -333,8 +337,8 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
                 "autoscaled=True, the pool waits for nodes that are started for it");
   }
   std::vector<Offer> possible;
-  for (const Shelf& shelf : shelves) {
-    if (auto offer = offer_for(shelf, wishes, spec)) possible.push_back(*std::move(offer));
+  for (const Candidate& candidate : candidates) {
+    if (auto offer = offer_for(candidate, wishes, spec)) possible.push_back(*std::move(offer));
   }
   auto fitting = fitting_offers(possible, spec);
   if (!fitting) {
@@ -351,12 +355,13 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
   int most = 0;
   const int workers = workers_per_node(spec);
   for (Offer& offer : *fitting) {
-    const auto shelf = std::ranges::find(shelves, offer.instance_type,
-                                         [](const Shelf& one) { return one.offer.instance_type; });
-    const PodRequest request = request_of(*shelf, wishes, spec);
-    const int holds = count_pods(request, shelves, false);
+    const auto candidate =
+        std::ranges::find(candidates, offer.instance_type,
+                          [](const Candidate& one) { return one.offer.instance_type; });
+    const PodRequest request = request_of(*candidate, wishes, spec);
+    const int holds = count_pods(request, candidates, false);
     most = std::max(most, holds);
-    const bool may_grow = std::ranges::any_of(shelves, [&](const Shelf& one) {
+    const bool may_grow = std::ranges::any_of(candidates, [&](const Candidate& one) {
       return !one.seen && one.offer.instance_type == offer.instance_type;
     });
     if (!may_grow && holds < spec.nodes) continue;
@@ -364,7 +369,7 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
     if (spec.memory_mb > 0) offer.memory_gb = static_cast<double>(spec.memory_mb) * workers / 1024;
     offer.accelerator_count = spec.accelerator ? spec.accelerator->count : 0;
     if (!spec.accelerator) offer.accelerator.clear();
-    const bool fits_now = shelf->seen && count_pods(request, shelves, true) >= spec.nodes;
+    const bool fits_now = candidate->seen && count_pods(request, candidates, true) >= spec.nodes;
     (fits_now ? now : later).push_back(std::move(offer));
   }
   if (now.empty() && later.empty()) return std::unexpected(no_room(spec, most));

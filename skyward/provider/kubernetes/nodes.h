@@ -34,7 +34,7 @@ Result<Wishes> read_wishes(const ProviderSpec& spec);
 std::optional<Toleration> read_toleration(std::string_view text);
 
 // Nodes that are alike.
-struct Shelf {
+struct Candidate {
   Offer offer{};  // its type is that of the nodes, or with GPUs "p5.48xlarge:nvidia-h100-80gb-hbm3"
   std::string gpu_resource{};
   std::map<std::string, std::string> type_label{};  // by which pods get nodes of this type
@@ -48,19 +48,19 @@ struct Shelf {
   std::vector<Room> nodes{};
 };
 // Of the nodes that take the pool's pods. What is free is what no pod has asked for.
-std::vector<Shelf> shelves_of(const std::vector<ClusterNode>& nodes, const Usage& usage,
-                              const Wishes& wishes, const std::string& cluster);
+std::vector<Candidate> candidates_of(const std::vector<ClusterNode>& nodes, const Usage& usage,
+                                     const Wishes& wishes, const std::string& cluster);
 // Where no nodes can be looked at, or nodes are started for the pool: whatever the pool asks for.
-Shelf unseen_shelf(const PoolSpec& spec, const Wishes& wishes, const std::string& cluster);
+Candidate unseen_candidate(const PoolSpec& spec, const Wishes& wishes, const std::string& cluster);
 
 // A pod of the pool, without its life and its keeper.
-PodRequest request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec);
-// How many such pods the nodes hold that have the shelf's labels; or have room for now.
-int count_pods(const PodRequest& request, const std::vector<Shelf>& shelves, bool now);
+PodRequest request_of(const Candidate& candidate, const Wishes& wishes, const PoolSpec& spec);
+// How many such pods the nodes hold that have the candidate's labels; or have room for now.
+int count_pods(const PodRequest& request, const std::vector<Candidate>& candidates, bool now);
 
 // The offers that fit the pool, those first that have room for it now. Fails with `invalid` when
 // there are none.
-Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
-                                           const PoolSpec& spec);
+Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& candidates,
+                                              const Wishes& wishes, const PoolSpec& spec);
 
 }  // namespace skyward::provider::kubernetes

@@ -63,9 +63,9 @@ TEST(KubernetesNodes, ModelsAreReadFromTheLabelsOfSeveralVendors) {
                                                                {"NVIDIA-A10G-SHARED", "A10G"},
                                                                {"NVIDIA-H200", "H200"}};
   for (const auto& [product, model] : kProducts) {
-    const auto shelves = shelves_of({node("n", product, 1)}, {}, {}, "c");
-    ASSERT_THAT(shelves, SizeIs(1));
-    EXPECT_THAT(shelves[0].offer.accelerator, HasSubstr(model)) << product;
+    const auto candidates = candidates_of({node("n", product, 1)}, {}, {}, "c");
+    ASSERT_THAT(candidates, SizeIs(1));
+    EXPECT_THAT(candidates[0].offer.accelerator, HasSubstr(model)) << product;
   }
   constexpr std::pair<const char*, const char*> kGoogles[] = {{"nvidia-h100-80gb", "H100"},
                                                               {"nvidia-tesla-t4", "T4"},
@@ -74,7 +74,7 @@ TEST(KubernetesNodes, ModelsAreReadFromTheLabelsOfSeveralVendors) {
   for (const auto& [product, model] : kGoogles) {
     ClusterNode google = node("n", {}, 1);
     google.labels["cloud.google.com/gke-accelerator"] = product;
-    EXPECT_THAT(shelves_of({google}, {}, {}, "c")[0].offer.accelerator, HasSubstr(model))
+    EXPECT_THAT(candidates_of({google}, {}, {}, "c")[0].offer.accelerator, HasSubstr(model))
         << product;
   }
 }
@@ -83,40 +83,40 @@ TEST(KubernetesNodes, TheMemoryOfGpusIsInTheirNamesOrInALabel) {
   std::vector<ClusterNode> nodes{node("a", "NVIDIA-A100-SXM4-40GB", 1),
                                  node("b", "NVIDIA-A100-SXM4-80GB", 1)};
   nodes[1].labels["nvidia.com/gpu.memory"] = "81920";
-  const auto shelves = shelves_of(nodes, {}, {}, "c");
-  EXPECT_EQ(shelves[0].offer.accelerator_memory_gb, 40);
-  EXPECT_EQ(shelves[1].offer.accelerator_memory_gb, 80);
+  const auto candidates = candidates_of(nodes, {}, {}, "c");
+  EXPECT_EQ(candidates[0].offer.accelerator_memory_gb, 40);
+  EXPECT_EQ(candidates[1].offer.accelerator_memory_gb, 80);
   PoolSpec spec = pool(1, "A100");
   spec.accelerator->memory = "80GB";
   spec.accelerator->memory_required = true;
-  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, spec)),
+  EXPECT_THAT(types_of(fitting_candidates(candidates, {}, spec)),
               ElementsAre("big:nvidia-a100-sxm4-80gb"));
 }
 
 TEST(KubernetesNodes, APoolAsksForTheLabelOfItsGpus) {
-  const auto shelves = shelves_of(
+  const auto candidates = candidates_of(
       {node("a", "NVIDIA-H100-80GB-HBM3", 8), node("b", "Tesla-T4", 4), node("c")}, {}, {}, "c");
-  ASSERT_THAT(shelves, SizeIs(3));
+  ASSERT_THAT(candidates, SizeIs(3));
   const PoolSpec spec = pool(1, "H100", 2);
-  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, spec)),
+  EXPECT_THAT(types_of(fitting_candidates(candidates, {}, spec)),
               ElementsAre("big:nvidia-h100-80gb-hbm3"));
-  const PodRequest request = request_of(shelves[0], {}, spec);
+  const PodRequest request = request_of(candidates[0], {}, spec);
   EXPECT_EQ(request.gpu_resource, "nvidia.com/gpu");
   EXPECT_EQ(request.gpus, 2);
   EXPECT_THAT(request.selector,
               ElementsAre(std::pair("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3")));
   EXPECT_THAT(request.tolerations, SizeIs(1));
-  EXPECT_EQ(count_pods(request, shelves, false), 4);
+  EXPECT_EQ(count_pods(request, candidates, false), 4);
 }
 
 TEST(KubernetesNodes, WhatNodesKeepForThemselvesIsNotThere) {
   ClusterNode small = node("a");
   small.allocatable = {{"cpu", 1.93}, {"memory", 3.4 * 0x1p30}, {"pods", 17}};
-  const auto shelves = shelves_of({small}, {}, {}, "c");
-  EXPECT_TRUE(fitting_shelves(shelves, {}, pool(1)));
+  const auto candidates = candidates_of({small}, {}, {}, "c");
+  EXPECT_TRUE(fitting_candidates(candidates, {}, pool(1)));
   PoolSpec two = pool(1);
   two.cpus = 2;
-  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, two)),
+  EXPECT_THAT(types_of(fitting_candidates(candidates, {}, two)),
               ElementsAre(HasSubstr("hold at most 0 such pods"), HasSubstr("ask for fewer")));
 }
 
@@ -125,12 +125,13 @@ TEST(KubernetesNodes, WhatIsFreeNowComesFirst) {
                                  node("b", "NVIDIA-H100-80GB-HBM3", 4)};
   nodes[1].labels["node.kubernetes.io/instance-type"] = "small";
   const Usage busy{{"b", {{"nvidia.com/gpu", 4}}}};
-  EXPECT_THAT(types_of(fitting_shelves(shelves_of(nodes, busy, {}, "c"), {}, pool(2, "H100", 2))),
-              ElementsAre("small:nvidia-h100-80gb-hbm3", "big:nvidia-h100-80gb-hbm3"))
+  EXPECT_THAT(
+      types_of(fitting_candidates(candidates_of(nodes, busy, {}, "c"), {}, pool(2, "H100", 2))),
+      ElementsAre("small:nvidia-h100-80gb-hbm3", "big:nvidia-h100-80gb-hbm3"))
       << "pods may be on either";
   PoolSpec small = pool(1, "H100", 2);
   small.machine = "small";
-  EXPECT_THAT(types_of(fitting_shelves(shelves_of(nodes, busy, {}, "c"), {}, small)),
+  EXPECT_THAT(types_of(fitting_candidates(candidates_of(nodes, busy, {}, "c"), {}, small)),
               ElementsAre("small:nvidia-h100-80gb-hbm3"))
       << "what is taken may become free";
 }
@@ -139,19 +140,20 @@ TEST(KubernetesNodes, AnAutoscalerMayAddNodesOfATypeThatIsThere) {
   PoolSpec four = pool(4);
   four.machine = "big";
   four.cpus = 12;
-  auto shelves = shelves_of({node("a")}, {}, {}, "c");
-  EXPECT_FALSE(fitting_shelves(shelves, {}, four));
-  shelves.push_back(unseen_shelf(four, {}, "c"));
-  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, four)), Each(std::string("big")));
+  auto candidates = candidates_of({node("a")}, {}, {}, "c");
+  EXPECT_FALSE(fitting_candidates(candidates, {}, four));
+  candidates.push_back(unseen_candidate(four, {}, "c"));
+  EXPECT_THAT(types_of(fitting_candidates(candidates, {}, four)), Each(std::string("big")));
 }
 
 TEST(KubernetesNodes, WhatNoNodeHoldsIsRefused) {
-  const auto shelves = shelves_of({node("a", "Tesla-T4", 4), node("b", "Tesla-T4", 4)}, {}, {}, "");
-  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, pool(1, "H100"))),
+  const auto candidates =
+      candidates_of({node("a", "Tesla-T4", 4), node("b", "Tesla-T4", 4)}, {}, {}, "");
+  EXPECT_THAT(types_of(fitting_candidates(candidates, {}, pool(1, "H100"))),
               ElementsAre(HasSubstr("Kubernetes: "), HasSubstr("gpu=\"nvidia.com/gpu\"")));
-  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, pool(5, "T4", 2))),
+  EXPECT_THAT(types_of(fitting_candidates(candidates, {}, pool(5, "T4", 2))),
               ElementsAre(HasSubstr("hold at most 4 such pods"), HasSubstr("autoscaled=True")));
-  EXPECT_THAT(types_of(fitting_shelves({}, {}, pool(1))),
+  EXPECT_THAT(types_of(fitting_candidates({}, {}, pool(1))),
               ElementsAre(HasSubstr("no node of the cluster"), HasSubstr("kubectl get nodes")));
 }
 
@@ -160,26 +162,26 @@ TEST(KubernetesNodes, TaintsAndSelectorsKeepPodsAway) {
   nodes[0].taints = {{"nvidia.com/gpu", "present", "NoSchedule"}};
   nodes[1].taints = {{"dedicated", "ml", "NoSchedule"}};
   nodes[2].takes_pods = false;
-  auto shelves = shelves_of(nodes, {}, {}, "c");
-  ASSERT_THAT(shelves, SizeIs(1)) << "the GPUs' taint is tolerated by those that ask for some";
-  EXPECT_FALSE(fitting_shelves(shelves, {}, pool(1)));
-  EXPECT_TRUE(fitting_shelves(shelves, {}, pool(1, "T4")));
+  auto candidates = candidates_of(nodes, {}, {}, "c");
+  ASSERT_THAT(candidates, SizeIs(1)) << "the GPUs' taint is tolerated by those that ask for some";
+  EXPECT_FALSE(fitting_candidates(candidates, {}, pool(1)));
+  EXPECT_TRUE(fitting_candidates(candidates, {}, pool(1, "T4")));
   Wishes wishes{.tolerations = {*read_toleration("dedicated=ml:NoSchedule")}};
-  EXPECT_TRUE(fitting_shelves(shelves_of(nodes, {}, wishes, "c"), wishes, pool(1)));
+  EXPECT_TRUE(fitting_candidates(candidates_of(nodes, {}, wishes, "c"), wishes, pool(1)));
   wishes.selector = {{"disktype", "ssd"}};
-  EXPECT_THAT(shelves_of(nodes, {}, wishes, "c"), SizeIs(0));
+  EXPECT_THAT(candidates_of(nodes, {}, wishes, "c"), SizeIs(0));
   nodes[1].labels["disktype"] = "ssd";
-  EXPECT_THAT(shelves_of(nodes, {}, wishes, "c"), SizeIs(1));
+  EXPECT_THAT(candidates_of(nodes, {}, wishes, "c"), SizeIs(1));
 }
 
 TEST(KubernetesNodes, WithAResourceTheUserSaysWhatAGpuIs) {
   ClusterNode other = node("a");
   other.allocatable["nvidia.com/mig-1g.5gb"] = 7;
   const Wishes wishes{.gpu = "nvidia.com/mig-1g.5gb"};
-  const auto shelves = shelves_of({other}, {}, wishes, "c");
-  ASSERT_TRUE(fitting_shelves(shelves, wishes, pool(3, "A100", 2)));
-  EXPECT_FALSE(fitting_shelves(shelves, wishes, pool(4, "A100", 2)));
-  EXPECT_EQ(request_of(shelves[0], wishes, pool(3, "A100", 2)).gpu_resource,
+  const auto candidates = candidates_of({other}, {}, wishes, "c");
+  ASSERT_TRUE(fitting_candidates(candidates, wishes, pool(3, "A100", 2)));
+  EXPECT_FALSE(fitting_candidates(candidates, wishes, pool(4, "A100", 2)));
+  EXPECT_EQ(request_of(candidates[0], wishes, pool(3, "A100", 2)).gpu_resource,
             "nvidia.com/mig-1g.5gb");
 }
 

@@ -110,7 +110,9 @@ Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideRe
   if (!asked) return fail(asked);
   for (int tries = 1;; ++tries) {
     auto made = kind.create(name, deadline);
-    if (made && made->empty()) made = std::unexpected(broken_page("the reply has no id"));
+    if (made && made->empty()) {
+      made = std::unexpected(ApiError{.message = "the reply has no id", .maybe_done = true});
+    }
     std::string id = made.value_or("");
     const bool refused =
         !made && is_certain(made.error()) && made.error().refusal != Refusal::conflict;

@@ -43,7 +43,7 @@ class Sweeping {
   Verdict verdict(const Resource& resource) const;
   void tell(const Resource& resource, SweepAction action, std::string why);
   Status remove(const Cluster& cluster, const std::vector<Resource>& resources);
-  Status strike_off(const LedgerPool& pool, const std::vector<Resource>& listed);
+  Status settle_ledger(const LedgerPool& pool, const std::vector<Resource>& listed);
   bool is_left_behind(const LedgerPool& pool, const std::string& place) const;
   bool must_look_in(const std::string& region) const;
   bool is_of_this_account(const LedgerPool& pool) const;
@@ -199,7 +199,7 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Resource>& res
 // that the cloud does not list may merely be new: it is terminated, and is gone when it stays
 // unknown. To other credentials than the pool's it may be unknown for ever: there, only its end
 // counts.
-Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>& listed) {
+Status Sweeping::settle_ledger(const LedgerPool& pool, const std::vector<Resource>& listed) {
   const auto entries = ledger_->entries(pool.id, true);
   if (!entries) return fail(entries);
   const Cluster cluster{.id = pool.id, .region = pool.region};
@@ -276,7 +276,7 @@ Status Sweeping::sweep_region(const std::string& region) {
       if (!is_left_behind(pool, region)) continue;
       any = true;
       if (!last) continue;
-      if (Status status = strike_off(pool, *listed); !status) return status;
+      if (Status status = settle_ledger(pool, *listed); !status) return status;
     }
     if (!any) return {};
     if (!last) world_.pause(kBetweenPasses, {});

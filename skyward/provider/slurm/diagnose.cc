@@ -39,9 +39,9 @@ Status diagnose(const World& world, const SettingOrigin&,
     return {};
   }
   std::string names;
-  for (const Shelf& shelf : shelves_of(*groups, *wishes, user->cluster)) {
-    names += fmt::format("{}{} ({} nodes)", names.empty() ? "" : ", ", shelf.offer.instance_type,
-                         shelf.nodes);
+  for (const Candidate& candidate : candidates_of(*groups, *wishes, user->cluster)) {
+    names += fmt::format("{}{} ({} nodes)", names.empty() ? "" : ", ",
+                         candidate.offer.instance_type, candidate.nodes);
   }
   tell({.what = "partitions",
         .good = !names.empty(),

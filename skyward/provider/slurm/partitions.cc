@@ -95,35 +95,36 @@ Gpus gpus_in(std::string_view gres) {
   return {};
 }
 
-std::vector<Shelf> shelves_of(const std::vector<NodeGroup>& groups, const Wishes& wishes,
-                              const std::string& cluster) {
+std::vector<Candidate> candidates_of(const std::vector<NodeGroup>& groups, const Wishes& wishes,
+                                     const std::string& cluster) {
   const std::vector<std::string> wanted = items_of(wishes.partition, ',');
-  std::vector<Shelf> out;
+  std::vector<Candidate> out;
   for (const NodeGroup& group : groups) {
     const bool named = wanted.empty() || std::ranges::find(wanted, group.partition) != wanted.end();
     if (!group.up || !named) continue;
     const Gpus gpus = gpus_in(group.gres);
-    Shelf& shelf = out.emplace_back();
-    shelf.partition = group.partition;
-    shelf.gpu_type = gpus.type;
-    shelf.nodes = group.nodes;
-    shelf.most_time = group.most_time;
-    shelf.offer = {.instance_type = group.partition + (gpus.type.empty() ? "" : ":" + gpus.type),
-                   .region = cluster,
-                   .cpus = group.cpus,
-                   .memory_gb = static_cast<double>(group.memory_mb) / 1024,
-                   .accelerator = model_of(gpus.type),
-                   .accelerator_count = static_cast<double>(gpus.count),
-                   .price_on_demand = 0.0,
-                   .billing_increment_minutes = 0};
+    Candidate& candidate = out.emplace_back();
+    candidate.partition = group.partition;
+    candidate.gpu_type = gpus.type;
+    candidate.nodes = group.nodes;
+    candidate.most_time = group.most_time;
+    candidate.offer = {
+        .instance_type = group.partition + (gpus.type.empty() ? "" : ":" + gpus.type),
+        .region = cluster,
+        .cpus = group.cpus,
+        .memory_gb = static_cast<double>(group.memory_mb) / 1024,
+        .accelerator = model_of(gpus.type),
+        .accelerator_count = static_cast<double>(gpus.count),
+        .price_on_demand = 0.0,
+        .billing_increment_minutes = 0};
   }
   return out;
 }
 
 // With `gres`, the user says what a node must have.
-Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
-                                           const PoolSpec& spec) {
-  if (shelves.empty()) {
+Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& candidates,
+                                              const Wishes& wishes, const PoolSpec& spec) {
+  if (candidates.empty()) {
     return fail(ErrorKind::invalid,
                 wishes.partition.empty()
                     ? "Slurm: no partition accepts jobs right now"
@@ -133,11 +134,11 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
   }
   std::vector<Offer> large;
   int most_nodes = 0;
-  for (const Shelf& shelf : shelves) {
-    most_nodes = std::max(most_nodes, shelf.nodes);
-    Offer offer = shelf.offer;
+  for (const Candidate& candidate : candidates) {
+    most_nodes = std::max(most_nodes, candidate.nodes);
+    Offer offer = candidate.offer;
     const bool other = !spec.machine.empty() && offer.instance_type != spec.machine;
-    if (other || shelf.nodes < spec.nodes) continue;
+    if (other || candidate.nodes < spec.nodes) continue;
     if (!wishes.gres.empty() && spec.accelerator) {
       offer.accelerator = spec.accelerator->name;
       offer.accelerator_count = spec.accelerator->count;
@@ -171,22 +172,23 @@ Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, co
 }
 
 // With `gres`, the user says which GPUs.
-int nodes_for(const std::vector<Shelf>& shelves, const Wishes& wishes, const Offer& offer) {
+int nodes_for(const std::vector<Candidate>& candidates, const Wishes& wishes, const Offer& offer) {
   int nodes = 0;
-  for (const Shelf& shelf : shelves) {
-    const Offer& has = shelf.offer;
+  for (const Candidate& candidate : candidates) {
+    const Offer& has = candidate.offer;
     if (has.instance_type == offer.instance_type && has.cpus >= offer.cpus &&
         has.memory_gb >= offer.memory_gb &&
         (!wishes.gres.empty() || has.accelerator_count >= offer.accelerator_count)) {
-      nodes += shelf.nodes;
+      nodes += candidate.nodes;
     }
   }
   return nodes;
 }
 
-Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec) {
+Result<JobRequest> request_of(const Candidate& candidate, const Wishes& wishes,
+                              const PoolSpec& spec) {
   const int workers = workers_per_node(spec);
-  JobRequest out{.partition = shelf.partition,
+  JobRequest out{.partition = candidate.partition,
                  .account = wishes.account,
                  .qos = wishes.qos,
                  .cpus = spec.cpus * workers,
@@ -196,10 +198,10 @@ Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const Po
                  .exclusive = wishes.exclusive,
                  .extra = wishes.extra};
   if (out.gres.empty() && spec.accelerator) {
-    const std::string type = shelf.gpu_type.empty() ? "" : shelf.gpu_type + ":";
+    const std::string type = candidate.gpu_type.empty() ? "" : candidate.gpu_type + ":";
     out.gres = fmt::format("gpu:{}{}", type, workers_gpus(spec));
   }
-  const Duration limit = shelf.most_time > Duration{} ? shelf.most_time : Duration::max();
+  const Duration limit = candidate.most_time > Duration{} ? candidate.most_time : Duration::max();
   if (out.time == Duration{}) {
     out.time = spec.timeout > Duration{}
                    ? std::max(spec.timeout, std::min(spec.timeout + kGrace, limit))
@@ -209,7 +211,7 @@ Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const Po
   return fail(ErrorKind::invalid,
               fmt::format("Slurm: the partition {} accepts jobs of at most {}, but {}= asks for "
                           "{}; nothing was submitted",
-                          shelf.partition, text_of(limit),
+                          candidate.partition, text_of(limit),
                           wishes.time > Duration{} ? "time" : "timeout", text_of(out.time)),
               "ask for less time, or name another partition: 'sinfo -o \"%P %l\"'");
 }

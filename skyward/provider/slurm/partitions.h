@@ -39,7 +39,7 @@ struct Gpus {
 Gpus gpus_in(std::string_view gres);
 
 // Nodes that are alike, and what a pool's job may take of one.
-struct Shelf {
+struct Candidate {
   Offer offer{};  // its type is "partition", or "partition:h100" where nodes have GPUs
   std::string partition{};
   std::string gpu_type{};  // as the site spells it
@@ -47,19 +47,20 @@ struct Shelf {
   Duration most_time{};  // 0: no limit
 };
 // Of the partitions that take jobs; of those that the settings name, if they name any.
-std::vector<Shelf> shelves_of(const std::vector<NodeGroup>& groups, const Wishes& wishes,
-                              const std::string& cluster);
+std::vector<Candidate> candidates_of(const std::vector<NodeGroup>& groups, const Wishes& wishes,
+                                     const std::string& cluster);
 // The offers that fit the pool, best first, with what its jobs take of each node instead of all
 // that the node has. Fails with `invalid` when there are none.
-Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
-                                           const PoolSpec& spec);
+Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& candidates,
+                                              const Wishes& wishes, const PoolSpec& spec);
 
 // The nodes on which a job for this offer may run. Those of one type may differ in size: only those
 // that have what it takes count.
-int nodes_for(const std::vector<Shelf>& shelves, const Wishes& wishes, const Offer& offer);
+int nodes_for(const std::vector<Candidate>& candidates, const Wishes& wishes, const Offer& offer);
 
 // A job of the pool, without its name, nodes and script. Fails with `invalid` when its time is over
 // the partition's limit.
-Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec);
+Result<JobRequest> request_of(const Candidate& candidate, const Wishes& wishes,
+                              const PoolSpec& spec);
 
 }  // namespace skyward::provider::slurm

@@ -52,12 +52,12 @@ std::vector<NodeGroup> two_partitions() {
 }
 
 TEST(SlurmShelves, AreThePartitionsThatTakeJobs) {
-  const auto all = shelves_of(two_partitions(), {}, "c1");
+  const auto all = candidates_of(two_partitions(), {}, "c1");
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].offer.instance_type, "cpu");
   EXPECT_EQ(all[1].offer.instance_type, "gpu:h100_80gb_hbm3");
   EXPECT_EQ(all[1].offer.accelerator, "H100");
-  EXPECT_EQ(shelves_of(two_partitions(), {.partition = "gpu,other"}, "c1").size(), 1U);
+  EXPECT_EQ(candidates_of(two_partitions(), {.partition = "gpu,other"}, "c1").size(), 1U);
 }
 
 TEST(SlurmShelves, OfOneTypeCountWhereTheyHaveWhatTheJobTakes) {
@@ -70,7 +70,7 @@ TEST(SlurmShelves, OfOneTypeCountWhereTheyHaveWhatTheJobTakes) {
                      .gres = gres};
   };
   const std::vector<NodeGroup> groups = {group(2, 16, "gpu:2"), group(5, 64, "gpu:8")};
-  const auto all = shelves_of(groups, {}, "c1");
+  const auto all = candidates_of(groups, {}, "c1");
   ASSERT_EQ(all[0].offer.instance_type, all[1].offer.instance_type);
   Offer offer{.instance_type = "mixed", .cpus = 8, .memory_gb = 32, .accelerator_count = 1};
   EXPECT_EQ(nodes_for(all, {}, offer), 7);
@@ -84,7 +84,7 @@ TEST(SlurmShelves, OfOneTypeCountWhereTheyHaveWhatTheJobTakes) {
 }
 
 TEST(SlurmRequests, SpellGpusAsTheSiteDoes) {
-  const auto all = shelves_of(two_partitions(), {}, "c1");
+  const auto all = candidates_of(two_partitions(), {}, "c1");
   PoolSpec spec;
   spec.accelerator = Accelerator{.name = "H100"};
   spec.accelerator->count = 2;

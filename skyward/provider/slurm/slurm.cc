@@ -67,8 +67,8 @@ class SlurmProvider final : public KeptNodes {
   const Wishes wishes_;
   const std::string login_;  // as it was given
   SlurmAccount account_{world_, access_};
-  std::vector<Shelf> shelves_;  // of the last look
-  SweepAccount user_;           // the same
+  std::vector<Candidate> candidates_;  // of the last look
+  SweepAccount user_;                  // the same
 };
 
 Status SlurmProvider::check_wishes(const PoolSpec& spec) {
@@ -89,33 +89,34 @@ Status SlurmProvider::look(Time deadline) {
   const auto groups = account_.api().node_groups(deadline);
   if (!groups) return std::unexpected(to_error(groups.error(), "Slurm: listing partitions"));
   user_ = *std::move(user);
-  shelves_ = shelves_of(*groups, wishes_, user_.home_region);
+  candidates_ = candidates_of(*groups, wishes_, user_.home_region);
   return {};
 }
 
 Result<std::vector<Offer>> SlurmProvider::offers(const PoolSpec& spec, Time deadline) {
   if (Status looked = look(deadline); !looked) return fail(looked);
-  return fitting_shelves(shelves_, wishes_, spec);
+  return fitting_candidates(candidates_, wishes_, spec);
 }
 
 Result<std::vector<Offer>> SlurmProvider::all_offers(Time deadline) {
   if (Status looked = look(deadline); !looked) return fail(looked);
   std::vector<Offer> out;
-  for (const Shelf& shelf : shelves_) out.push_back(shelf.offer);
+  for (const Candidate& candidate : candidates_) out.push_back(candidate.offer);
   return out;
 }
 
 // ---- Opening
 
 Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
-  const auto shelf = std::ranges::find_if(
-      shelves_, [&](const Shelf& one) { return one.offer.instance_type == offer.instance_type; });
-  if (shelf == shelves_.end()) {
+  const auto candidate = std::ranges::find_if(candidates_, [&](const Candidate& one) {
+    return one.offer.instance_type == offer.instance_type;
+  });
+  if (candidate == candidates_.end()) {
     return fail(ErrorKind::exhausted,
                 fmt::format("Slurm: {} is no longer there", offer.instance_type),
                 "'sinfo -s' lists the partitions");
   }
-  auto request = request_of(*shelf, wishes_, spec);
+  auto request = request_of(*candidate, wishes_, spec);
   if (!request) return fail(request);
   if (wishes_.time > Duration{} && (spec.timeout == Duration{} || wishes_.time < spec.timeout)) {
     tell_once(fmt::format(
@@ -126,7 +127,7 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
   }
   request->script = job_script(keeper_terms(spec));
   JobOrder order{.request = *std::move(request),
-                 .nodes_there = nodes_for(shelves_, wishes_, offer),
+                 .nodes_there = nodes_for(candidates_, wishes_, offer),
                  .tell = [this](const Job& job) {
                    tell_once(fmt::format("Slurm: job {}: {}", job.id, waiting_text(job)));
                  }};

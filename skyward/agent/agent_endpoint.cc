@@ -1,4 +1,4 @@
-#include "skyward/agent/agent_end.h"
+#include "skyward/agent/agent_endpoint.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ constexpr std::size_t kMaxFramesWithoutLine = 1024;
 
 }  // namespace
 
-AgentEnd::AgentEnd(Options options, Memory memory, Effects& effects)
+AgentEndpoint::AgentEndpoint(Options options, Memory memory, Effects& effects)
     : options_(std::move(options)),
       memory_(std::move(memory)),
       effects_(effects),
@@ -27,15 +27,15 @@ AgentEnd::AgentEnd(Options options, Memory memory, Effects& effects)
                       effects_.write(current_, message, envelope);
                     }) {}
 
-AgentEnd::LineId AgentEnd::attach(Time now) {
-  lines_.push_back(
-      {.id = ++last_line_, .greets_until = options_.outlives ? now + kGreetTimeout : kNever});
-  return last_line_;
+AgentEndpoint::ConnectionId AgentEndpoint::attach(Time now) {
+  connections_.push_back(
+      {.id = ++last_connection_, .greets_until = options_.outlives ? now + kGreetTimeout : kNever});
+  return last_connection_;
 }
 
 // ---- sending
 
-void AgentEnd::send(wire::Message message) {
+void AgentEndpoint::send(wire::Message message) {
   if (ended_) return;
   Status taken = wire::check_limits(message);
   if (taken) taken = conversation_.send(message);
@@ -44,29 +44,29 @@ void AgentEnd::send(wire::Message message) {
   (void)conversation_.send(message);  // it has no blobs left that could fail
 }
 
-void AgentEnd::flush() {
+void AgentEndpoint::flush() {
   if (!ended_) conversation_.flush();
 }
 
-void AgentEnd::on_idle(LineId line) {
-  if (!ended_ && line == current_) conversation_.on_idle();
+void AgentEndpoint::on_idle(ConnectionId connection) {
+  if (!ended_ && connection == current_) conversation_.on_idle();
 }
 
-void AgentEnd::start_heartbeats(Duration interval, Time now) {
+void AgentEndpoint::start_heartbeats(Duration interval, Time now) {
   interval_ = interval;
   if (!ended_) beat(now);
 }
 
-void AgentEnd::beat(Time now) {
+void AgentEndpoint::beat(Time now) {
   conversation_.beat();
   beats_at_ = now + interval_;
 }
 
-void AgentEnd::say_farewell(const std::string& reason) {
+void AgentEndpoint::say_farewell(const std::string& reason) {
   if (options_.outlives && !ended_) conversation_.send_control(wire::Farewell{reason});
 }
 
-bool AgentEnd::is_backed_up(std::size_t queued_bytes) const {
+bool AgentEndpoint::is_backed_up(std::size_t queued_bytes) const {
   const wire::Session& session = conversation_.session();
   if (!is_connected()) {
     return session.unacknowledged() > kMaxFramesWithoutLine ||
@@ -76,35 +76,36 @@ bool AgentEnd::is_backed_up(std::size_t queued_bytes) const {
          session.unacknowledged() > kMaxFramesKept;
 }
 
-Time AgentEnd::next_deadline() const {
+Time AgentEndpoint::next_deadline() const {
   if (ended_) return kNever;
   Time next = beats_at_;
-  for (const Line& line : lines_) next = std::min(next, line.greets_until);
+  for (const Connection& connection : connections_) next = std::min(next, connection.greets_until);
   return next;
 }
 
-void AgentEnd::on_timer(Time now) {
+void AgentEndpoint::on_timer(Time now) {
   if (ended_) return;
   if (now >= beats_at_) beat(now);
-  const std::vector<Line> lines = lines_;
-  for (const Line& line : lines) {
-    if (now >= line.greets_until) close(line.id, "the engine sent no greeting in time");
+  const std::vector<Connection> connections = connections_;
+  for (const Connection& connection : connections) {
+    if (now >= connection.greets_until) close(connection.id, "the engine sent no greeting in time");
   }
 }
 
 // ---- receiving
 
-void AgentEnd::on_frame(LineId line, Result<wire::DecodedFrame> frame) {
+void AgentEndpoint::on_frame(ConnectionId connection, Result<wire::DecodedFrame> frame) {
   if (ended_) return;
   if (!frame) {
-    return close(line, "the engine sent a frame that cannot be read: " + frame.error().message);
+    return close(connection,
+                 "the engine sent a frame that cannot be read: " + frame.error().message);
   }
   const auto* hello = std::get_if<wire::Hello>(&frame->message);
-  if ((hello != nullptr) == (line == current_)) {
-    return close(line, hello != nullptr ? "the engine greeted twice"
-                                        : "the engine's first message is not a greeting");
+  if ((hello != nullptr) == (connection == current_)) {
+    return close(connection, hello != nullptr ? "the engine greeted twice"
+                                              : "the engine's first message is not a greeting");
   }
-  if (hello != nullptr) return greet(line, *hello);
+  if (hello != nullptr) return greet(connection, *hello);
   effects_.on_heard();
   switch (conversation_.arrived(frame->envelope)) {
     case wire::Session::Arrival::deliver:
@@ -112,13 +113,13 @@ void AgentEnd::on_frame(LineId line, Result<wire::DecodedFrame> frame) {
     case wire::Session::Arrival::duplicate:
       return;
     case wire::Session::Arrival::gap:
-      return close(line, "a message from the engine is missing");
+      return close(connection, "a message from the engine is missing");
   }
   if (!std::holds_alternative<wire::Heartbeat>(frame->message)) handle(std::move(frame->message));
   if (!ended_) conversation_.acknowledge();
 }
 
-void AgentEnd::handle(wire::Message message) {
+void AgentEndpoint::handle(wire::Message message) {
   if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
     if (const Status taken = inbox().take(*chunk); !taken) close(current_, taken.error().message);
     return effects_.on_blobs_changed();
@@ -144,7 +145,7 @@ void AgentEnd::handle(wire::Message message) {
   effects_.on_message(message);
 }
 
-void AgentEnd::read_body(wire::RunTask& run) const {
+void AgentEndpoint::read_body(wire::RunTask& run) const {
   const wire::Buffer body = std::exchange(run.body, {});
   if (body.blob.descriptor < 0) return;
   const auto bytes = memory_.read(body.blob);
@@ -152,9 +153,9 @@ void AgentEnd::read_body(wire::RunTask& run) const {
   run.body = wire::small_buffer({bytes->owner, bytes->view.subspan(body.offset, body.size)});
 }
 
-// ---- lines
+// ---- connections
 
-std::string AgentEnd::refusal(const wire::Hello& hello) {
+std::string AgentEndpoint::refusal(const wire::Hello& hello) {
   if (hello.protocol != kProtocolVersion) {
     return fmt::format(
         "this agent is version {} and speaks protocol {}, the driver is version {} and speaks "
@@ -169,9 +170,9 @@ std::string AgentEnd::refusal(const wire::Hello& hello) {
   return fits ? std::string() : fits.error().message;
 }
 
-void AgentEnd::greet(LineId line, const wire::Hello& hello) {
-  const auto place = std::ranges::find(lines_, line, &Line::id);
-  if (place == lines_.end()) return;
+void AgentEndpoint::greet(ConnectionId connection, const wire::Hello& hello) {
+  const auto place = std::ranges::find(connections_, connection, &Connection::id);
+  if (place == connections_.end()) return;
   place->greets_until = kNever;
   wire::Welcome welcome = options_.welcome;
   welcome.protocol = kProtocolVersion;
@@ -181,8 +182,8 @@ void AgentEnd::greet(LineId line, const wire::Hello& hello) {
   if (hello.descriptors) welcome.blob_bytes = 0;
   if (!welcome.refusal.empty()) {
     const std::string why = welcome.refusal;
-    effects_.write(line, std::move(welcome), conversation_.control_envelope());
-    return close(line, why);
+    effects_.write(connection, std::move(welcome), conversation_.control_envelope());
+    return close(connection, why);
   }
   if (!std::exchange(greeted_, true)) {
     greeting_ = hello;
@@ -190,32 +191,34 @@ void AgentEnd::greet(LineId line, const wire::Hello& hello) {
   }
   if (current_ != 0) close(current_, "the engine has reconnected");
   if (ended_) return;
-  current_ = line;
+  current_ = connection;
   conversation_.greet(std::move(welcome));
   effects_.on_heard();
   conversation_.connect(hello.last_received);
   conversation_.pump();
 }
 
-void AgentEnd::on_line_closed(LineId line, std::string reason) { close(line, std::move(reason)); }
+void AgentEndpoint::on_connection_closed(ConnectionId connection, std::string reason) {
+  close(connection, std::move(reason));
+}
 
-void AgentEnd::close(LineId line, std::string reason) {
-  const auto place = std::ranges::find(lines_, line, &Line::id);
-  if (ended_ || place == lines_.end()) return;
-  lines_.erase(place);
-  if (current_ == line) {
+void AgentEndpoint::close(ConnectionId connection, std::string reason) {
+  const auto place = std::ranges::find(connections_, connection, &Connection::id);
+  if (ended_ || place == connections_.end()) return;
+  connections_.erase(place);
+  if (current_ == connection) {
     current_ = 0;
     conversation_.disconnect();
   }
-  effects_.close(line);
+  effects_.close(connection);
   // An engine that went before it had greeted will not look for this daemon, but start another.
-  if (!options_.outlives || (!greeted_ && lines_.empty())) return end(std::move(reason));
+  if (!options_.outlives || (!greeted_ && connections_.empty())) return end(std::move(reason));
   if (!reason.empty()) effects_.log(reason);
 }
 
-void AgentEnd::end(std::string reason) {
+void AgentEndpoint::end(std::string reason) {
   ended_ = true;
-  for (const Line& line : lines_) effects_.close(line.id);
+  for (const Connection& connection : connections_) effects_.close(connection.id);
   effects_.on_closed(std::move(reason));
 }
 

@@ -1,13 +1,12 @@
 #pragma once
 
 // The agent's end of the conversation with the engine: answers the greeting, delivers what arrives,
-// sends heartbeats. A daemon's conversation outlives its connections ("lines"): the engine
-// reconnects, says what it has received, and both resend the rest. One line is the current one; a
-// new one that knows the pool's secret replaces it. wire/conversation.h has what both ends have in
-// common.
+// sends heartbeats. A daemon's conversation outlives its connections: the engine reconnects, says
+// what it has received, and both resend the rest. One connection is the current one; a new one that
+// knows the pool's secret replaces it. wire/conversation.h has what both ends have in common.
 //
-// Pure: lines, frames and the time come in, Effects go out. agent/link.h performs them with real
-// streams, the storm with simulated ones.
+// Pure: connections, frames and the time come in, Effects go out. agent/link.h performs them with
+// real streams, the storm with simulated ones.
 
 #include <cstdint>
 #include <string>
@@ -21,13 +20,13 @@
 
 namespace skyward::agent {
 
-class AgentEnd {
+class AgentEndpoint {
  public:
-  using LineId = std::uint64_t;  // from 1; never used twice
+  using ConnectionId = std::uint64_t;  // from 1; never used twice
 
   struct Options {
-    bool outlives = false;  // the end of a line is not the end of the conversation
-    // What it reports about itself. `blob_bytes`: on lines without descriptors.
+    bool outlives = false;  // the end of a connection is not the end of the conversation
+    // What it reports about itself. `blob_bytes`: on connections without descriptors.
     wire::Welcome welcome{};
   };
   struct Memory {
@@ -37,10 +36,11 @@ class AgentEnd {
   class Effects {
    public:
     virtual ~Effects() = default;
-    virtual void write(LineId line, const wire::Message& message, wire::Envelope envelope) = 0;
-    // Writes what the kernel takes at once, and drops the rest; on_line_closed() need not be
+    virtual void write(ConnectionId connection, const wire::Message& message,
+                       wire::Envelope envelope) = 0;
+    // Writes what the kernel takes at once, and drops the rest; on_connection_closed() need not be
     // called.
-    virtual void close(LineId line) = 0;
+    virtual void close(ConnectionId connection) = 0;
 
     // To the owner.
     virtual void on_heard() = 0;                                // anything has come from the engine
@@ -54,19 +54,19 @@ class AgentEnd {
   };
 
   // `effects` must outlive this.
-  AgentEnd(Options options, Memory memory, Effects& effects);
-  AgentEnd(const AgentEnd&) = delete;
-  AgentEnd& operator=(const AgentEnd&) = delete;
+  AgentEndpoint(Options options, Memory memory, Effects& effects);
+  AgentEndpoint(const AgentEndpoint&) = delete;
+  AgentEndpoint& operator=(const AgentEndpoint&) = delete;
 
   // ---- Events
 
   // A connection on which the engine will greet.
-  LineId attach(Time now);
+  ConnectionId attach(Time now);
   // The error: a frame that cannot be read.
-  void on_frame(LineId line, Result<wire::DecodedFrame> frame);
-  // The line has written everything.
-  void on_idle(LineId line);
-  void on_line_closed(LineId line, std::string reason);
+  void on_frame(ConnectionId connection, Result<wire::DecodedFrame> frame);
+  // The connection has written everything.
+  void on_idle(ConnectionId connection);
+  void on_connection_closed(ConnectionId connection, std::string reason);
   // Call at next_deadline().
   void on_timer(Time now);
   Time next_deadline() const;
@@ -93,16 +93,16 @@ class AgentEnd {
   bool is_backed_up(std::size_t queued_bytes) const;
 
  private:
-  struct Line {
-    LineId id = 0;
+  struct Connection {
+    ConnectionId id = 0;
     Time greets_until = kNever;
   };
 
   void handle(wire::Message message);
   void read_body(wire::RunTask& run) const;
-  void greet(LineId line, const wire::Hello& hello);
+  void greet(ConnectionId connection, const wire::Hello& hello);
   std::string refusal(const wire::Hello& hello);
-  void close(LineId line, std::string reason);
+  void close(ConnectionId connection, std::string reason);
   void end(std::string reason);
   void beat(Time now);
 
@@ -110,9 +110,9 @@ class AgentEnd {
   const Memory memory_;
   Effects& effects_;
   wire::Conversation conversation_;
-  std::vector<Line> lines_;
-  LineId last_line_ = 0;
-  LineId current_ = 0;
+  std::vector<Connection> connections_;
+  ConnectionId last_connection_ = 0;
+  ConnectionId current_ = 0;
   bool greeted_ = false;
   wire::Hello greeting_;  // the first one
   bool ended_ = false;

@@ -1,6 +1,6 @@
 // The engine's end of a link: frames and times in, effects out.
 
-#include "skyward/engine/engine_end.h"
+#include "skyward/engine/engine_endpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class EngineEndTest : public ::testing::Test, protected EngineEnd::Effects {
+class EngineEndpointTest : public ::testing::Test, protected EngineEndpoint::Effects {
  protected:
   struct Written {
     wire::Message message;
@@ -28,23 +28,23 @@ class EngineEndTest : public ::testing::Test, protected EngineEnd::Effects {
 
   // A daemon on another machine; `near`: a child of ours, with descriptors.
   void begin(bool near = false) {
-    EngineEnd::Options options;
+    EngineEndpoint::Options options;
     options.hello.pool = "pool";
     options.hello.descriptors = near;
     options.reconnects = !near;
     options.limits = {.greet = 30s, .silence = 3s, .patience = 12s, .lease = 10min};
     end.emplace(options,
-                EngineEnd::Memory{.read = [](const wire::Blob& blob) -> Result<SharedBytes> {
-                                    if (blob.descriptor < 0) {
-                                      return skyward::fail(ErrorKind::exhausted, "no memory");
-                                    }
-                                    return SharedBytes(Bytes(blob.size));
-                                  },
-                                  .make = [](std::uint64_t) -> Result<wire::BlobInbox::Room> {
-                                    return skyward::fail(ErrorKind::exhausted, "no memory");
-                                  },
-                                  .hold = [this](wire::Payload&) { return held; }},
-                static_cast<EngineEnd::Effects&>(*this), now);
+                EngineEndpoint::Memory{.read = [](const wire::Blob& blob) -> Result<SharedBytes> {
+                                         if (blob.descriptor < 0) {
+                                           return skyward::fail(ErrorKind::exhausted, "no memory");
+                                         }
+                                         return SharedBytes(Bytes(blob.size));
+                                       },
+                                       .make = [](std::uint64_t) -> Result<wire::BlobInbox::Room> {
+                                         return skyward::fail(ErrorKind::exhausted, "no memory");
+                                       },
+                                       .hold = [this](wire::Payload&) { return held; }},
+                static_cast<EngineEndpoint::Effects&>(*this), now);
     end->start(now);
   }
   // The connection stands, and the agent has everything up to `last_received`.
@@ -107,14 +107,14 @@ class EngineEndTest : public ::testing::Test, protected EngineEnd::Effects {
   std::uint64_t moved = 0;
   std::uint64_t said = 0;
   Status held;
-  std::optional<EngineEnd> end;
+  std::optional<EngineEndpoint> end;
   std::vector<Written> written;
   std::vector<std::string> happened;
   std::vector<wire::Message> heard;
   std::vector<Error> lost;
 };
 
-TEST_F(EngineEndTest, GreetsFirstAndDeliversWhatComes) {
+TEST_F(EngineEndpointTest, GreetsFirstAndDeliversWhatComes) {
   begin();
   EXPECT_THAT(happened, ElementsAre("connect"));
   EXPECT_TRUE(written.empty());
@@ -134,7 +134,7 @@ TEST_F(EngineEndTest, GreetsFirstAndDeliversWhatComes) {
   EXPECT_EQ(heard.size(), 2U) << "a duplicate was delivered";
 }
 
-TEST_F(EngineEndTest, ABrokenConnectionIsMadeAgainAndTheRestFollows) {
+TEST_F(EngineEndpointTest, ABrokenConnectionIsMadeAgainAndTheRestFollows) {
   begin_joined();
   for (std::uint64_t id = 1; id <= 3; ++id) end->send(task(id));
   say(wire::Output{}, 1);
@@ -155,7 +155,7 @@ TEST_F(EngineEndTest, ABrokenConnectionIsMadeAgainAndTheRestFollows) {
   EXPECT_TRUE(lost.empty());
 }
 
-TEST_F(EngineEndTest, SilenceEndsAConnectionAndThenTheNode) {
+TEST_F(EngineEndpointTest, SilenceEndsAConnectionAndThenTheNode) {
   begin_joined();
   const Time silent_since = now;
   while (happened.back() != "hang up") {
@@ -179,7 +179,7 @@ TEST_F(EngineEndTest, SilenceEndsAConnectionAndThenTheNode) {
   EXPECT_EQ(end->next_deadline(), kNever);
 }
 
-TEST_F(EngineEndTest, WithoutANetworkHereTheNodeWaits) {
+TEST_F(EngineEndpointTest, WithoutANetworkHereTheNodeWaits) {
   begin_joined();
   happened.clear();
   end->on_end({.error = {ErrorKind::lost, "it broke", {}}}, 0, now);
@@ -202,7 +202,7 @@ TEST_F(EngineEndTest, WithoutANetworkHereTheNodeWaits) {
   EXPECT_GT(now, Time{} + 1h + 10min);
 }
 
-TEST_F(EngineEndTest, EachFailedAttemptAtANewNodeIsTold) {
+TEST_F(EngineEndpointTest, EachFailedAttemptAtANewNodeIsTold) {
   begin();
   end->on_end({.error = {ErrorKind::lost, "no way there", {}}}, 0, now);
   EXPECT_THAT(happened, ElementsAre("connect", "unreached: no way there"));
@@ -218,7 +218,7 @@ TEST_F(EngineEndTest, EachFailedAttemptAtANewNodeIsTold) {
   EXPECT_LE(now, Time{} + 1h + 30s);
 }
 
-TEST_F(EngineEndTest, AnAgentThatHasExitedIsLostAtOnce) {
+TEST_F(EngineEndpointTest, AnAgentThatHasExitedIsLostAtOnce) {
   begin_joined();
   end->on_end({.error = {ErrorKind::lost, "its agent has exited", {}}, .means = {.gone = true}}, 1,
               now);
@@ -226,7 +226,7 @@ TEST_F(EngineEndTest, AnAgentThatHasExitedIsLostAtOnce) {
   EXPECT_EQ(lost[0].message, "its agent has exited");
 }
 
-TEST_F(EngineEndTest, AFarewellSaysWhyTheNodeIsLost) {
+TEST_F(EngineEndpointTest, AFarewellSaysWhyTheNodeIsLost) {
   begin_joined();
   end->on_frame(frame(wire::Farewell{"its lease has expired"}), now);
   EXPECT_TRUE(end->has_taken_leave());
@@ -235,7 +235,7 @@ TEST_F(EngineEndTest, AFarewellSaysWhyTheNodeIsLost) {
   EXPECT_EQ(lost[0].message, "its agent ended: its lease has expired");
 }
 
-TEST_F(EngineEndTest, AChildOfOursIsNotCalledAgain) {
+TEST_F(EngineEndpointTest, AChildOfOursIsNotCalledAgain) {
   begin_joined(true);
   EXPECT_EQ(end->next_deadline(), kNever) << "no pulse";
   end->on_end({.error = {ErrorKind::lost, "killed by signal 9", {}}}, 1, now);
@@ -243,7 +243,7 @@ TEST_F(EngineEndTest, AChildOfOursIsNotCalledAgain) {
   EXPECT_EQ(lost[0].message, "killed by signal 9");
 }
 
-TEST_F(EngineEndTest, AMissingFrameCostsTheConnectionOrTheChild) {
+TEST_F(EngineEndpointTest, AMissingFrameCostsTheConnectionOrTheChild) {
   begin_joined();
   end->on_frame(frame(wire::Output{}, {.sequence = 2}), now);
   EXPECT_TRUE(heard.empty());
@@ -254,7 +254,7 @@ TEST_F(EngineEndTest, AMissingFrameCostsTheConnectionOrTheChild) {
   EXPECT_EQ(lost[0].message, "a message from its agent is missing");
 }
 
-TEST_F(EngineEndTest, WhatWaitsForItsDataIsWithdrawnWithoutAWord) {
+TEST_F(EngineEndpointTest, WhatWaitsForItsDataIsWithdrawnWithoutAWord) {
   begin_joined();
   end->on_idle();
   end->send(task(1, 4 * kBlobChunkBytes));  // its first part goes
@@ -270,7 +270,7 @@ TEST_F(EngineEndTest, WhatWaitsForItsDataIsWithdrawnWithoutAWord) {
   EXPECT_EQ(count<wire::CancelTask>(), 1);
 }
 
-TEST_F(EngineEndTest, SmallTasksPassAGigabyte) {
+TEST_F(EngineEndpointTest, SmallTasksPassAGigabyte) {
   begin_joined();
   const std::uint64_t parts = 4096;
   end->send(task(1, parts * kBlobChunkBytes));
@@ -287,7 +287,7 @@ TEST_F(EngineEndTest, SmallTasksPassAGigabyte) {
   EXPECT_LT(end->outbox().waiting_bytes(), 1U);
 }
 
-TEST_F(EngineEndTest, ATaskWhoseArgumentsCannotBeReadEnds) {
+TEST_F(EngineEndpointTest, ATaskWhoseArgumentsCannotBeReadEnds) {
   begin_joined();
   end->send(task(1, kBlobChunkBytes, -1));
   ASSERT_TRUE(ring(now));
@@ -295,7 +295,7 @@ TEST_F(EngineEndTest, ATaskWhoseArgumentsCannotBeReadEnds) {
   EXPECT_EQ(std::get<wire::TaskResult>(heard[0]).detail, "the call could not be sent: no memory");
 }
 
-TEST_F(EngineEndTest, AResultThatCannotBeStoredIsAnAnswerAllTheSame) {
+TEST_F(EngineEndpointTest, AResultThatCannotBeStoredIsAnAnswerAllTheSame) {
   begin_joined(true);
   held = skyward::fail(ErrorKind::exhausted, "no descriptors");
   say(wire::TaskResult{.task = TaskId{1}, .attempt = 2});
@@ -314,7 +314,7 @@ TEST_F(EngineEndTest, AResultThatCannotBeStoredIsAnAnswerAllTheSame) {
   EXPECT_THAT(lost[0].message, HasSubstr("too short"));
 }
 
-TEST_F(EngineEndTest, AnAgentThatSendsBlobsAndNoAnswerIsLost) {
+TEST_F(EngineEndpointTest, AnAgentThatSendsBlobsAndNoAnswerIsLost) {
   begin_joined();
   for (std::uint64_t id = 1; id <= kMaxFrameDescriptors; ++id) {
     say(wire::BlobChunk{.blob = BlobId{id}, .size = 1 << 20});
@@ -327,7 +327,7 @@ TEST_F(EngineEndTest, AnAgentThatSendsBlobsAndNoAnswerIsLost) {
   EXPECT_THAT(lost[0].message, HasSubstr("more blobs than a message can use"));
 }
 
-TEST_F(EngineEndTest, AnAgentThatAcknowledgesNothingIsLost) {
+TEST_F(EngineEndpointTest, AnAgentThatAcknowledgesNothingIsLost) {
   begin_joined(true);
   for (std::size_t i = 0; i <= kMaxUnacknowledgedFrames; ++i) end->send(wire::CancelTask{});
   EXPECT_TRUE(lost.empty()) << "from inside send()";
@@ -336,14 +336,14 @@ TEST_F(EngineEndTest, AnAgentThatAcknowledgesNothingIsLost) {
   EXPECT_THAT(lost[0].message, HasSubstr("has not acknowledged"));
 }
 
-TEST_F(EngineEndTest, ManyMessagesAreAcknowledged) {
+TEST_F(EngineEndpointTest, ManyMessagesAreAcknowledged) {
   begin_joined(true);
   for (std::uint32_t i = 0; i <= kAcknowledgeEvery; ++i) say(wire::Output{});
   ASSERT_EQ(written.size(), 1U);
   EXPECT_EQ(written[0].envelope, (wire::Envelope{.acknowledged = kAcknowledgeEvery + 1}));
 }
 
-TEST_F(EngineEndTest, ADaemonIsToldToEnd) {
+TEST_F(EngineEndpointTest, ADaemonIsToldToEnd) {
   begin_joined();
   EXPECT_TRUE(end->close());
   EXPECT_EQ(count<wire::Shutdown>(), 1);
@@ -355,7 +355,7 @@ TEST_F(EngineEndTest, ADaemonIsToldToEnd) {
   EXPECT_FALSE(end->close()) << "nobody has greeted";
 }
 
-TEST_F(EngineEndTest, StrangeGreetingsAreRefused) {
+TEST_F(EngineEndpointTest, StrangeGreetingsAreRefused) {
   begin();
   end->on_open();
   say(wire::Output{});

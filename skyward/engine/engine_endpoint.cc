@@ -1,4 +1,4 @@
-#include "skyward/engine/engine_end.h"
+#include "skyward/engine/engine_endpoint.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ wire::Payload* brought_payload(wire::Message& message) {
 
 }  // namespace
 
-EngineEnd::EngineEnd(Options options, Memory memory, Effects& effects, Time now)
+EngineEndpoint::EngineEndpoint(Options options, Memory memory, Effects& effects, Time now)
     : options_(std::move(options)),
       memory_(std::move(memory)),
       effects_(effects),
@@ -40,11 +40,11 @@ EngineEnd::EngineEnd(Options options, Memory memory, Effects& effects, Time now)
 
 // ---- connections
 
-void EngineEnd::start(Time now) {
+void EngineEndpoint::start(Time now) {
   if (!over_) connect(now);
 }
 
-void EngineEnd::connect(Time now) {
+void EngineEndpoint::connect(Time now) {
   policy_.on_attempt();
   connecting_ = true;
   moved_ = 0;
@@ -55,23 +55,23 @@ void EngineEnd::connect(Time now) {
   effects_.connect();
 }
 
-void EngineEnd::on_open() {
+void EngineEndpoint::on_open() {
   if (over_) return;
   options_.hello.last_received = conversation_.session().last_received();
   conversation_.greet(options_.hello);
 }
 
-void EngineEnd::on_idle() {
+void EngineEndpoint::on_idle() {
   if (!over_) conversation_.on_idle();
 }
 
-Time EngineEnd::next_deadline() const {
+Time EngineEndpoint::next_deadline() const {
   if (over_) return kNever;
   if (overrun_ || !answers_.empty()) return Time{};
   return std::min(retry_at_, pulse_at_);
 }
 
-void EngineEnd::on_timer(std::uint64_t moved, Time now) {
+void EngineEndpoint::on_timer(std::uint64_t moved, Time now) {
   if (overrun_) {
     return lose(ErrorKind::lost, "its agent has not acknowledged anything for too long");
   }
@@ -84,7 +84,7 @@ void EngineEnd::on_timer(std::uint64_t moved, Time now) {
 }
 
 // Sees that something comes, and that the agent hears of us.
-void EngineEnd::check_pulse(std::uint64_t moved, Time now) {
+void EngineEndpoint::check_pulse(std::uint64_t moved, Time now) {
   const Duration interval = options_.limits.silence / kPulses;
   // This process was stopped, or the loop was held up: the silence was ours.
   if (now > pulse_at_ + 2 * interval) moved_at_ = now;
@@ -100,18 +100,18 @@ void EngineEnd::check_pulse(std::uint64_t moved, Time now) {
 }
 
 // It is of no use any more, though it has not ended.
-void EngineEnd::drop_connection(std::string why, Time now) {
+void EngineEndpoint::drop_connection(std::string why, Time now) {
   effects_.hang_up(Duration{});
   if (moved_ > 0) answered_ = true;
   ended({.error = {ErrorKind::lost, std::move(why), {}}}, now);
 }
 
-void EngineEnd::on_end(ConnectionEnd end, std::uint64_t moved, Time now) {
+void EngineEndpoint::on_end(ConnectionEnd end, std::uint64_t moved, Time now) {
   if (moved > 0) answered_ = true;
   ended(std::move(end), now);
 }
 
-void EngineEnd::ended(ConnectionEnd end, Time now) {
+void EngineEndpoint::ended(ConnectionEnd end, Time now) {
   connecting_ = false;
   conversation_.disconnect();
   const bool was_connected = policy_.is_connected();
@@ -138,18 +138,18 @@ void EngineEnd::ended(ConnectionEnd end, Time now) {
   if (!policy_.was_welcomed()) effects_.on_unreached(std::move(end.error));
 }
 
-std::string EngineEnd::tries_text(Duration tried) const {
+std::string EngineEndpoint::tries_text(Duration tried) const {
   if (policy_.tries() <= 1) return {};
   return fmt::format(" (tried {} times in {:.1f} s)", policy_.tries(), seconds(tried));
 }
 
-bool EngineEnd::is_hopeless() const {
+bool EngineEndpoint::is_hopeless() const {
   return !policy_.is_connected() && policy_.tries() > 0 && !answered_;
 }
 
 // ---- sending
 
-void EngineEnd::send(wire::Message message) {
+void EngineEndpoint::send(wire::Message message) {
   if (over_) return;
   if (std::holds_alternative<wire::Heartbeat>(message)) return conversation_.send_control(message);
   if (std::holds_alternative<wire::Shutdown>(message)) told_to_end_ = true;
@@ -176,11 +176,11 @@ void EngineEnd::send(wire::Message message) {
   if (const Status taken = conversation_.send(message); !taken) refuse_task(message, taken.error());
 }
 
-void EngineEnd::flush() {
+void EngineEndpoint::flush() {
   if (!over_) conversation_.flush();
 }
 
-void EngineEnd::answer_cancelled(const wire::RunTask& run) {
+void EngineEndpoint::answer_cancelled(const wire::RunTask& run) {
   answers_.emplace_back(wire::TaskResult{.task = run.task,
                                          .attempt = run.attempt,
                                          .status = wire::TaskStatus::cancelled,
@@ -189,7 +189,7 @@ void EngineEnd::answer_cancelled(const wire::RunTask& run) {
 }
 
 // The task's arguments cannot be read: it ends as if its worker had said so.
-void EngineEnd::refuse_task(const wire::Message& message, const Error& why) {
+void EngineEndpoint::refuse_task(const wire::Message& message, const Error& why) {
   const auto* run = std::get_if<wire::RunTask>(&message);
   if (run == nullptr) return;
   answers_.emplace_back(wire::TaskResult{.task = run->task,
@@ -199,7 +199,7 @@ void EngineEnd::refuse_task(const wire::Message& message, const Error& why) {
                                          .detail = "the call could not be sent: " + why.message});
 }
 
-void EngineEnd::deliver_answers() {
+void EngineEndpoint::deliver_answers() {
   for (std::size_t left = answers_.size(); left > 0 && !over_; --left) {
     wire::Message answer = std::move(answers_.front());
     answers_.pop_front();
@@ -209,7 +209,7 @@ void EngineEnd::deliver_answers() {
 
 // ---- receiving
 
-void EngineEnd::on_frame(Result<wire::DecodedFrame> frame, Time now) {
+void EngineEndpoint::on_frame(Result<wire::DecodedFrame> frame, Time now) {
   if (over_) return;
   if (!frame) {
     return lose(ErrorKind::lost,
@@ -234,7 +234,7 @@ void EngineEnd::on_frame(Result<wire::DecodedFrame> frame, Time now) {
   if (!over_) conversation_.acknowledge();
 }
 
-void EngineEnd::handle(wire::Message message) {
+void EngineEndpoint::handle(wire::Message message) {
   if (std::holds_alternative<wire::Heartbeat>(message)) {
     return effects_.on_message(std::move(message));
   }
@@ -266,7 +266,7 @@ void EngineEnd::handle(wire::Message message) {
 }
 
 // What the message brought is put into memory of ours. False: the node is lost over it.
-bool EngineEnd::hold_payload(wire::Message& message) {
+bool EngineEndpoint::hold_payload(wire::Message& message) {
   wire::Payload* payload = brought_payload(message);
   if (payload == nullptr) return true;
   Status filled = conversation_.inbox().fill_in(message);
@@ -281,7 +281,7 @@ bool EngineEnd::hold_payload(wire::Message& message) {
   return true;
 }
 
-void EngineEnd::handle_welcome(const wire::Welcome& welcome, Time now) {
+void EngineEndpoint::handle_welcome(const wire::Welcome& welcome, Time now) {
   if (!welcome.refusal.empty()) {
     return lose(ErrorKind::unsupported, "its agent refused the connection: " + welcome.refusal);
   }
@@ -309,15 +309,15 @@ void EngineEnd::handle_welcome(const wire::Welcome& welcome, Time now) {
 
 // ---- the end
 
-void EngineEnd::give_up(ErrorKind kind, std::string why) { lose(kind, std::move(why)); }
+void EngineEndpoint::give_up(ErrorKind kind, std::string why) { lose(kind, std::move(why)); }
 
-void EngineEnd::lose(ErrorKind kind, std::string why, std::string hint) {
+void EngineEndpoint::lose(ErrorKind kind, std::string why, std::string hint) {
   if (std::exchange(over_, true)) return;
   if (std::exchange(connecting_, false)) effects_.hang_up(kLostGrace);
   effects_.on_lost({kind, std::move(why), std::move(hint)});
 }
 
-bool EngineEnd::close() {
+bool EngineEndpoint::close() {
   if (over_) return false;
   // A daemon would live on without its connection.
   const bool told = options_.reconnects && policy_.is_connected();

@@ -22,7 +22,7 @@
 
 namespace skyward::engine {
 
-class EngineEnd {
+class EngineEndpoint {
  public:
   struct Options {
     wire::Hello hello;        // `descriptors`: blobs go beside the frames
@@ -61,9 +61,9 @@ class EngineEnd {
   };
 
   // `effects` must outlive this.
-  EngineEnd(Options options, Memory memory, Effects& effects, Time now);
-  EngineEnd(const EngineEnd&) = delete;
-  EngineEnd& operator=(const EngineEnd&) = delete;
+  EngineEndpoint(Options options, Memory memory, Effects& effects, Time now);
+  EngineEndpoint(const EngineEndpoint&) = delete;
+  EngineEndpoint& operator=(const EngineEndpoint&) = delete;
 
   // ---- Events. All but send() may lead to any effect.
 
