@@ -90,6 +90,35 @@ def test_no_exception_ends_the_worker(agent, error):
     assert call(agent, lambda: 1).value() == 1
 
 
+def test_a_chain_of_exceptions_may_be_long(agent):
+    def fail(count):
+        error = None
+        for number in range(count):
+            try:
+                raise ValueError(number) from error
+            except ValueError as latest:
+                error = latest
+        raise error
+
+    told = call(agent, fail, 3000).value()
+    assert told["message"] == "2999" and "ValueError: 0\n" in told["traceback"]
+    assert call(agent, lambda: 1).value() == 1
+
+
+def test_a_cause_may_be_false(agent):
+    def fail(length, text):
+        class EmptyError(RuntimeError):
+            def __len__(self):
+                return length
+
+        raise ValueError("step 3") from EmptyError(text)
+
+    assert call(agent, fail, -1, "its truth cannot be asked for").status == RAISED
+    broken = call(agent, fail, 0, "CUDA error: device-side assert triggered")
+    assert (broken.status, broken.value()["message"]) == (RAISED, "step 3")
+    assert agent.process.wait(20) == 117  # the cause was seen
+
+
 def test_names_the_part_of_a_result_that_does_not_pickle(agent):
     def fail():
         import threading

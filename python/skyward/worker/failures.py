@@ -24,25 +24,28 @@ HARMLESS_ERRORS = (
 def is_device_error(error):
     """Whether the process may be unable to use its GPU from now on: after a kernel has failed, so
     does everything else that the process asks of the device."""
-    left, seen = [error], set()
-    while left:
-        error = left.pop()
-        if error is None or id(error) in seen:
-            continue
-        seen.add(id(error))
+    for each in chain_of(error):
         try:
-            text = str(error)
+            text = str(each)
         except BaseException:  # of a __str__ of the user's
             text = ""
         is_harmless = any(mark in text for mark in HARMLESS_ERRORS)
         if not is_harmless and any(mark in text for mark in DEVICE_ERRORS):
             return True
-        left += (error.__cause__ or error.__context__, *members_of(error))
     return False
 
 
-def members_of(error):
-    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+def chain_of(error):
+    """The exception, its causes and contexts, and the members of groups, each of them once. A chain
+    may be longer than the stack is deep."""
+    left, seen = [error], set()
+    while left:
+        error = left.pop()
+        if error is not None and id(error) not in seen:
+            seen.add(id(error))
+            yield error
+            members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+            left += (error.__cause__, error.__context__, *members)
 
 
 def explain_missing_module(error, what):
@@ -67,16 +70,10 @@ def add_note(error, text):
 set_traceback = BaseException.with_traceback
 
 
-def clear_frames(error, seen=None):
+def clear_frames(error):
     """Cuts the traceback off everything in the chain, so that no frame keeps arguments alive."""
-    seen = set() if seen is None else seen
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        set_traceback(error, None)
-        clear_frames(error.__cause__, seen)
-        for member in members_of(error):
-            clear_frames(member, seen)
-        error = error.__context__
+    for each in chain_of(error):
+        set_traceback(each, None)
 
 
 def describe(error):
@@ -85,7 +82,7 @@ def describe(error):
     from .by_value import AnswerPickler, dumps
 
     failed_after = take_attribute(error, "__skyward_failed_after__")
-    skip_own_frames(error, set())
+    skip_own_frames(error)
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     clear_frames(error)
     pickled = parts = None
@@ -144,14 +141,10 @@ def pickled_parts(error):
     return dumps((cls, args, fields), pickler=AnswerPickler)
 
 
-def skip_own_frames(error, seen):
+def skip_own_frames(error):
     """Removes the worker's own frames from the tracebacks of the whole chain."""
-    if error is None or id(error) in seen:
-        return
-    seen.add(id(error))
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(FOLDER):
-        trace = trace.tb_next
-    set_traceback(error, trace)
-    skip_own_frames(error.__cause__, seen)
-    skip_own_frames(error.__context__, seen)
+    for each in chain_of(error):
+        trace = each.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename.startswith(FOLDER):
+            trace = trace.tb_next
+        set_traceback(each, trace)
