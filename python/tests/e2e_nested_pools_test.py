@@ -141,3 +141,30 @@ def test_a_cell_that_runs_again_hears_of_the_pool_that_it_has_opened_before(
             assert texts == []
 
     contextvars.Context().run(scene)
+
+
+@sky.compute
+def counted_by_threads():
+    import multiprocessing.pool
+
+    with multiprocessing.pool.ThreadPool(2) as threads:
+        return len(threads.map(str, range(2))), sky.instance_info().total_nodes
+
+
+@sky.compute
+def counted_by_another_pool():
+    with sky.pool(nodes=2, display="quiet") as inner:
+        return speak("inside") @ inner
+
+
+@sky.compute
+def kind_of_the_package():
+    from skyward import pool
+
+    return type(pool).__name__, callable(sky.pool)
+
+
+def test_a_function_that_names_a_pool_can_be_sent(pool):
+    assert counted_by_threads() >> pool == (2, 2)
+    assert counted_by_another_pool() >> pool == ("inside", "inside")
+    assert kind_of_the_package() >> pool == ("CallableModule", True)

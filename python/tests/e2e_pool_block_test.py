@@ -139,3 +139,51 @@ def test_each_thread_leaves_the_pool_that_it_has_entered():
     with block as outer, block as inner:
         assert outer is not inner
     assert not outer.is_active and not inner.is_active
+
+
+def test_generators_that_alternate_keep_their_pools():
+    @sky.pool(nodes=1, display="quiet")
+    def items(nodes):
+        with sky.pool(nodes=nodes, display="quiet"):
+            for _ in range(2):
+                try:
+                    yield where() >> sky
+                except KeyError:
+                    yield where() @ sky
+        return nodes
+
+    def scene():
+        one, two = items(1), items(2)
+        assert next(one)[1] == 1 and next(two)[1] == 2
+        with pytest.raises(RuntimeError, match="needs an open pool"):
+            where() >> sky
+        assert next(one)[1] == 1 and next(two)[1] == 2
+        with pytest.raises(StopIteration) as ended:
+            next(one)
+        assert ended.value.value == 1
+        assert len(two.throw(KeyError())) == 2
+        two.close()
+
+    contextvars.Context().run(scene)
+
+
+def test_a_block_is_left_when_the_pools_around_it_are_around_each_other():
+    def scene():
+        a, b = sky.ComputePool(display="quiet"), sky.ComputePool(display="quiet")
+        block = sky.pool(display="quiet")
+        opened = []
+
+        def enter():
+            opened.append(block.__enter__())
+
+        contextvars.Context().run(enter)
+        a.open()
+        contextvars.Context().run(a.close)
+        b.open()
+        a.open()  # inside b, which is inside a
+        block.__exit__(None, None, None)
+        assert not opened[0].is_active
+        a.close()
+        b.close()
+
+    contextvars.Context().run(scene)

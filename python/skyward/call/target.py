@@ -1,6 +1,7 @@
 """The right side of ``>>``: a pool, or the package itself for the innermost open pool."""
 
 import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,14 +13,20 @@ def resolve(target: Any) -> Any:
     if target is not sys.modules.get("skyward"):
         return target
     current = _innermost.get()
-    seen = set()
-    while current is not None and not current._is_entered:  # left in another thread
-        seen.add(id(current))
-        around = current._around  # of its last opening: perhaps inside one of these
-        current = None if id(around) in seen else around
+    if current is not None and not current._is_entered:  # left in another thread
+        current = next((pool for pool in enclosing(current) if pool._is_entered), None)
     if current is None:
         raise RuntimeError(
             "`>> sky` needs an open pool: use it inside a function with @sky.pool(…), or inside"
             " a pool's `with` block"
         )
     return current
+
+
+def enclosing(pool: Any) -> Iterator[Any]:
+    """The pool and those around it, innermost first."""
+    seen = set()
+    while pool is not None and id(pool) not in seen:
+        seen.add(id(pool))
+        yield pool
+        pool = pool._around  # of its last opening: perhaps inside one of these

@@ -7,13 +7,15 @@
 ``skyward.pool`` is also the package around this file, and becomes an attribute of ``skyward`` as
 soon as it is imported; so that the decorator is there all the same, that package can be called."""
 
+import importlib
 from collections.abc import Callable, Generator
-from functools import wraps
+from contextvars import copy_context
+from functools import partial, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar, overload
 
-from skyward.call.target import _innermost
+from skyward.call.target import _innermost, enclosing
 from skyward.pool.compute_pool import ComputePool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,8 +52,11 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
         @wraps(function)
         def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with ComputePool(**options):
-                return (yield from function(*args, **kwargs))
+            def steps() -> Generator[Any, Any, Any]:
+                with ComputePool(**options):
+                    return (yield from function(*args, **kwargs))
+
+            return (yield from _in_its_own_context(steps()))
 
         if isasyncgenfunction(function):
             raise TypeError(
@@ -105,17 +110,38 @@ class Block:
 
     def _take(self) -> ComputePool:
         """The one that this block leaves: several threads or tasks may have entered."""
-        opened: ComputePool | None = _innermost.get()
-        while opened is not None and opened not in self._pools:  # opened inside, and not closed
-            opened = opened._around
-        if opened is None:
-            opened = self._pools[-1]
+        around = enclosing(_innermost.get())  # perhaps of one opened inside, and not closed
+        opened: ComputePool = next(
+            (pool for pool in around if pool in self._pools), self._pools[-1]
+        )
         self._pools.remove(opened)
         return opened
+
+
+def _in_its_own_context(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """``yield from steps``, but between the items the caller does not see its context variables,
+    nor does another generator."""
+    run = copy_context().run
+    step: Callable[[], Any] = partial(next, steps)
+    while True:
+        try:
+            item = run(step)
+        except StopIteration as end:
+            return end.value
+        try:
+            step = partial(steps.send, (yield item))
+        except GeneratorExit:
+            run(steps.close)
+            raise
+        except BaseException as error:
+            step = partial(steps.throw, error)
 
 
 class CallableModule(ModuleType):
     """The class of the package skyward.pool."""
 
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        return pool(**options) if function is None else pool(**options)(function)
+        return pool(function, **options)  # type: ignore[call-overload]
+
+    def __reduce__(self) -> Any:
+        return importlib.import_module, (self.__name__,)
