@@ -287,6 +287,27 @@ def test_several_pools_are_a_block_of_asyncio():
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("refused", [1, 2], ids=["always", "at the end"])
+def test_without_threads_a_block_of_asyncio_releases_everything(monkeypatch, refused):
+    cloud = sky.testing.FakeCloud(speed=0)
+    real, seen = threading.Thread.start, []
+
+    def start(thread):
+        if thread.name == "skyward-block":
+            seen.append(thread)
+            if len(seen) >= refused:
+                raise RuntimeError("can't start new thread")
+        real(thread)
+
+    async def main():
+        async with one_pool(cloud):
+            assert cloud.running == 1
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    asyncio.run(main())
+    assert len(seen) == 2 and nothing_runs(cloud)
+
+
 def test_pool_with_options_is_a_block_of_asyncio():
     block = sky.pool(nodes=1, display="quiet")
 

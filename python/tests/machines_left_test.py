@@ -1,5 +1,7 @@
 """What a block does when machines of its pool were not seen to end."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -28,16 +30,26 @@ def test_a_block_that_failed_keeps_its_error(capsys: pytest.CaptureFixture[str])
 class Pool(sky.ComputePool):
     """Opens nothing."""
 
-    def __init__(self, says: str = "") -> None:
+    def __init__(
+        self,
+        says: str = "",
+        refuses: str = "",
+        closing: BaseException | None = None,
+    ) -> None:
         super().__init__(provider=sky.Local())
         self.says = says
+        self.refuses = refuses
+        self.closing = closing
         self.closed = 0
 
     def _open(self, check: object = None) -> None:
-        pass
+        if self.refuses:
+            raise ValueError(self.refuses)
 
     def _close(self, tell: bool = True) -> None:
         self.closed += 1
+        if self.closing is not None:
+            raise self.closing
         if self.says:
             raise sky.MachinesLeftError(self.says)
 
@@ -83,6 +95,33 @@ def test_several_pools_are_all_closed_and_told_of_together() -> None:
         pass
     assert sorted(str(caught.value).splitlines()) == ["one is left", "two are left"]
     assert [pool.closed for pool in pools] == [1, 1, 1]
+
+
+def test_an_error_of_closing_one_of_several_pools_is_raised() -> None:
+    pools = [Pool("one is left"), Pool(closing=KeyboardInterrupt()), Pool(closing=SystemExit(3))]
+    with pytest.raises(KeyboardInterrupt) as caught, sky.MultiPool(*pools):
+        pass
+    assert caught.value.__notes__ == ["skyward: one is left", "pool 2 failed too: SystemExit: 3"]
+    assert [pool.closed for pool in pools] == [1, 1, 1]
+
+
+def test_the_errors_of_several_pools_are_told_of_and_keep_none_alive() -> None:
+    def open_and_close() -> "weakref.ref[Pool]":
+        pools = [Pool(), Pool(refuses="no room"), Pool(refuses="no name")]
+        try:
+            with sky.MultiPool(*pools):
+                raise AssertionError("they opened")
+        except ValueError as error:
+            assert str(error) == "no room"
+            assert error.__notes__ == ["pool 2 failed too: ValueError: no name"]
+        return weakref.ref(pools[0])
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert open_and_close()() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("error", [sky.MachinesLeftError("one is left"), KeyboardInterrupt()])

@@ -62,7 +62,10 @@ async def _to_its_end(
         except RuntimeError:
             pass  # the loop has ended
 
-    threading.Thread(target=run, name="skyward-block", daemon=True).start()
+    try:
+        threading.Thread(target=run, name="skyward-block", daemon=True).start()
+    except RuntimeError:  # no more threads; and no pool may be left open
+        run()
     cancelled = None
     while not ended.is_set():
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError, MachinesLeftError
 from skyward.pool.compute_pool import ComputePool
-from skyward.pool.leave import end_block
+from skyward.pool.leave import end_block, report
 
 if TYPE_CHECKING:
     from skyward.pool.machines import Opening
@@ -20,8 +20,9 @@ class MultiPool:
 
         with MultiPool(ComputePool(nodes=1), ComputePool(nodes=2)) as (small, large): ...
 
-    If one cannot be opened, the others are closed, and its error is raised. The end of the block
-    closes all at the same time. Inside asyncio, write ``async with``."""
+    If one cannot be opened, the others are closed, and its error is raised; of several errors, the
+    first one by position, with the others as notes. The end of the block closes all at the same
+    time. Inside asyncio, write ``async with``."""
 
     def __init__(self, *pools: ComputePool) -> None:
         for position, pool in enumerate(pools):
@@ -76,7 +77,7 @@ class MultiPool:
 
         opening = Opening() if opening is None else opening
         failed = threading.Event()
-        errors: list[BaseException | None] = [None] * len(self.pools)
+        errors: dict[int, BaseException] = {}
 
         def check() -> None:
             if failed.is_set():
@@ -86,15 +87,16 @@ class MultiPool:
         def open_one(position: int) -> None:
             try:
                 self.pools[position]._open(check)
+            except _AbandonError:
+                pass
             except BaseException as error:
                 errors[position] = error
                 failed.set()
 
         try:
             _in_parallel(open_one, len(self.pools))
-            for error in errors:
-                if error is not None and not isinstance(error, _AbandonError):
-                    raise error
+            if errors:
+                raise _first_of(errors)
             opening.end()
             opening.check()  # abandoned when all were ready
         except BaseException as error:  # Ctrl-C while waiting, too
@@ -102,19 +104,40 @@ class MultiPool:
             opening.end()
             end_block(partial(self._close, error), error)
             raise
+        finally:
+            errors.clear()  # their tracebacks have this frame
 
     def _close(self, why: BaseException | None = None) -> None:
-        left: list[MachinesLeftError] = []
+        errors: dict[int, BaseException] = {}
 
         def close_one(position: int) -> None:
             try:
                 self.pools[position]._close(why)
-            except MachinesLeftError as error:
-                left.append(error)
+            except BaseException as error:
+                errors[position] = error
 
         _in_parallel(close_one, len(self.pools))
-        if left:
-            raise MachinesLeftError("\n".join(map(str, left)))
+        at = [at for at in sorted(errors) if isinstance(errors[at], MachinesLeftError)]
+        left = MachinesLeftError("\n".join(str(errors.pop(position)) for position in at))
+        try:
+            if errors:
+                if at:
+                    report(left, errors[min(errors)])
+                raise _first_of(errors)
+            if at:
+                raise left
+        finally:
+            errors.clear()  # their tracebacks have this frame
+            del left
+
+
+def _first_of(errors: dict[int, BaseException]) -> BaseException:
+    """The error of the first pool that has one, with notes of the others'."""
+    first, *others = sorted(errors)
+    for position in others:
+        kind, text = type(errors[position]).__name__, str(errors[position]).partition("\n")[0]
+        errors[first].add_note(f"pool {position} failed too: {kind}: {text}")
+    return errors[first]
 
 
 class _AbandonError(Exception):
