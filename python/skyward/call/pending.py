@@ -363,7 +363,10 @@ def _as_they_come(
                 continue
             note_position(error, stream.items, position)
             if not (stream.return_exceptions and isinstance(error, Exception)):
-                raise error
+                try:
+                    raise error
+                finally:
+                    del error, future  # its traceback has this frame
             yield error
     finally:
         for future in positions:

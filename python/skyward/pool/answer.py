@@ -133,10 +133,14 @@ class AnswerFuture(Future[Any], StaysHere):
         self._check_process()
         if self._state == "FINISHED" and self._exception is None:
             return self._result
-        answer = super().result(timeout)
-        if answer is None and (error := super().exception(0)) is not None:
-            raise error
-        return answer
+        error = None
+        try:
+            answer = super().result(timeout)
+            if answer is None and (error := super().exception(0)) is not None:
+                raise error
+            return answer
+        finally:
+            del self, error  # the error's traceback has this frame
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         self._check_process()

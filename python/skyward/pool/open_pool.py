@@ -400,7 +400,7 @@ class OpenPool:
                                 news.watch(sent, position)
                         else:
                             note_attempts(error, item.retries, more)
-                            errors[position] = error
+                            errors[position] = error.with_traceback(None)  # it has this frame
                 left += len(again) - len(latest)
                 latest = again
             self.tell_lines()

@@ -58,6 +58,8 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
         except BaseException:
             self._unread = ""
             raise
+        finally:
+            del self  # its error's traceback has this frame
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         error = super().exception(timeout)
