@@ -21,6 +21,7 @@ ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("by value", "worker/sentinels.py", frozenset()),
     ("by value", "worker/sources.py", frozenset()),
     ("by value", "worker/tensors.py", frozenset()),
+    ("by value", "worker/unpicklable.py", frozenset()),
     ("output", "worker/output.py", frozenset()),
     ("worker", "worker/*", frozenset({"by value", "output"})),
     ("exceptions", "exceptions.py", frozenset()),
@@ -37,7 +38,11 @@ ROOMS: list[tuple[str, str, frozenset[str]]] = [
         "distributed/*",
         frozenset({"by value", "call", "exceptions", "output", "task"}),
     ),
-    ("transport", "transport/*", frozenset({"base", "call", "exceptions", "extension", "spec"})),
+    (
+        "transport",
+        "transport/*",
+        frozenset({"base", "by value", "call", "exceptions", "extension", "spec"}),
+    ),
     (
         "pool",
         "pool/*",

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 
 import pytest
 from skyward.transport import serialize
@@ -528,3 +529,70 @@ def test_an_error_of_that_name_that_a_function_raises_is_retried(pool, tmp_path)
     with pytest.raises(sky.SerializationError, match="no such format"):
         convert(str(tmp_path / "log")) >> pool
     assert (tmp_path / "log").read_text() == "ran\n" * 2
+
+
+class Marked:
+    """An object of the caller's."""
+
+
+def in_a_batch(pool):
+    sky.gather(boom(1), boom(3)) >> pool
+
+
+def among_answers(pool):
+    raise (sky.gather(boom(1), boom(2), return_exceptions=True) >> pool)[0]
+
+
+def in_a_broadcast(pool):
+    boom(1) @ pool
+
+
+def of_a_future(pool):
+    (boom(1) > pool).result(30)
+
+
+def of_an_executor(pool):
+    with sky.Executor(pool=pool) as executor:
+        executor.submit(boom.local, 1).result(30)
+
+
+def of_a_stream_of_answers(pool):
+    next(sky.gather(boom(1), boom(2), stream=True) >> pool)
+
+
+def in_a_map(pool):
+    list(pool.map(boom, [1, 2]))
+
+
+def of_an_argument(pool):
+    call(len, [[threading.Lock()]]) >> pool
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        in_a_batch,
+        among_answers,
+        in_a_broadcast,
+        of_a_future,
+        of_an_executor,
+        of_a_stream_of_answers,
+        in_a_map,
+        of_an_argument,
+    ],
+)
+def test_an_error_that_was_handled_keeps_nothing_of_the_callers(pool, fail):
+    def handle():
+        mark = Marked()
+        try:
+            fail(pool)
+        except (ValueError, sky.SerializationError):
+            return weakref.ref(mark)
+
+    gc.collect()
+    gc.disable()
+    try:
+        kept = handle()
+        wait_until(lambda: kept() is None, 5)
+    finally:
+        gc.enable()

@@ -28,6 +28,17 @@ class Thing:
         self.__dict__.update(parts)
 
 
+class Unshown:
+    def __repr__(self):
+        raise RuntimeError("it cannot be shown")
+
+
+class Unreadable(Thing):
+    @property
+    def local(self):
+        raise RuntimeError("it cannot be read")
+
+
 def double(x):
     return x * FACTOR
 
@@ -178,6 +189,9 @@ open({str(out)!r}, "wb").write(stream)
             lambda lock: {"x": [0, 1, 2, Thing(lock=lock)]},
             r"argument 'data'\['x'\]\[3\]\.lock: cannot pickle",
         ),
+        (lambda lock: {Unshown(): 1, "x": lock}, r"argument 'data'\['x'\]: cannot pickle"),
+        (lambda lock: {Unshown(): lock}, r"argument 'data'\[<Unshown>\]: cannot pickle"),
+        (lambda lock: Unreadable(lock=lock), "argument 'data': cannot pickle"),
         (lambda lock: lock, "argument 'data': cannot pickle '_thread.lock'"),
         (lambda lock: lambda: lock, "argument 'data' variable 'lock': cannot pickle"),
     ],

@@ -128,13 +128,22 @@ def test_names_the_part_of_a_result_that_does_not_pickle(agent):
                 self.size = 3
                 self.lock = threading.Lock()
 
-        return {"fine": 1, "model": [0, Model()]}
+        class Slotted:
+            __slots__ = "held"  # one name, not its letters
+
+        class Key:
+            def __repr__(self):
+                raise RuntimeError("it cannot be shown")
+
+        slotted = Slotted()
+        slotted.held = Model()
+        return {Key(): 1, "model": [0, slotted]}
 
     told = call(agent, fail).value()
     assert (told["module"], told["type"]) == ("skyward.exceptions", "SerializationError")
     assert told["message"] == (
         "the result cannot be sent back: "
-        "result['model'][1].lock: cannot pickle '_thread.lock' object"
+        "result['model'][1].held.lock: cannot pickle '_thread.lock' object"
     )
 
 

@@ -141,7 +141,7 @@ class CallableModule(ModuleType):
     """The class of the package skyward.pool."""
 
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        return pool(function, **options)  # type: ignore[call-overload]
+        return pool(function, **options)  # type: ignore[type-var]
 
     def __reduce__(self) -> Any:
         return importlib.import_module, (self.__name__,)

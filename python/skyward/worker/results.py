@@ -73,55 +73,14 @@ BYTES_BESIDE = pickle.dumps(Beside(), 5, buffer_callback=lambda _: None)
 
 def dump_by_value(value, buffers):
     from .by_value import AnswerPickler, dumps
+    from .unpicklable import Search, reason_of
 
     try:
         return dumps(value, buffers.append, AnswerPickler)
     except Exception as error:
-        path, reason = find_unpicklable(value, error)
+        path, cause = Search(lambda part: dumps(part, lambda _: False)).find("result", value, error)
+        reason = reason_of(cause)
         raise SerializationError(f"the result cannot be sent back: {path}: {reason}") from None
-
-
-def find_unpicklable(value, error):
-    """The innermost part of `value` that does not pickle, as "result['model'].lock", and why."""
-    from .by_value import dumps
-
-    def fails(part):
-        try:
-            dumps(part, lambda _: False)
-        except Exception as reason:
-            return reason
-        return None
-
-    path, seen = "result", set()
-    while id(value) not in seen and len(seen) < 50:
-        seen.add(id(value))
-        for name, part in parts_of(value):
-            reason = fails(part)
-            if reason is not None:
-                path, value, error = path + name, part, reason
-                break
-        else:
-            break
-    text = str(error) or type(error).__name__
-    return path, text
-
-
-def parts_of(value):
-    if isinstance(value, dict):
-        for key, part in list(value.items())[:10000]:
-            yield f"[{key!r}]", part
-    elif isinstance(value, (list, tuple)):
-        for index, part in enumerate(value[:10000]):
-            yield f"[{index}]", part
-    elif isinstance(value, (set, frozenset)):
-        for part in value:
-            yield f"{{{part!r}}}", part
-    for name, part in list(getattr(value, "__dict__", {}).items()):
-        if isinstance(name, str) and not isinstance(value, type):
-            yield f".{name}", part
-    for name in getattr(type(value), "__slots__", ()):
-        if isinstance(name, str) and hasattr(value, name):
-            yield f".{name}", getattr(value, name)
 
 
 def store(pieces, positions):
