@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from concurrent import futures
 
 import pytest
@@ -383,3 +384,46 @@ with sky.Executor(nodes=1, display="quiet") as executor:
         run.kill()
     assert "KeyboardInterrupt" in error and run.returncode != 0
     assert not (tmp_path / "8").exists()
+
+
+def test_the_handler_of_a_signal_may_submit_in_the_middle_of_submit(executor, monkeypatch):
+    class Interrupted(deque):
+        def append(self, item):
+            if not inside:
+                signal.raise_signal(signal.SIGUSR1)
+            super().append(item)
+
+    inside = []
+    before = signal.signal(
+        signal.SIGUSR1, lambda *_: inside.append(None) or inside.append(executor.submit(abs, -2))
+    )
+    try:
+        monkeypatch.setattr(executor, "_waiting", Interrupted())
+        outer = executor.submit(abs, -1)
+        assert (outer.result(30), inside[1].result(30)) == (1, 2)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_the_handler_of_a_signal_may_not_open_the_pool_a_second_time(monkeypatch):
+    refused = []
+
+    def submit(*_):
+        with pytest.raises(RuntimeError, match="the handler of a signal has called submit"):
+            executor.submit(abs, -2)
+        refused.append(True)
+
+    executor = sky.Executor(display="quiet")
+    opened = executor._pool._open
+
+    def interrupted(*options):
+        signal.raise_signal(signal.SIGUSR1)
+        opened(*options)
+
+    monkeypatch.setattr(executor._pool, "_open", interrupted)
+    before = signal.signal(signal.SIGUSR1, submit)
+    try:
+        with executor:
+            assert executor.submit(abs, -1).result(30) == 1 and refused == [True]
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -76,8 +76,8 @@ class Executor(futures.Executor):
             self._initial = initial_of(initializer, tuple(initargs))
         self._owned = pool is None
         self._pool = pool if pool is not None else ComputePool(provider, *args, **options)
-        self._opening = renewed(threading.Lock())
-        self._lock = renewed(threading.Lock())
+        self._opening: Any = renewed(threading.RLock())
+        self._lock: Any = renewed(threading.RLock())
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[_Waiting] = deque()
         self._flying: set[AnswerFuture] = set()  # of calls that were handed to the pool
@@ -116,6 +116,7 @@ class Executor(futures.Executor):
     ) -> "futures.Future[T]": ...
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "futures.Future[Any]":
         """Queues ``fn(*args, **kwargs)`` and returns its future."""
+        inside = self._lock._is_owned()  # the handler of a signal came in between
         function = self._compute(fn)
         if self._owned and self._pool._live is None:
             self._open()
@@ -126,7 +127,9 @@ class Executor(futures.Executor):
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._waiting.append((future, call))
             is_due = len(self._waiting) >= self._due
-        if is_due:
+        if inside:
+            _in_thread(self._send)  # when this thread is out of the lock
+        elif is_due:
             self._send()
         return future
 
@@ -257,6 +260,11 @@ class Executor(futures.Executor):
             live.answers.stop_groups(self)
 
     def _open(self) -> None:
+        if self._opening._is_owned():
+            raise RuntimeError(
+                "the handler of a signal has called submit() while this thread opens or closes the"
+                " executor's pool; enter the executor before, or submit later"
+            )
         with self._opening:
             if self._owned and not self._shut and self._pool._live is None:
                 self._pool._open()
