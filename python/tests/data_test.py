@@ -1,5 +1,6 @@
 """Shards, samplers and the place of a worker."""
 
+import dataclasses
 import itertools
 import json
 
@@ -153,6 +154,8 @@ def test_the_place_comes_from_the_environment(monkeypatch):
     seen = sky.instance_info()
     assert isinstance(seen, sky.InstanceInfo) and sky.InstanceInfo.current() == seen
     assert (seen.global_worker_index, seen.total_workers, seen.is_head) == (3, 4, False)
+    assert dataclasses.replace(seen, node=0, worker=0).is_head
+    assert not dataclasses.replace(sky.InstanceInfo(0, 2), node=1).is_head
     assert seen.accelerators == ["T4"] and seen.job_id == "1a2b3c4d"
     assert sky.shard(list(range(8))) == [3, 7]
 

@@ -3,7 +3,7 @@
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,8 +12,8 @@ class InstanceInfo:
 
     node: int
     total_nodes: int
-    is_head: bool = cast("bool", None)
-    """True for the first worker of node 0."""
+    is_head: bool = False
+    """True for the first worker of node 0; it follows from the place, whatever is given."""
     accelerators: list[str] = field(default_factory=list, hash=False)
     """Model name of each accelerator of this node."""
     head_addr: str = "127.0.0.1"
@@ -37,8 +37,7 @@ class InstanceInfo:
     time on a worker have different ones."""
 
     def __post_init__(self) -> None:
-        if self.is_head is None:  # it follows from the place
-            object.__setattr__(self, "is_head", self.global_worker_index == 0)
+        object.__setattr__(self, "is_head", self.global_worker_index == 0)
 
     @property
     def global_worker_index(self) -> int:
