@@ -237,6 +237,26 @@ def test_a_method_takes_its_object_along():
     assert counter.plus(4) == counter.plus(4) != counter.plus(5)
     assert pickle.loads(pickle.dumps(Counter(3).plus)).local(4) == 7
     assert str(inspect.signature(Counter(3).plus)) == "(more: int) -> int"
+    with pytest.raises(TypeError, match=r"plus\(\) missing 1 required positional argument: 'more'"):
+        counter.plus()
+
+
+def test_methods_are_equal_as_those_of_python_are(monkeypatch):
+    one, other = Counter(3), Counter(3)
+    assert one.plus == one.plus and hash(one.plus) == hash(one.plus)
+    assert one.plus != other.plus and one.plus != Counter.plus and one.plus != 1
+    assert len({one.plus, one.plus, other.plus, Counter.plus}) == 3
+    made = []
+    monkeypatch.setattr("skyward.call.function._check_of", made.append)
+    for _ in range(3):
+        one.plus(1)
+    assert made == []  # it was made before, once
+
+
+def test_a_copy_of_what_does_not_change_is_itself():
+    for value in (add, Counter(1).plus, add(1), add(1) & add(2), sky.gather(add(1), stream=True)):
+        assert copy.copy(value) is value
+    assert copy.deepcopy(add) is add
 
 
 class Tools:
@@ -277,6 +297,12 @@ def test_async_functions_are_refused():
         with pytest.raises(sky.ConfigurationError, match=f"{function.__name__} is async") as caught:
             sky.compute(function)
         assert "asyncio.run" in str(caught.value)
+        for decorate in (sky.silent, sky.stdout, sky.stderr(only="head"), *DISTRIBUTED):
+            with pytest.raises(sky.ConfigurationError, match=f"{function.__name__} is async"):
+                decorate(function)
+
+
+DISTRIBUTED = (sky.distributed.torch, sky.distributed.mpi(ranks_per_node=1))
 
 
 def test_nothing_is_sent_where_no_loop_runs():

@@ -5,7 +5,17 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial, update_wrapper
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from skyward.call.by_value import reduce_by_value
 from skyward.call.limits import LONGEST_SECONDS, checked_limits
@@ -45,7 +55,7 @@ class ComputeFunction(Generic[P, R]):
         object.__setattr__(self, "_retries", retries)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("__") or name not in ("_fn", "_timeout", "_retries"):
+        if name not in ("_fn", "_timeout", "_retries"):
             object.__setattr__(self, name, value)
             return
         raise AttributeError("a ComputeFunction is immutable; decorate the function again")
@@ -65,7 +75,23 @@ class ComputeFunction(Generic[P, R]):
         del bound.__wrapped__  # its signature starts after the object
         method = self.with_function(bound)
         object.__setattr__(method, "_is_method", True)
+        object.__setattr__(method, "_check", partial(self._checked(), instance))
         return method
+
+    def __eq__(self, other: object) -> bool:
+        """Methods are equal when their functions are and they have the same object, as in Python;
+        another function equals itself alone."""
+        if not (self._is_method and isinstance(other, ComputeFunction) and other._is_method):
+            return NotImplemented
+        mine, its = cast("partial[Any]", self._fn), cast("partial[Any]", other._fn)
+        is_alike = (self._timeout, self._retries) == (other._timeout, other._retries)
+        return is_alike and mine.func == its.func and mine.args[0] is its.args[0]
+
+    def __hash__(self) -> int:
+        if not self._is_method:
+            return object.__hash__(self)
+        fn = cast("partial[Any]", self._fn)
+        return hash((fn.func, id(fn.args[0])))
 
     @property
     def local(self) -> Callable[P, R]:
@@ -87,13 +113,20 @@ class ComputeFunction(Generic[P, R]):
     def __call__(self, /, *args: Any, **kwargs: Any) -> PendingCompute[Any]:
         check = self._check
         if check is None:
-            check = _check_of(self._fn)
-            object.__setattr__(self, "_check", check)
+            check = self._checked()
         check(*args, **kwargs)
         for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is PendingCompute:
                 raise _unsent_argument(self.__name__, value)
         return self.record(args, kwargs)
+
+    def _checked(self) -> Callable[..., None]:
+        """What refuses wrong arguments, made once."""
+        check = self._check
+        if check is None:
+            check = _check_of(self._fn)
+            object.__setattr__(self, "_check", check)
+        return check
 
     def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCompute[R]:
         """The recorded call, with unchecked arguments."""
@@ -124,6 +157,12 @@ class ComputeFunction(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"ComputeFunction({self.__name__})"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Self:
+        return self
 
     def __reduce__(self) -> Any:
         return reduce_by_value(ComputeFunction, (self._fn, self._timeout, self._retries))
@@ -167,18 +206,22 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
         return ComputeFunction(
             fn.local, timeout if timeout is not None else fn._timeout, retries or fn._retries
         )
-    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
-        raise ConfigurationTypeError(
-            f"@compute: {name_of(fn)} is async, and a worker runs one plain call at a time; leave"
-            " async out, or call asyncio.run(…) inside. To wait for an answer with await:"
-            f" await {name_of(fn)}(…).on(pool)"
-        )
+    refuse_async("@compute", fn)
     if not callable(fn):
         raise TypeError(
             f"@compute needs a function, not {type(fn).__name__};"
             " pass options by keyword: @compute(timeout=60)"
         )
     return ComputeFunction(fn, timeout, retries)
+
+
+def refuse_async(decorator: str, fn: Any) -> None:
+    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+        raise ConfigurationTypeError(
+            f"{decorator}: {name_of(fn)} is async, and a worker runs one plain call at a time;"
+            " leave async out, or call asyncio.run(…) inside. To wait for an answer with await:"
+            f" await {name_of(fn)}(…).on(pool)"
+        )
 
 
 def _check_of(fn: Any) -> Callable[..., None]:

@@ -151,6 +151,9 @@ class PendingCompute(Generic[R]):
     def __repr__(self) -> str:
         return f"PendingCompute({call_text(self)})"
 
+    def __copy__(self) -> "PendingCompute[R]":
+        return self
+
     def __reduce__(self) -> Any:
         if "_skyward_worker" in sys.modules:  # there is no pool to send it to
             raise TypeError(self._unsent())
@@ -262,6 +265,9 @@ class PendingBatch(Generic[*Ts]):
         names = [item.name for item in self.items[:8]] + ["…"] * (len(self.items) > 8)
         return f"PendingBatch({', '.join(names)})"
 
+    def __copy__(self) -> "PendingBatch[*Ts]":
+        return self
+
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PendingStream(Generic[S]):
@@ -299,6 +305,9 @@ class PendingStream(Generic[S]):
 
     def __repr__(self) -> str:
         return f"PendingStream{repr(PendingBatch(self.items)).removeprefix('PendingBatch')}"
+
+    def __copy__(self) -> "PendingStream[S]":
+        return self
 
 
 def _awaited_by(call: Any, pool: Target) -> Any:

@@ -11,7 +11,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from skyward.call.function import ComputeFunction, is_generator
+from skyward.call.function import ComputeFunction, is_generator, refuse_async
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
 from skyward.call.text import name_of
 from skyward.distributed.elastic import (
@@ -105,8 +105,8 @@ def mpi_decorator(
 
 def _in_world(target: Any, world: World, timeout: float) -> Any:
     if isinstance(target, ComputeFunction):
-        inner = _in_world(target.local, world, timeout)
-        return ComputeFunction(inner, target._timeout, target._retries)
+        return target.with_function(_in_world(target.local, world, timeout))
+    refuse_async("@distributed.mpi", target)
     if is_generator(target):
         raise ConfigurationError(
             f"distributed.mpi: {name_of(target)} is a generator, but a rank returns its result at"
@@ -131,12 +131,13 @@ def _surrounded(
 ) -> Any:
     if isinstance(target, ComputeFunction):
         inner = _surrounded(target.local, framework, backend, timeout, max_restarts)
-        return ComputeFunction(inner, target._timeout, target._retries)
+        return target.with_function(inner)
     if not callable(target):
         raise TypeError(
             f"@distributed.{framework} needs a function, not {type(target).__name__};"
             f" pass options in parentheses: @distributed.{framework}(timeout=60)"
         )
+    refuse_async(f"@distributed.{framework}", target)
     name = name_of(target)
     call: Callable[..., Any]
     if is_generator(target):

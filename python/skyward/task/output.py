@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any, Literal, TypeVar, overload
 
-from skyward.call.function import ComputeFunction, is_generator
+from skyward.call.function import ComputeFunction, is_generator, refuse_async
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.task.instance_info import InstanceInfo, instance_info, place_in_pool
 
@@ -70,6 +70,7 @@ def _quieted(only: Only, descriptors: tuple[int, ...]) -> Callable[[F], F]:
             raise ConfigurationTypeError(
                 f"a function is expected, not {fn!r:.80}; pass options by keyword: only=…"
             )
+        refuse_async("stdout, stderr and silent", fn)
         call: Callable[..., Any]
         if is_generator(fn):
 
