@@ -4,8 +4,10 @@ A callback returns nothing, or an event (or a sequence of events) that follows f
 received. Derived events are delivered to the same chain after the current event; the event itself
 always reaches every callback."""
 
+import os
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -108,10 +110,11 @@ class Delivery:
         """`around`: the ambient callback outside of the pool."""
         self.around = around
         self._callbacks = list(callbacks)
-        self._lock = threading.RLock()
+        self._lock: Any = threading.RLock()
         self._queue: deque[tuple[Any, int]] = deque()
         self._depth: int | None = None  # of the event in delivery; None: nobody delivers
         self._reported: set[int] = set()
+        _deliveries.add(self)
 
     @property
     def has_receivers(self) -> bool:
@@ -162,6 +165,21 @@ class Delivery:
             callback,
             exc_info=error,
         )
+
+
+_deliveries: "weakref.WeakSet[Delivery]" = weakref.WeakSet()
+
+
+def _renew() -> None:
+    """In a forked child, no other thread delivers."""
+    for delivery in list(_deliveries):
+        if not delivery._lock._is_owned():
+            delivery._lock._at_fork_reinit()
+            delivery._queue.clear()
+            delivery._depth = None
+
+
+os.register_at_fork(after_in_child=_renew)
 
 
 def _drain(

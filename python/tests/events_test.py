@@ -254,3 +254,33 @@ def test_nobody_waits_for_a_handler_that_hangs(monkeypatch):
     assert hanging.seen == [LINE], "it is left to the thread that is busy"
     hanging.end()
     assert hanging.seen == [LINE, METRICS]
+
+
+def test_a_child_that_is_forked_while_a_handler_is_busy_waits_for_none():
+    program = """
+import os, signal, threading
+import skyward as sky
+from skyward import callback
+
+begun, go_on, seen = threading.Event(), threading.Event(), []
+
+def handle(event):
+    seen.append(event.message)
+    begun.set()
+    assert go_on.wait(60)
+
+chain = callback.Delivery([handle])
+threading.Thread(target=chain, args=(sky.Error("first"),)).start()
+assert begun.wait(60)
+callback.BUSY_SECONDS = 0
+chain(sky.Error("second"))  # it waits for the handler
+callback.BUSY_SECONDS = 60
+if (child := os.fork()) == 0:
+    signal.alarm(20)
+    go_on.set()
+    chain(sky.Error("third"))
+    os._exit(seen != ["first", "third"])
+assert os.waitpid(child, 0)[1] == 0
+go_on.set()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
