@@ -5,7 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, TypeVarTuple, overload
 
 from skyward.base.suggest import suggesting
 from skyward.call.by_value import StaysHere
@@ -203,7 +203,7 @@ class ComputePool(PoolRequest, StaysHere):
         self._handlers: list[Callback] = []
         self._lifecycle = renewed(threading.RLock())  # opening and closing exclude each other
 
-    def open(self) -> "ComputePool":
+    def open(self) -> Self:
         """Provisions the machines, as entering a ``with`` block does, and returns the pool. In a
         notebook, open it in one cell and close it in another. Pools that are still open close when
         the program ends."""
@@ -219,11 +219,11 @@ class ComputePool(PoolRequest, StaysHere):
         another thread is opening the pool, its ``open()`` raises CancelledError."""
         self.__exit__(None, None, None)
 
-    def __enter__(self) -> "ComputePool":
+    def __enter__(self) -> Self:
         self._open()
         return self._entered()
 
-    def _entered(self) -> "ComputePool":
+    def _entered(self) -> Self:
         self._around = _innermost.get()
         self._is_entered = True
         _ambient.set(self._delivery)
@@ -251,7 +251,7 @@ class ComputePool(PoolRequest, StaysHere):
         if delivery is not None and _ambient.get() is delivery:
             _ambient.set(delivery.around)
 
-    async def __aenter__(self) -> "ComputePool":
+    async def __aenter__(self) -> Self:
         from skyward.pool.async_block import enter
 
         if (type(self).__enter__, type(self).__exit__) != (
