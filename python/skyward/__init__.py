@@ -22,7 +22,7 @@ if sys.version_info < (3, 11):  # noqa: UP036
 
     raise unfit()
 
-# Type checkers take this for typing's; to import that would cost more than all else.
+# Type checkers recognize this name; importing typing would be the slowest part.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

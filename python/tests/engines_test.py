@@ -93,6 +93,10 @@ def test_a_package_that_this_program_lacks_is_refused_with_the_command_that_inst
         require_here(VERB, ["cloudpickle", "no-such-package"], "no-such-package>=2", "as a client")
     text = str(caught.value)
     assert "no-such-package is not installed for this program" in text
+    with pytest.raises(
+        sky.ConfigurationError, match="no-such-one and no-such-two are not installed"
+    ):
+        require_here(VERB, ["no-such-one", "no-such-two"], "them", "here")
     assert f"{sys.executable} -m pip install 'no-such-package>=2'" in text
 
 

@@ -1,5 +1,4 @@
-"""What a start of an elastic call is, on its workers: which one it is, and the checkpoints of the
-starts before it."""
+"""One start of an elastic call, as its workers see it, and the checkpoints of the starts before."""
 
 import contextlib
 import hashlib

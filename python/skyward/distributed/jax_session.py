@@ -75,4 +75,4 @@ def _forget_devices() -> None:
 
     clear: Any = jax.extend.backend.clear_backends
     clear()
-    gc.collect()  # they are parts of circles, and keep their memory
+    gc.collect()  # they are in reference cycles that hold device memory

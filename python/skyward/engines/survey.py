@@ -97,8 +97,9 @@ def require_here(verb: str, packages: Sequence[str], install: str, why: str) -> 
     `why`: what the driver needs it for."""
     missing = [package for package in packages if version_of(package) is None]
     if missing:
+        are = "is" if len(missing) == 1 else "are"
         raise ConfigurationError(
-            f"{verb}: {' and '.join(missing)} is not installed for this program"
+            f"{verb}: {' and '.join(missing)} {are} not installed for this program"
             f" ({sys.executable}).\n"
             f"The driver needs it {why}; nothing was started.\n"
             f"Run: {sys.executable} -m pip install '{install}'\n"

@@ -1,4 +1,4 @@
-"""A future that is cheap, knows errors which are false, and whose process it is."""
+"""A cheap Future that handles falsy exceptions and detects forks."""
 
 import logging
 import os

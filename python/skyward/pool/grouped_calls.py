@@ -103,7 +103,7 @@ class Group:
 
 
 class Ended:
-    """How a call of a group ended that has no small result which plain pickle loads."""
+    """The outcome of a grouped call without a small, plainly picklable result."""
 
     __slots__ = ("core", "outcome", "place")
 

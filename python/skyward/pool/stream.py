@@ -86,8 +86,8 @@ class TaskStream(Stream[Any], StaysHere):
             self._reading.close()
 
     def _cut(self) -> None:
-        """Closes it for a reader that was interrupted or cancelled. It has an end that is none:
-        whoever reads on must not take it for that of the generator."""
+        """Closes it for a reader that was interrupted or cancelled. A later read raises
+        CancelledError, so nobody mistakes this for the generator's end."""
         self._is_cut = True
         self.close()
 

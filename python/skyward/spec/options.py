@@ -183,7 +183,7 @@ def _check_text(name: str, text: str) -> None:
 
 
 def texts(name: str, value: Any) -> list[str]:
-    """A list of the caller's texts, which he may go on changing. A single text is no list."""
+    """A list of texts, copied, since the caller may change it. A single string is refused."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         fix = f": write [{value!r}]" if isinstance(value, str) else ""
         raise ConfigurationTypeError(f"{name}={value!r}: a list of strings is expected{fix}")

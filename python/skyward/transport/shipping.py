@@ -26,7 +26,7 @@ from skyward.exceptions import ConfigurationError
 from skyward.transport.installed import is_installed
 
 MAX_ARCHIVE_BYTES = 256 << 20
-"""More than this is data, and belongs into arguments or a volume."""
+"""More than this is data, and belongs in arguments or a volume."""
 _KEPT_SECONDS = 30 * 24 * 3600
 _NEVER = ("__pycache__", "*.pyc", ".git", ".hg", ".venv", "node_modules", ".mypy_cache")
 
