@@ -24,6 +24,12 @@ using namespace std::chrono_literals;
 // Past the end of the pool's time, for a cloud that does not answer.
 constexpr Duration kPatience = 24h;
 
+// By errno.
+Error no_lock(const std::string& path) {
+  return {ErrorKind::unavailable, fmt::format("cannot lock {}: {}", path, io::errno_text(errno)),
+          "check the permissions and free space there"};
+}
+
 }  // namespace
 
 int reap(const Streams& streams, const std::string& text) {
@@ -46,18 +52,15 @@ int reap(const Streams& streams, const std::string& text) {
   const std::string lock_path = provider::reaper_lock(world, order->pool);
   const bool free = io::FileLock::try_lock(lock_path) != nullptr;
   if (!free && errno == EWOULDBLOCK) return 0;  // another one is at work
-  if (!free) {
-    return complain(streams, {ErrorKind::unavailable,
-                              fmt::format("cannot lock {}: {}", lock_path, io::errno_text(errno)),
-                              "check the permissions and free space there"});
-  }
+  if (!free) return complain(streams, no_lock(lock_path));
   // systemd, say, sends SIGTERM to all that a service has started, the moment its program is dead.
   io::ignore_ending_signals();
   const auto split = io::split_daemon(directory, {});
   if (!split) return complain(streams, split.error());
   if (!*split) return 0;
   const auto lock = io::FileLock::try_lock(lock_path);
-  if (!lock) return 0;  // another one was faster
+  if (!lock && errno == EWOULDBLOCK) return 0;  // another one was faster
+  if (!lock) return complain(streams, no_lock(lock_path));
   const Duration left = std::chrono::seconds(order->expires_s - world.wall_s());
   const Status done = provider::reap(world, **cloud, *order, world.now() + left + kPatience);
   return done ? 0 : complain(streams, done.error());

@@ -81,7 +81,8 @@ void copy_bytes(std::byte* to, ByteView from, std::size_t threads) {
 }
 
 Status copy_untouched(SharedMemory& to, ByteView from) {
-  if (from.size() < kAlone || usable_cpus() < 2) return to.write(0, from);
+  static const bool has_one_cpu = usable_cpus() < 2;
+  if (from.size() < kAlone || has_one_cpu) return to.write(0, from);
   Steps steps(from);
   std::optional<std::size_t> missed;  // taken by the other thread, which could not fill it
   const auto fill_last = [&] {

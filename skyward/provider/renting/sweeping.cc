@@ -101,7 +101,8 @@ Verdict Sweeping::verdict(const Resource& resource) const {
                         .at_work = is_open_here(world_, resource.pool),
                         .ends_itself = source_.machines_end_themselves(),
                         .by_credentials = account_.by_credentials};
-  return judge(resource, facts, account_.owner, options_.pool == resource.pool, world_.wall_s());
+  const std::string& owner = account_.lists_own ? resource.owner : account_.owner;
+  return judge(resource, facts, owner, options_.pool == resource.pool, world_.wall_s());
 }
 
 void Sweeping::tell(const Resource& resource, SweepAction action, std::string why) {

@@ -23,6 +23,8 @@ struct SweepAccount {
   std::string account{};  // as a pool's setting "account" has it in the ledger
   // Owner and account come from the credentials alone: others may be of the same account.
   bool by_credentials = false;
+  // It lists its own machines alone, so the owner in their marks does not matter.
+  bool lists_own = false;
   std::string home_region{};       // the first to look in
   std::int64_t clock_ahead_s = 0;  // how far the cloud's clock is ahead; 0: about the same
 };

@@ -29,15 +29,13 @@ class RunPodAccount final : public NamedAccount {
   Result<SweepAccount> sign_in(Time deadline) override {
     const auto user = api_.user(deadline);
     if (!user) return std::unexpected(to_error(user.error(), "RunPod: the account"));
-    const std::int64_t clock_ahead_s = api_.clock_ahead_s();
-    if (!*user) {
-      return SweepAccount{.owner = key_digits_,
-                          .account = key_digits_,
-                          .by_credentials = true,
-                          .clock_ahead_s = clock_ahead_s};
-    }
-    return SweepAccount{
-        .owner = owner_digits((*user)->id), .account = (*user)->id, .clock_ahead_s = clock_ahead_s};
+    // Two names for one account, of which a pool has either: so it goes by its pods, too.
+    const std::string account = *user ? (*user)->id : key_digits_;
+    return SweepAccount{.owner = *user ? owner_digits(account) : key_digits_,
+                        .account = account,
+                        .by_credentials = true,
+                        .lists_own = true,
+                        .clock_ahead_s = api_.clock_ahead_s()};
   }
   ApiResult<std::vector<NamedMachine>> machines(Time deadline) override {
     return list_pods(api_, deadline);

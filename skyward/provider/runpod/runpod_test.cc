@@ -493,18 +493,36 @@ TEST_F(RetiredGraphQlTest, AFailureOfTheServerIsNoRetirement) {
   EXPECT_THAT(refused().message, HasSubstr("listing machines"));
 }
 
-// A pool that was opened with GraphQL has another name for its account. It may be another one.
-TEST_F(RetiredGraphQlTest, APoolOpenedBeforeIsRemovedByItsId) {
-  Cluster cluster;
+// With GraphQL, the same account has another name.
+TEST_F(RetiredGraphQlTest, APoolOpenedBeforeOrAfterIsRemovedByItsId) {
+  for (const bool retires : {true, false}) {
+    if (!retires) retire_graphql();
+    Cluster cluster;
+    {
+      const auto cloud = provider();
+      const Life life = open(*cloud);
+      ASSERT_TRUE(life.status) << life.status.error().message;
+      cluster = life.cluster;
+    }
+    cloud_->dials.answers.clear();
+    if (retires) retire_graphql();
+    EXPECT_THAT(gc(), Each(Field(&Swept::action, AnyOf(SweepAction::kept, SweepAction::skipped))));
+    EXPECT_THAT(gc({.pool = cluster.id}), Contains(Field(&Swept::action, SweepAction::removed)));
+    cloud_->dials.answers.clear();
+  }
+}
+
+TEST_F(RetiredGraphQlTest, APoolOpenedBeforeIsSweptWhenItsTimeIsOver) {
   {
     const auto cloud = provider();
     const Life life = open(*cloud);
     ASSERT_TRUE(life.status) << life.status.error().message;
-    cluster = life.cluster;
   }
   retire_graphql();
-  EXPECT_THAT(gc(), Each(Field(&Swept::action, AnyOf(SweepAction::kept, SweepAction::skipped))));
-  EXPECT_THAT(gc({.pool = cluster.id}), Contains(Field(&Swept::action, SweepAction::removed)));
+  fixture_.now += 24h;
+  EXPECT_THAT(gc(), Contains(Field(&Swept::action, SweepAction::removed)));
+  EXPECT_THAT(gc({.pool = open_pools().front().id}),
+              Not(Contains(Field(&Swept::action, SweepAction::failed))));
 }
 
 TEST_F(RetiredGraphQlTest, TheCheckSaysThatTheAccountIsUnknown) {
