@@ -5,8 +5,6 @@ import json
 import os
 import socket
 import struct
-import subprocess
-import sys
 
 import pytest
 from skyward.base.programs import agent_path
@@ -291,27 +289,3 @@ def test_free_ports_are_near_the_first():
 
 def test_every_framework_has_a_session():
     assert set(decorate._SESSIONS) == set(FRAMEWORKS)
-
-
-def test_outside_of_a_call_a_process_has_one_folder_of_checkpoints_and_removes_it():
-    program = """
-import os, pathlib, shutil
-import skyward as sky
-
-folder = sky.checkpoint_dir()
-(folder / "last.pt").touch()
-assert (sky.checkpoint_dir() / "last.pt").exists()
-if (child := os.fork()) == 0:
-    assert sky.checkpoint_dir() != folder
-    sky.checkpoint_dir().rmdir()
-    raise SystemExit  # and leaves the folder of its parent
-assert os.waitpid(child, 0)[1] == 0 and folder.exists()
-shutil.rmtree(folder)
-assert sky.checkpoint_dir().exists()
-print(folder)
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
-    )
-    assert run.returncode == 0, run.stderr
-    assert not os.path.exists(run.stdout.strip())

@@ -1,16 +1,11 @@
 """Where a function keeps what it needs to continue after a restart."""
 
-import atexit
 import contextlib
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 _folder: Path | None = None
-_own: tuple[int, Path] | None = None
-"""The process that made it, and its temporary folder."""
 
 
 def checkpoint_dir() -> Path:
@@ -27,20 +22,10 @@ def checkpoint_dir() -> Path:
     checkpoint is then whole or not there. The folder belongs to one call and is removed when the
     call is over.
 
-    Anywhere else it is a temporary folder of this process, which removes it at its end."""
-    global _own
+    Anywhere else it is a temporary folder of this process, which is yours to remove."""
     if _folder is not None:
         return _folder
-    if _own is None or _own[0] != os.getpid():  # a forked child has its own
-        _own = os.getpid(), Path(tempfile.mkdtemp(prefix="checkpoints-"))
-        atexit.register(_remove, *_own)
-    _own[1].mkdir(mode=0o700, exist_ok=True)  # the function may have removed it
-    return _own[1]
-
-
-def _remove(process: int, folder: Path) -> None:
-    if process == os.getpid():
-        shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix="checkpoints-"))
 
 
 @contextlib.contextmanager
