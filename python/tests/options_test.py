@@ -391,10 +391,6 @@ def test_pairs_become_texts():
 def test_only_what_is_given_is_said():
     assert sky.AWS().settings() == {}
     assert sky.AWS("us-east-1", ami=None).settings() == {"region": "us-east-1"}
-    replaced = dataclasses.replace(sky.AWS(use_ssm=False), ami="ami-1")
-    assert replaced.settings() == {"use_ssm": "false", "ami": "ami-1"}
-    assert repr(replaced) == "AWS(use_ssm=False, ami='ami-1')"
-    assert dataclasses.replace(replaced, use_ssm=True).settings()["use_ssm"] == "true"
     assert sky.RunPod(registry_auth=None).settings() == {"registry_auth": "none"}
     assert sky.RunPod(ports=[]).settings() == {}
     two = sky.Slurm(extra=["--constraint=a,b", "--nice"]).settings()

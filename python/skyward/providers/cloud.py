@@ -1,6 +1,6 @@
 """What the classes of clouds.py have in common."""
 
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, fields
 from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
@@ -20,17 +20,16 @@ class Cloud:
     """What the clouds have in common: their settings as text, checked against one table."""
 
     name: ClassVar[str]
-    _said: frozenset[str] | None = field(default=None, repr=False, compare=False, kw_only=True)
-    """The settings that its maker gave. dataclasses.replace() passes this on."""
+    _said: ClassVar[frozenset[str]]  # of each value: the settings that its maker gave
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         cloud = super().__new__(cls)
-        names = [setting.name for setting in _settings_of(cls)]
-        object.__setattr__(cloud, "_given", frozenset([*names[: len(values)], *named]))
+        names = [setting.name for setting in fields(cls)]
+        object.__setattr__(cloud, "_said", frozenset([*names[: len(values)], *named]))
         return cloud
 
     def __post_init__(self) -> None:
-        for setting in _settings_of(self):
+        for setting in fields(self):
             value = getattr(self, setting.name)
             if isinstance(value, list):
                 value = tuple(value)
@@ -44,20 +43,13 @@ class Cloud:
                     f"{type(self).__name__}({setting.name}={shown}) is not valid: expected"
                     f" {_words(setting.type)}"
                 )
-        given: frozenset[str] = self.__dict__.pop("_given")
-        if self._said is not None:  # it replaces some settings of another one, and repeats the rest
-            given = self._said.union(
-                one.name for one in _settings_of(self) if getattr(self, one.name) != one.default
-            )
-        object.__setattr__(self, "_said", given)
         if core := compiled():
             core.validate_settings(self.name, self.settings())
 
     def __repr__(self) -> str:
         """What its maker gave. The rest may be said elsewhere, and is not known before it is
         needed."""
-        said = self._said or ()
-        shown = [one.name for one in _settings_of(self) if one.repr and one.name in said]
+        shown = [one.name for one in fields(self) if one.repr and one.name in self._said]
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"{type(self).__name__}({values})"
 
@@ -77,10 +69,10 @@ class Cloud:
     def settings(self) -> dict[str, str]:
         """What was given, as the engine's provider reads it. The engine takes the rest from the
         environment and from skyward.toml; what is in neither is as the fields have it."""
-        settings, said = {}, self._said or ()
-        for one in _settings_of(self):
+        settings = {}
+        for one in fields(self):
             value = getattr(self, one.name)
-            if one.name not in said or value == () or (value is None and one.default is None):
+            if one.name not in self._said or value == () or (value is None and one.default is None):
                 continue
             settings[one.name] = "none" if value is None else _text(value, one)
         return settings
@@ -93,10 +85,6 @@ class NvidiaImages:
     def ubuntu(version: str = "24.04", cuda: str = "12.9.1", cuda_dist: str = "runtime") -> str:
         """The name of NVIDIA's container image with these versions, for `docker_image`."""
         return f"nvcr.io/nvidia/cuda:{cuda}-{cuda_dist}-ubuntu{version}"
-
-
-def _settings_of(cloud: Cloud | type[Cloud]) -> "list[Field[Any]]":
-    return [one for one in fields(cloud) if one.name != "_said"]
 
 
 def _text(value: Any, setting: "Field[Any]") -> str:
