@@ -1,6 +1,7 @@
 """@sky.pool: a function as the block of a pool."""
 
 import asyncio
+import contextlib
 import contextvars
 import subprocess
 import sys
@@ -155,14 +156,34 @@ def test_generators_that_alternate_keep_their_pools():
     def scene():
         one, two = items(1), items(2)
         assert next(one)[1] == 1 and next(two)[1] == 2
-        with pytest.raises(RuntimeError, match="needs an open pool"):
-            where() >> sky
-        assert next(one)[1] == 1 and next(two)[1] == 2
+        assert (where() >> sky)[1] == 2  # the pool that was entered last
+        assert next(one)[1] == 1 and (where() >> sky)[1] == 2
+        assert next(two)[1] == 2
         with pytest.raises(StopIteration) as ended:
             next(one)
         assert ended.value.value == 1
         assert len(two.throw(KeyError())) == 2
         two.close()
+        with pytest.raises(RuntimeError, match="needs an open pool"):
+            where() >> sky
+
+    contextvars.Context().run(scene)
+
+
+def test_a_generator_with_a_pool_makes_a_context_manager():
+    @contextlib.contextmanager
+    @sky.pool(nodes=2, display="quiet")
+    def opened():
+        yield
+
+    def scene():
+        with sky.ComputePool(display="quiet"):
+            with opened():
+                assert (where() >> sky)[1] == 2
+            assert (where() >> sky)[1] == 1
+            with pytest.raises(KeyError), opened():
+                raise KeyError
+            assert (where() >> sky)[1] == 1
 
     contextvars.Context().run(scene)
 

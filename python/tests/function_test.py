@@ -259,6 +259,28 @@ def test_a_copy_of_what_does_not_change_is_itself():
     assert copy.deepcopy(add) is add
 
 
+class Tally:
+    def __init__(self):
+        self.sum = 1
+        self.same = self.plus
+
+    @sky.compute
+    def plus(self, more):
+        return self.sum + more
+
+    def __call__(self, more):
+        return self.sum * more
+
+
+def test_a_deep_copy_of_a_method_has_an_object_of_its_own():
+    counter = Tally()
+    method, called = copy.deepcopy(counter.plus), copy.deepcopy(sky.compute(counter))
+    other = copy.deepcopy(counter)
+    counter.sum = 10
+    assert method.local(1) == 2 and called.local(3) == 3
+    assert other.same.local(1) == 2 and other.same == other.plus
+
+
 class Tools:
     @sky.compute
     @staticmethod

@@ -105,6 +105,13 @@ def test_an_error_of_closing_one_of_several_pools_is_raised() -> None:
     assert [pool.closed for pool in pools] == [1, 1, 1]
 
 
+def test_why_a_pool_did_not_open_matters_more_than_what_closing_the_others_raises() -> None:
+    pools = [Pool(refuses="no room"), Pool(closing=RuntimeError("no thread"))]
+    with pytest.raises(ValueError, match="no room") as caught, sky.MultiPool(*pools):
+        pass
+    assert caught.value.__notes__ == ["closing failed too: RuntimeError: no thread"]
+
+
 def test_the_errors_of_several_pools_are_told_of_and_keep_none_alive() -> None:
     def open_and_close() -> "weakref.ref[Pool]":
         pools = [Pool(), Pool(refuses="no room"), Pool(refuses="no name")]

@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import partial, update_wrapper
 from types import FunctionType
 from typing import (
@@ -161,8 +162,13 @@ class ComputeFunction(Generic[P, R]):
     def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, _: Any) -> Self:
-        return self
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Of a method or an object that can be called, with a copy of the object."""
+        if self._is_method:
+            method = cast("partial[Any]", self._fn)
+            return self.with_function(method.func).__get__(deepcopy(method.args[0], memo))
+        fn = deepcopy(self._fn, memo)
+        return self if fn is self._fn else self.with_function(fn)
 
     def __reduce__(self) -> Any:
         return reduce_by_value(ComputeFunction, (self._fn, self._timeout, self._retries))

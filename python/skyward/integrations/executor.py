@@ -313,7 +313,7 @@ class Executor(futures.Executor):
     def _drop(self, batch: "list[_Waiting]") -> None:
         with self._lock:  # one may be there, too
             gone = {future for future, _ in batch}
-            self._waiting = deque(entry for entry in self._waiting if entry[0] not in gone)
+            self._waiting = deque(entry for entry in list(self._waiting) if entry[0] not in gone)
         for future, _ in batch:
             self.fail(future, CancelledError("interrupted while it was being sent"))
         with self._lock:

@@ -9,13 +9,13 @@ soon as it is imported; so that the decorator is there all the same, that packag
 
 import importlib
 from collections.abc import Callable, Generator
-from contextvars import copy_context
 from functools import partial, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar, overload
 
 from skyward.call.target import _innermost, enclosing
+from skyward.callback import _ambient
 from skyward.pool.compute_pool import ComputePool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,11 +52,8 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
         @wraps(function)
         def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            def steps() -> Generator[Any, Any, Any]:
-                with ComputePool(**options):
-                    return (yield from function(*args, **kwargs))
-
-            return (yield from _in_its_own_context(steps()))
+            with ComputePool(**options):
+                return (yield from _apart(function(*args, **kwargs)))
 
         if isasyncgenfunction(function):
             raise TypeError(
@@ -118,23 +115,51 @@ class Block:
         return opened
 
 
-def _in_its_own_context(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """``yield from steps``, but between the items the caller does not see its context variables,
-    nor does another generator."""
-    run = copy_context().run
+def _apart(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """``yield from steps``, where other pools may be entered between the items: each step is inside
+    the pools that the step before it was in, and the caller stays in its own. A caller that enters
+    none is inside those of the steps, as with contextlib.contextmanager."""
     step: Callable[[], Any] = partial(next, steps)
+    inside: _Place | None = None
     while True:
+        outside = _place()
+        is_elsewhere = inside is not None and outside != inside
+        _go(inside or outside)
         try:
-            item = run(step)
+            item = step()
         except StopIteration as end:
             return end.value
+        finally:
+            del step  # it may hold an error, whose traceback has this frame
+            inside = _place()
+            if is_elsewhere:
+                _go(outside)
         try:
             step = partial(steps.send, (yield item))
         except GeneratorExit:
-            run(steps.close)
+            outside = _place()
+            _go(inside)
+            try:
+                steps.close()
+            finally:
+                if outside != inside:
+                    _go(outside)
             raise
         except BaseException as error:
             step = partial(steps.throw, error)
+
+
+_Place = tuple[Any, Any]
+"""Who hears of events, and what ``>> sky`` means."""
+
+
+def _place() -> _Place:
+    return _ambient.get(), _innermost.get()
+
+
+def _go(place: _Place) -> None:
+    _ambient.set(place[0])
+    _innermost.set(place[1])
 
 
 class CallableModule(ModuleType):

@@ -102,7 +102,10 @@ class MultiPool:
         except BaseException as error:  # Ctrl-C while waiting, too
             failed.set()
             opening.end()
-            end_block(partial(self._close, error), error)
+            try:
+                end_block(partial(self._close, error), error)
+            except Exception as other:  # why it did not open matters more
+                error.add_note(f"closing failed too: {type(other).__name__}: {other}")
             raise
         finally:
             errors.clear()  # their tracebacks have this frame

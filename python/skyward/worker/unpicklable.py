@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-MAX_TRIES = 5000
+MAX_TRIES = 10000
 MAX_SECONDS = 2.0
 MAX_DEPTH = 24
 
