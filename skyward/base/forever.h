@@ -14,7 +14,7 @@ inline constexpr Duration kForever = Duration::max();
 // Now and this is still a time that the clock counts to.
 inline constexpr Duration kLongestWait = std::chrono::years(100);
 
-// For those who are told of no limit by a zero.
+// For interfaces where 0 means no limit.
 constexpr Duration zero_if_forever(Duration limit) {
   return limit < kLongestWait ? limit : Duration{};
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// A message of a byte stream as it is written: pieces in order, nothing copied. Who knows what it
-// means (the wire) makes it, who writes the stream (io) takes it; cut.h is the way back.
+// A message of a byte stream as it is written: pieces in order, nothing copied. The wire makes it,
+// and io writes it; cut.h is the way back.
 
 #include <cstddef>
 #include <memory>

@@ -14,7 +14,7 @@ namespace skyward::engine {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{2} << 30;
-// Of gzip, on a busy computer: at least so long, and so much a second.
+// How long gzip may take on a busy computer: this, and a second for each kSlowestPackBytes.
 constexpr Duration kPackTimeout = std::chrono::seconds(60);
 constexpr std::size_t kSlowestPackBytes = std::size_t{2} << 20;
 

@@ -28,7 +28,7 @@ Result<std::string> read_whole(const std::string& path, const io::FileDescriptor
 Result<SharedBytes> load_upload(const EntryFile& file, bool packed);
 
 // Bytes by key. Keeps the latest, up to a limit; others only while somebody else keeps them. Any
-// thread. Who asks for bytes that another thread is making waits for them, and shares its failure.
+// thread. A caller waits for bytes that another thread is making, and shares its failure.
 class UploadCache {
  public:
   explicit UploadCache(std::size_t max_bytes = std::size_t{64} << 20) : max_bytes_(max_bytes) {}

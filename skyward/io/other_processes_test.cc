@@ -142,7 +142,7 @@ TEST(Descendants, OrphansAreReapedAndOwnChildrenAreNot) {
               auto parent = Process::spawn(loop, options, wait_for(0));
               auto own = Process::spawn(loop, shell("exit 5"), wait_for(5));
               if (!parent || !own) return 101;
-              // Nobody has asked about them yet: both may be zombies, and stay so.
+              // Neither has been waited for: both may be zombies, and must stay.
               if (reap_orphans() != 0) return 102;
               loop.run();
               parent->reset();

@@ -25,8 +25,8 @@ Status PoolBook::ask(LedgerEntry entry) {
 }
 
 Status PoolBook::made(const std::string& key, const std::vector<std::string>& ids) {
-  std::vector<std::string>
-      fresh;  // as in the ledger, those that were told before do not count again
+  // As in the ledger, an id that was told before does not count again.
+  std::vector<std::string> fresh;
   for (const std::string& id : ids) {
     const bool is_known = std::ranges::any_of(
         requested_, [&](const LedgerEntry& one) { return one.key == key && one.id == id; });

@@ -123,7 +123,7 @@ class Shop final : public MachineApi {
   int deaf = 0;            // it does not hear so many requests
   bool blind = false;
   bool shows_nothing = false;    // its listings are empty, whatever stands
-  Duration boot{};               // a machine is pending for so long
+  Duration boot{};               // how long a machine is pending
   std::function<bool()> is_off;  // nobody can be asked about machines by their ids
   std::function<void()> on_launch;
   std::map<std::string, Sold> sold;
