@@ -1,4 +1,4 @@
-"""The end of a block."""
+"""The end of a block, and what is told beside the error that it raises."""
 
 import sys
 from collections.abc import Callable
@@ -22,3 +22,9 @@ def report(left: MachinesLeftError, error: BaseException) -> None:
     forgotten."""
     error.add_note(f"skyward: {left}")
     print(f"skyward: {left}", file=sys.stderr)
+
+
+def note_other(error: BaseException, who: str, other: BaseException) -> None:
+    """Of another failure beside the one that is raised: its type, and its first line."""
+    text = str(other).partition("\n")[0]
+    error.add_note(f"{who} failed too: {type(other).__name__}: {text}")

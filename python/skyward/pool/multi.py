@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError, MachinesLeftError
 from skyward.pool.compute_pool import ComputePool
-from skyward.pool.leave import end_block, report
+from skyward.pool.leave import end_block, note_other, report
 
 if TYPE_CHECKING:
     from skyward.pool.machines import Opening
@@ -138,8 +138,7 @@ def _first_of(errors: dict[int, BaseException]) -> BaseException:
     """The error of the first pool that has one, with notes of the others'."""
     first, *others = sorted(errors)
     for position in others:
-        kind, text = type(errors[position]).__name__, str(errors[position]).partition("\n")[0]
-        errors[first].add_note(f"pool {position} failed too: {kind}: {text}")
+        note_other(errors[first], f"pool {position}", errors[position])
     return errors[first]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError
+from skyward.pool.leave import note_other
 from skyward.pool.outcome import answer_of
 from skyward.pool.stream import TaskStream
 from skyward.transport.remote_error import FAILED_AFTER_ATTRIBUTE
@@ -99,8 +100,7 @@ def in_order(errors: Mapping[int, BaseException], outcomes: Mapping[int, Any]) -
 def with_the_others(error: BaseException, others: Mapping[int, BaseException]) -> BaseException:
     """The error, with notes of what the other workers raised, by rank."""
     for rank, other in list(others.items())[:OTHERS_SHOWN]:
-        text = str(other).partition("\n")[0]
-        error.add_note(f"worker {rank} failed too: {type(other).__name__}: {text}")
+        note_other(error, f"worker {rank}", other)
     if len(others) > OTHERS_SHOWN:
         error.add_note(f"… and {len(others) - OTHERS_SHOWN} more workers")
     return error
