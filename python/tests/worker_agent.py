@@ -4,6 +4,7 @@ import array
 import collections
 import fcntl
 import hashlib
+import math
 import mmap
 import os
 import pathlib
@@ -14,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 import time
 from typing import NamedTuple
 
@@ -105,6 +107,7 @@ class Agent:
             os.set_blocking(descriptor, False)
         self.sock = ours
         self.sock.settimeout(20)
+        self.repeat_at = math.inf
         self.data = b""
         self.descriptors = collections.deque()
         self.answers = collections.deque()
@@ -133,6 +136,7 @@ class Agent:
             if time.monotonic() > deadline:
                 raise TimeoutError("no answer")
             readable, _, _ = select.select([self.bell, self.sock], [], [], 0.005)
+            self.repeat_interrupt()
             if self.sock in readable:
                 data = self.sock.recv(1, socket.MSG_PEEK)
                 if not data and self.number(WRITTEN) == taken:  # nor has it answered at its end
@@ -217,6 +221,17 @@ class Agent:
     def interrupt(self, *tasks):
         os.write(self.cancel, struct.pack(f"<{len(tasks)}Q", *tasks))
         os.kill(self.process.pid, signal.SIGINT)
+        self.repeat_at = time.monotonic() + 0.05
+
+    def repeat_interrupt(self):
+        """The signal may have come just before the worker waited in a system call."""
+        if time.monotonic() < self.repeat_at:
+            return
+        self.repeat_at = math.inf
+        unread = array.array("i", [0])
+        fcntl.ioctl(self.cancel, termios.FIONREAD, unread)
+        if unread[0]:
+            os.kill(self.process.pid, signal.SIGINT)
 
     def tell_instance_info(self, text):
         data = text.encode()
@@ -234,6 +249,8 @@ class Agent:
         self.sock.sendall(struct.pack("<IBBHQ", 12, STOP, 0, 0, 0))
 
     def more(self):
+        select.select([self.sock], [], [], 0.1 if self.repeat_at < math.inf else 0)
+        self.repeat_interrupt()
         data, ancillary, _, _ = self.sock.recvmsg(1 << 20, 1024)
         if not data:
             raise EOFError("the worker is gone")

@@ -22,6 +22,11 @@ constexpr std::size_t kReadBytes = std::size_t{64} << 10;  // what a pipe holds
 // Between the end of the connection and the end of the process, before that counts as broken.
 constexpr Duration kExitGrace = std::chrono::seconds(1);
 
+// When SIGINT is sent once more to a process that has not read its cancel pipe: after the first
+// pause, then after four times as long, up to the last one.
+constexpr Duration kFirstRepeat = std::chrono::milliseconds(50);
+constexpr Duration kLastRepeat = std::chrono::milliseconds(800);
+
 // A process that has so many tasks in hand is looked at, and no longer waited for.
 constexpr std::size_t kBurstTasks = 4;
 // At the ring, before others get their turn.
@@ -73,6 +78,7 @@ WorkerProcess::WorkerProcess(io::EventLoop& loop, std::uint32_t worker, const Ou
 WorkerProcess::~WorkerProcess() {
   loop_.cancel_timer(lost_timer_);
   loop_.cancel_timer(look_timer_);
+  loop_.cancel_timer(interrupt_timer_);
   if (bell_) loop_.unwatch(bell_.get());
   unwatch(out_);
   unwatch(err_);
@@ -284,6 +290,19 @@ void WorkerProcess::interrupt(std::span<const std::uint64_t> ids) {
   send_runs();
   channel_->flush();  // the process should know what the ids name
   process_->interrupt();
+  repeat_interrupt_after(kFirstRepeat);
+}
+
+// Python runs a signal's handler between two instructions. A signal that comes after it has looked
+// for one, and before it waits in a system call, would be seen when that wait ends by itself.
+void WorkerProcess::repeat_interrupt_after(Duration pause) {
+  loop_.cancel_timer(interrupt_timer_);
+  interrupt_timer_ = loop_.start_timer(io::EventLoop::now() + pause, [this, pause] {
+    interrupt_timer_ = 0;
+    if (io::readable_bytes(cancel_.get()) == 0) return;
+    process_->interrupt();
+    if (pause < kLastRepeat) repeat_interrupt_after(4 * pause);
+  });
 }
 
 void WorkerProcess::kill() { process_->kill_group(); }
@@ -518,6 +537,7 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   take_answers();
   deliver_collected();
   loop_.cancel_timer(std::exchange(look_timer_, 0));
+  loop_.cancel_timer(std::exchange(interrupt_timer_, 0));
   ended_ = true;
   channel_->close();
   process_->kill_group();  // what it started must not outlive it

@@ -69,7 +69,7 @@ class WorkerProcess {
   void drop(FunctionId function);
   void tell_instance_info(std::string compute_pool);
   void stop();
-  // Writes the ids to the cancel pipe and sends SIGINT.
+  // Writes the ids to the cancel pipe and sends SIGINT: once more if nobody has read them soon.
   void interrupt(std::span<const std::uint64_t> ids);
   void kill();
   // While paused, the process blocks when its pipes are full. Items may overtake lines; results
@@ -112,6 +112,7 @@ class WorkerProcess {
   void look();
   void look_later();
   void answer_bell();
+  void repeat_interrupt_after(Duration pause);
   void lose_channel(const Error& error);
   void end(const io::ExitStatus& status);
 
@@ -124,8 +125,9 @@ class WorkerProcess {
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
-  std::shared_ptr<io::SharedMemory> shared_;  // with the process
-  std::optional<wire::AnswerReader> ring_;    // in it
+  io::EventLoop::TimerId interrupt_timer_ = 0;  // set while ids may wait in the cancel pipe
+  std::shared_ptr<io::SharedMemory> shared_;    // with the process
+  std::optional<wire::AnswerReader> ring_;      // in it
   bool uses_ring_ = false;
   bool looks_again_ = false;               // at the ring, in the next turn
   bool broken_ = false;                    // what else is in the ring means nothing

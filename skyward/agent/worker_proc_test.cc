@@ -2,10 +2,13 @@
 
 #include "skyward/agent/worker_proc.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -50,7 +53,7 @@ class WorkerProcTest : public testing::Test {
     auto started = WorkerProcess::start(
         loop_,
         {.command = {"sh", "-c", script}, .environment = {}, .directory = folder_, .worker = 0},
-        {.on_hello = [](const std::string&) {},
+        {.on_hello = [this](const std::string&) { on_hello(); },
          .on_message =
              [this](const wire::WorkerMessage& message) {
                seen_.emplace_back(message.kind == wire::WorkerKind::item ? "item" : "result");
@@ -60,7 +63,9 @@ class WorkerProcTest : public testing::Test {
              [this](const std::vector<wire::OutputLine>& lines) {
                for (const wire::OutputLine& line : lines) {
                  bytes_ += line.text.size() + 1;
-                 if (line.text != "y") seen_.push_back(line.text);
+                 if (line.text == "y") continue;
+                 seen_.push_back(line.text);
+                 on_line(line.text);
                }
              },
          .on_broken = [this](const std::string& reason) { on_broken(reason); },
@@ -84,6 +89,8 @@ class WorkerProcTest : public testing::Test {
   std::filesystem::path folder_;
   std::vector<std::string> seen_;  // lines, items and results
   std::size_t bytes_ = 0;          // of lines
+  std::function<void()> on_hello = [] {};
+  std::function<void(const std::string&)> on_line = [](const std::string&) {};
   std::function<void()> on_result = [] {};
   std::function<void(const std::string&)> on_broken = [](const std::string& reason) {
     ADD_FAILURE() << reason;
@@ -178,6 +185,37 @@ TEST_F(WorkerProcTest, ARingThatHoldsNoMessageBreaksTheProtocol) {
 }
 
 // What a task started goes on writing, as fast as it is read.
+// The shell writes how many signals have come. It reads its cancel pipe at that of this number.
+std::string counts_interrupts(int reads_at) {
+  return fmt::format(
+      "n=0; trap 'n=$((n+1)); [ $n != {} ] || dd bs=8 count=1 <&4 >/dev/null 2>&1; echo $n' INT; "
+      "mkfifo more; cat hello >&3; (cat more; cat result >&3) & while :; do wait; done",
+      reads_at);
+}
+
+// The first one may come just before the process waits in a system call.
+TEST_F(WorkerProcTest, AnInterruptThatIsNotSeenIsRepeated) {
+  on_result = [this] { worker_->kill(); };
+  on_line = [this](const std::string& line) {
+    if (line == "2") std::ofstream(folder_ / "more");
+  };
+  on_hello = [this] { worker_->interrupt(std::array{std::uint64_t{7}}); };
+  start(counts_interrupts(2));
+  loop_.run();
+  EXPECT_THAT(seen_, ElementsAre("1", "2", "result"));
+}
+
+TEST_F(WorkerProcTest, AnInterruptThatIsSeenIsNotRepeated) {
+  on_result = [this] { worker_->kill(); };
+  on_hello = [this] {
+    worker_->interrupt(std::array{std::uint64_t{7}});
+    loop_.start_timer(io::EventLoop::now() + 500ms, [this] { std::ofstream(folder_ / "more"); });
+  };
+  start(counts_interrupts(1));
+  loop_.run();
+  EXPECT_THAT(seen_, ElementsAre("1", "result"));
+}
+
 TEST_F(WorkerProcTest, AFloodIsReadNoFurtherThanTheResult) {
   constexpr std::size_t kPipeBytes = std::size_t{64} << 10;
   constexpr int kResults = 20;
