@@ -80,6 +80,10 @@ def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
     figures["start"] = start(contender)
     try:
         for workload in ALL_WORKLOADS:
+            if getattr(workload, "IN_A_NEW_POOL", False):
+                contender.close()
+                contender = contender_class(workers)
+                start(contender)
             figures |= workload.measure(contender, size)
     finally:
         contender.close()

@@ -162,6 +162,11 @@ def method(report: dict) -> list[str]:
             f" argument is an array of {gib:.3g} GiB, of which a worker reads every page."
         ),
         text(
+            "- Large results are measured in a new pool: a store that has held an argument before"
+            " has memory for them already. Before large data is measured, four times as much memory"
+            " is written and released, since a virtual machine first gets its memory from its host."
+        ),
+        text(
             "- Each system is used in its own recommended way: futures where it tracks tasks"
             " one by one, its object store where it has one, its own batching in `map`."
         ),
