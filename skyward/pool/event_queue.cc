@@ -175,6 +175,8 @@ void EventQueue::keep_new() {
   const std::scoped_lock lock(mutex_);
   disk_hangs_ = false;
   for (Event& event : events) kept_.push(std::move(event));
+  // Whoever waits may have looked while they were neither new nor kept.
+  if (!kept_.empty()) changed_.notify_all();
 }
 
 }  // namespace skyward
