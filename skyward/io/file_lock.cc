@@ -20,9 +20,19 @@ namespace skyward::io {
 
 namespace {
 
-// Whoever asks for the holder (noted_holder) holds the lock itself for a moment.
-constexpr int kProbes = 20;
+// Whoever asks for the holder (noted_holder) holds the lock itself for a moment, shared with others
+// who ask: mostly microseconds, longer if its thread has to wait for a processor.
+constexpr Duration kAskPatience = std::chrono::seconds(10);
 constexpr Duration kProbeTime = std::chrono::milliseconds(1);
+// What an asker may need to release it when none is seen.
+constexpr int kProbes = 20;
+
+// Whether those who have locked the file are only asking.
+bool is_only_asked(int file) {
+  if (::flock(file, LOCK_SH | LOCK_NB) != 0) return false;
+  ::flock(file, LOCK_UN);
+  return true;
+}
 
 // Another user may have put a pipe there, which would wait for its other end.
 FileDescriptor open_to_look(const std::string& path) {
@@ -86,8 +96,10 @@ std::unique_ptr<FileLock> FileLock::try_lock_directory(const std::string& path) 
 
 std::unique_ptr<FileLock> FileLock::lock(FileDescriptor file, int probes) {
   if (!file) return nullptr;
+  const auto until = std::chrono::steady_clock::now() + kAskPatience;
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK || probes-- == 0) return nullptr;
+    if (errno != EWOULDBLOCK || probes == 0) return nullptr;
+    if (std::chrono::steady_clock::now() > until || !is_only_asked(file.get())) --probes;
     std::this_thread::sleep_for(kProbeTime);
   }
   Held::held().descriptors.insert(file.get());

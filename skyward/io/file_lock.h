@@ -15,7 +15,7 @@ class FileLock {
  public:
   // Creates the file and holds an exclusive lock on it until the lock is destroyed. Null when it is
   // held already, even by this process (errno: EWOULDBLOCK), or when the file cannot be opened or
-  // locked (errno says why). Waits up to 20 ms, since holder() holds the lock for a moment.
+  // locked (errno says why). Waits 20 ms, longer only while others call holder().
   static std::unique_ptr<FileLock> try_lock(const std::string& path);
   // The same of a directory that is there, which it holds whatever happens to the files in it.
   // systemd-tmpfiles leaves a locked directory alone (tmpfiles.d(5)).
