@@ -73,6 +73,11 @@ nb::object unpickled(ByteView bytes, const nb::callable& loads) {
     return nb::steal(value);
   }
   if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) throw nb::python_error();
+  nb::python_error first;
+  if (PyObject* value = PyObject_Vectorcall(loads.ptr(), &argument, 1, nullptr)) {
+    Py_DECREF(value);
+    throw nb::python_error(first);  // a signal's handler has raised it
+  }
   PyErr_Clear();
   return {};
 }

@@ -134,12 +134,18 @@ void open(OwnedPool& owned, const nb::callable& check, const nb::callable& inter
   const GilReleased released;
   owned.open([&] {
     const GilAcquired acquired;
-    if (PyErr_CheckSignals() != 0) {
-      const nb::python_error interrupt;
-      interrupted();
-      throw nb::python_error(interrupt);
+    bool from_signal = true;
+    try {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      from_signal = false;
+      check();
+    } catch (const nb::python_error& error) {  // Ctrl-C may also come within check()
+      if (from_signal || error.matches(PyExc_KeyboardInterrupt) ||
+          error.matches(PyExc_SystemExit)) {
+        interrupted();
+      }
+      throw;
     }
-    check();
   });
 }
 

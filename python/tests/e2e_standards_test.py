@@ -20,6 +20,27 @@ class Exits:
         return sys.exit, (3,)
 
 
+loads: list[int] = []
+
+
+def exit_at_first():
+    loads.append(len(loads))
+    if len(loads) == 1:
+        raise SystemExit(3)
+    return "loaded"
+
+
+class ExitsAtFirst:
+    """As if a signal came while it is unpickled, whose handler calls sys.exit()."""
+
+    def __reduce__(self):
+        return exit_at_first, ()
+
+
+def exits_at_first():
+    return ExitsAtFirst()
+
+
 class FalsyError(Exception):
     def __len__(self):
         return 0
@@ -50,6 +71,14 @@ def test_a_result_whose_unpickling_exits(pool):
     assert next(stream) == 1
     with pytest.raises(sky.SerializationError):
         next(stream)
+
+
+def test_an_exit_that_a_signal_asks_for_while_a_result_loads_stays_one(pool):
+    call = sky.compute(exits_at_first)
+    for way in (lambda: call() >> pool, lambda: (call() & call()) >> pool, lambda: call() @ pool):
+        loads.clear()
+        with pytest.raises(SystemExit):
+            way()
 
 
 def test_an_error_that_exits_when_it_is_unpickled(pool):

@@ -54,7 +54,7 @@ class Opening:
 
     def __init__(self) -> None:
         self.machines: Machines | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may close the pool
         self._is_abandoned = self._is_over = False
 
     def abandon(self) -> bool:
@@ -102,7 +102,7 @@ class Machines:
             self._has_events.set()
             check()
             if not made:
-                made.append(self._interruptibly(meanwhile))
+                made.append(meanwhile(self))
 
         try:
             self._events.start()
@@ -133,13 +133,6 @@ class Machines:
         self._kept = None
         if self._events.is_alive() and not self.is_event_thread():
             self._events.join(HANDLER_GRACE_SECONDS)
-
-    def _interruptibly(self, make: Callable[["Machines"], C]) -> C:
-        try:
-            return make(self)
-        except (KeyboardInterrupt, SystemExit):
-            self._tell_interrupt()
-            raise
 
     def _tell_interrupt(self) -> None:
         self.tell("interrupted; closing the pool")

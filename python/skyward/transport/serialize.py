@@ -114,6 +114,19 @@ def collector(
     return beside, buffers
 
 
+def _was_interrupted(error: BaseException, stream: Any, buffers: list[Any]) -> bool:
+    """Whether a signal's handler has raised it while something loaded that can be loaded."""
+    if isinstance(error, (pickle.UnpicklingError, ImportError, AttributeError)):
+        return False
+    try:
+        pickle.loads(stream, buffers=buffers)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return False
+    return True
+
+
 def loads(payload: tuple[Any, list[Any]], name: str) -> Any:
     """A result, from its (stream, buffers). SerializationError: it cannot be rebuilt here."""
     stream, buffers = payload
@@ -122,6 +135,8 @@ def loads(payload: tuple[Any, list[Any]], name: str) -> Any:
     except KeyboardInterrupt:  # most likely the user's, at this very moment
         raise
     except BaseException as error:  # sys.exit() of what travels would end the caller
+        if _was_interrupted(error, stream, buffers):
+            raise
         raise SerializationError(
             f"{name} returned, but its result cannot be rebuilt here: {type(error).__name__}:"
             f" {error}."
