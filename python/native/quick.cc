@@ -7,7 +7,7 @@
 // interpreter cannot load this file takes several microseconds more for each call.
 //
 // The interpreter runs signal handlers between two instructions of Python code, so the worker's
-// handler for SIGINT runs inside the user's function or where this file looks for signals, never
+// handler for signals runs inside the user's function or where this file looks for signals, never
 // in the middle of an answer.
 
 #include <nanobind/nanobind.h>
@@ -396,7 +396,9 @@ class Quick {
         kept_out.attr(names_.flush)();
         kept_err.attr(names_.flush)();
         const nb::gil_scoped_release released;  // whoever reads the pipe may need it
-        std::fflush(nullptr);
+        // Not all streams: one that another thread reads is locked until that has read something.
+        std::fflush(stdout);
+        std::fflush(stderr);
         return;
       } catch (nb::python_error&) {  // the user has closed it
       }

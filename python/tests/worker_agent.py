@@ -43,6 +43,7 @@ OK, RAISED, CANCELLED = 0, 1, 2
 WRITTEN, USES_RING, TAKEN, SLEEPS, CLAIMS = 64, 72, 128, 136, 192
 RING, RING_BYTES = 256, 256 << 10
 WITHDRAW = 1 << 63
+NOTICE = 1 << 62
 MARK = b"\xff1234567"
 
 
@@ -220,7 +221,8 @@ class Agent:
 
     def interrupt(self, *tasks):
         os.write(self.cancel, struct.pack(f"<{len(tasks)}Q", *tasks))
-        os.kill(self.process.pid, signal.SIGINT)
+        told = all(task & (WITHDRAW | NOTICE) for task in tasks)
+        os.kill(self.process.pid, signal.SIGURG if told else signal.SIGINT)
         self.repeat_at = time.monotonic() + 0.05
 
     def repeat_interrupt(self):
@@ -231,7 +233,7 @@ class Agent:
         unread = array.array("i", [0])
         fcntl.ioctl(self.cancel, termios.FIONREAD, unread)
         if unread[0]:
-            os.kill(self.process.pid, signal.SIGINT)
+            os.kill(self.process.pid, signal.SIGURG)
 
     def tell_instance_info(self, text):
         data = text.encode()

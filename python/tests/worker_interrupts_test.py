@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from worker_agent import CANCELLED, COMPILED, OK, PLAIN, WITHDRAW, agent, by_value, call
+from worker_agent import CANCELLED, COMPILED, NOTICE, OK, PLAIN, WITHDRAW, agent, by_value, call
 
 __all__ = ["agent", "by_value"]
 
@@ -159,6 +159,98 @@ def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
     assert agent.answer()[1:3] == (CANCELLED, 1)
     agent.run(2, loaded)
     assert agent.answer().value() is True
+
+
+def test_a_call_is_interrupted_after_an_import_though_a_signal_goes_astray(agent, tmp_path):
+    """As one does that comes just before the call waits in a system call."""
+    (tmp_path / "slow_too.py").write_text(
+        "import os, signal, time\n"
+        "really, sent = signal.pthread_kill, []\n"
+        "def kill(*of):\n"
+        "    sent.append(of)\n"
+        "    if len(sent) != count:\n"
+        "        really(*of)\n"
+        "signal.pthread_kill, count = kill, 0\n"
+        "print('loading', flush=True)\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
+        "    time.sleep(0.01)\n"  # on a worker
+        "count = len(sent) + 1\n"
+    )
+
+    def load(folder):
+        import sys
+        import time
+
+        sys.path.insert(0, folder)
+        import slow_too  # noqa: F401
+
+        time.sleep(20)  # on a worker
+
+    agent.run(1, load, str(tmp_path))
+    agent.wait_output(b"loading")
+    agent.interrupt(1)
+    (tmp_path / "go").touch()
+    assert agent.answer()[1:3] == (CANCELLED, 1)
+
+
+@pytest.mark.parametrize("told", [2 | WITHDRAW, NOTICE | 60_000], ids=["withdraw", "notice"])
+def test_what_cancels_nothing_reaches_no_handler_of_the_function(agent, told):
+    def own_handler():
+        import signal
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print("ready", flush=True)
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            time.sleep(0.01)  # on a worker
+        return "done"
+
+    agent.run(1, own_handler)
+    agent.wait_output(b"ready")
+    agent.interrupt(told)
+    assert agent.answer().value() == "done"
+
+
+def test_a_handler_of_the_function_is_called_once_for_a_cancellation(agent):
+    def own_handler():
+        import signal
+
+        heard = []
+        signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+        print("ready", flush=True)
+        until = time.monotonic() + 10
+        while not heard and time.monotonic() < until:
+            time.sleep(0.01)  # on a worker
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            time.sleep(0.01)  # on a worker
+        return len(heard)
+
+    agent.run(1, own_handler)
+    agent.wait_output(b"ready")
+    agent.interrupt(1)
+    assert agent.answer().value() == 1
+
+
+def test_a_notice_that_finds_sigint_ignored_is_heard(agent):
+    def run_a_program():
+        import os
+
+        import skyward
+
+        heard = []
+        skyward.on_preemption(heard.append)
+        print("ready", flush=True)
+        os.system("sleep 0.3")
+        until = time.monotonic() + 10
+        while not heard and time.monotonic() < until:
+            time.sleep(0.01)  # on a worker
+        return len(heard)
+
+    agent.run(1, run_a_program)
+    agent.wait_output(b"ready")
+    agent.interrupt(NOTICE | 60_000)
+    assert agent.answer().value() == 1
 
 
 def test_gives_unstarted_tasks_back_while_another_runs(agent):

@@ -40,7 +40,8 @@ class AgentEffects {
   // Interrupts the task if it runs (cancel pipe, then SIGINT), makes the process skip it if it has
   // not begun.
   virtual void interrupt(SlotId slot, TaskId task) = 0;
-  // Asks the process to return tasks that it has not begun; it answers `cancelled` for each.
+  // Asks the process (cancel pipe, then SIGURG) to return tasks that it has not begun; it answers
+  // `cancelled` for each.
   virtual void withdraw(SlotId slot, std::span<const TaskId> tasks) = 0;
   // Takes those calls of a group from the process that it has not begun; they come back with an
   // item. Returns how many they are, nothing if the process is not at this group.

@@ -306,18 +306,18 @@ void AgentLoop::run(SlotId slot, const WorkerRun& run) {
 }
 
 void AgentLoop::interrupt(SlotId slot, TaskId task) {
-  workers_[slot.value]->interrupt(std::array{task.value});
+  workers_[slot.value]->interrupt(task);
 }
 
 void AgentLoop::withdraw(SlotId slot, std::span<const TaskId> tasks) {
   std::vector<std::uint64_t> ids;
   for (const TaskId task : tasks) ids.push_back(task.value | wire::kWorkerWithdrawBit);
-  workers_[slot.value]->interrupt(ids);
+  workers_[slot.value]->notify(ids);
 }
 
 void AgentLoop::warn(SlotId slot, Duration left) {
   const auto ms = static_cast<std::uint64_t>(left / std::chrono::milliseconds(1));
-  workers_[slot.value]->interrupt(std::array{ms | wire::kWorkerNoticeBit});
+  workers_[slot.value]->notify(std::array{ms | wire::kWorkerNoticeBit});
 }
 
 std::optional<std::uint32_t> AgentLoop::take_rest(SlotId slot, TaskId group) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <new>
 #include <utility>
 
@@ -22,10 +23,10 @@ constexpr std::size_t kReadBytes = std::size_t{64} << 10;  // what a pipe holds
 // Between the end of the connection and the end of the process, before that counts as broken.
 constexpr Duration kExitGrace = std::chrono::seconds(1);
 
-// When SIGINT is sent once more to a process that has not read its cancel pipe: after the first
-// pause, then after four times as long, up to the last one.
-constexpr Duration kFirstRepeat = std::chrono::milliseconds(50);
-constexpr Duration kLastRepeat = std::chrono::milliseconds(800);
+// When a process that has not read its cancel pipe is signalled again: after the first pause, then
+// after four times as long each time, up to the last one.
+constexpr Duration kFirstPause = std::chrono::milliseconds(50);
+constexpr Duration kLastPause = std::chrono::seconds(10);
 
 // A process that has so many tasks in hand is looked at, and no longer waited for.
 constexpr std::size_t kBurstTasks = 4;
@@ -78,7 +79,7 @@ WorkerProcess::WorkerProcess(io::EventLoop& loop, std::uint32_t worker, const Ou
 WorkerProcess::~WorkerProcess() {
   loop_.cancel_timer(lost_timer_);
   loop_.cancel_timer(look_timer_);
-  loop_.cancel_timer(interrupt_timer_);
+  loop_.cancel_timer(notify_timer_);
   if (bell_) loop_.unwatch(bell_.get());
   unwatch(out_);
   unwatch(err_);
@@ -284,24 +285,29 @@ void WorkerProcess::stop() {
   channel_->send(wire::encode_worker_message(message));
 }
 
-void WorkerProcess::interrupt(std::span<const std::uint64_t> ids) {
-  // A full pipe means that the process has not looked at 8192 ids: the grace ends that.
-  io::write_some(cancel_.get(), std::as_bytes(ids));
+void WorkerProcess::interrupt(TaskId task) { signal(SIGINT, std::array{task.value}); }
+
+void WorkerProcess::notify(std::span<const std::uint64_t> words) { signal(SIGURG, words); }
+
+void WorkerProcess::signal(int number, std::span<const std::uint64_t> words) {
+  // A full pipe means that the process has not looked at 8192 words: the grace ends that.
+  io::write_some(cancel_.get(), std::as_bytes(words));
   send_runs();
-  channel_->flush();  // the process should know what the ids name
-  process_->interrupt();
-  repeat_interrupt_after(kFirstRepeat);
+  channel_->flush();  // the process should know what the words name
+  process_->signal(number);
+  notify_again_after(kFirstPause);
 }
 
 // Python runs a signal's handler between two instructions. A signal that comes after it has looked
-// for one, and before it waits in a system call, would be seen when that wait ends by itself.
-void WorkerProcess::repeat_interrupt_after(Duration pause) {
-  loop_.cancel_timer(interrupt_timer_);
-  interrupt_timer_ = loop_.start_timer(io::EventLoop::now() + pause, [this, pause] {
-    interrupt_timer_ = 0;
+// for one, and before it waits in a system call, would be seen when that wait ends by itself. And
+// system() ignores SIGINT.
+void WorkerProcess::notify_again_after(Duration pause) {
+  loop_.cancel_timer(notify_timer_);
+  notify_timer_ = loop_.start_timer(io::EventLoop::now() + pause, [this, pause] {
+    notify_timer_ = 0;
     if (io::readable_bytes(cancel_.get()) == 0) return;
-    process_->interrupt();
-    if (pause < kLastRepeat) repeat_interrupt_after(4 * pause);
+    process_->signal(SIGURG);
+    notify_again_after(std::min(4 * pause, kLastPause));
   });
 }
 
@@ -537,7 +543,7 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   take_answers();
   deliver_collected();
   loop_.cancel_timer(std::exchange(look_timer_, 0));
-  loop_.cancel_timer(std::exchange(interrupt_timer_, 0));
+  loop_.cancel_timer(std::exchange(notify_timer_, 0));
   ended_ = true;
   channel_->close();
   process_->kill_group();  // what it started must not outlive it

@@ -69,8 +69,10 @@ class WorkerProcess {
   void drop(FunctionId function);
   void tell_instance_info(std::string compute_pool);
   void stop();
-  // Writes the ids to the cancel pipe and sends SIGINT: once more if nobody has read them soon.
-  void interrupt(std::span<const std::uint64_t> ids);
+  // Writes the id to the cancel pipe and sends SIGINT.
+  void interrupt(TaskId task);
+  // Writes the words to the cancel pipe and sends SIGURG, which nobody else uses.
+  void notify(std::span<const std::uint64_t> words);
   void kill();
   // While paused, the process blocks when its pipes are full. Items may overtake lines; results
   // never do.
@@ -112,7 +114,8 @@ class WorkerProcess {
   void look();
   void look_later();
   void answer_bell();
-  void repeat_interrupt_after(Duration pause);
+  void signal(int number, std::span<const std::uint64_t> words);
+  void notify_again_after(Duration pause);
   void lose_channel(const Error& error);
   void end(const io::ExitStatus& status);
 
@@ -125,9 +128,9 @@ class WorkerProcess {
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
-  io::EventLoop::TimerId interrupt_timer_ = 0;  // set while ids may wait in the cancel pipe
-  std::shared_ptr<io::SharedMemory> shared_;    // with the process
-  std::optional<wire::AnswerReader> ring_;      // in it
+  io::EventLoop::TimerId notify_timer_ = 0;   // set while words may wait in the cancel pipe
+  std::shared_ptr<io::SharedMemory> shared_;  // with the process
+  std::optional<wire::AnswerReader> ring_;    // in it
   bool uses_ring_ = false;
   bool looks_again_ = false;               // at the ring, in the next turn
   bool broken_ = false;                    // what else is in the ring means nothing

@@ -64,7 +64,6 @@ class Process {
   void signal(int number);
   // To its whole session or process group, when new_session was set.
   void signal_group(int number);
-  void interrupt();   // SIGINT to the child itself
   void kill_group();  // SIGKILL to its group
 
  private:

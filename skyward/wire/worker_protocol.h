@@ -41,7 +41,9 @@
 // sends SIGINT: the handler raises only if that very task is running. Unstarted tasks named there
 // are skipped. With kWorkerWithdrawBit set, the id means: return the task (`cancelled`) if it has
 // not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
-// set, the rest is no task but the milliseconds after which the machine is gone.
+// set, the rest is no task but the milliseconds after which the machine is gone. Both come with
+// SIGURG instead, which is repeated until the pipe has been read: SIGINT may have the handler of a
+// function, which ends its work, or be ignored by system().
 //
 // Descriptor 5 is memory that agent and worker share (answer_ring.h). A worker writes the id of a
 // task to its first 8 bytes when it begins to unpickle the arguments or to run the function. When

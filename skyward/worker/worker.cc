@@ -21,9 +21,11 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -57,8 +59,8 @@ constexpr const char* kMarkVariable = "SKYWARD_MARK";
 // More tasks than this process ever has.
 constexpr std::size_t kRemembered = 4 * kMaxWorkerWindow;
 
-// What the signal's function and the main thread know in common. The function runs on the main
-// thread only, so it interrupts and never competes; other threads just read (cancelled()).
+// What the thread that listens and the main thread know in common. Only one thread adds to each;
+// others read (cancelled()).
 using Tasks = std::array<std::atomic<std::uint64_t>, kRemembered>;
 
 class Memory {
@@ -93,13 +95,16 @@ Memory cancels;   // asked for, done or not
 Memory finished;  // have a result
 Memory returned;  // withdrawn and answered for; their messages are still to come
 std::atomic<std::uint64_t> running_task{0};
-std::atomic<bool> cancel_seen{false};  // the running task has looked and knows
-std::atomic<bool> sending{false};      // a message is half out
+std::atomic<std::uint64_t> cancel_seen{0};  // the task that has looked and knows
+std::atomic<bool> interrupted{false};       // by SIGINT: the cancel pipe holds something
+// Held while an answer is written, and while a task begins: nobody then answers for it.
+std::mutex answering;
 pthread_t main_thread;
+pid_t worker_process;
 wire::WorkerMemory* shared_memory;  // with the agent
 
 // A byte for the agent, which then looks into the ring. A bell that takes no more rings already.
-// Async-signal-safe. False when the bell is gone.
+// False when the bell is gone.
 bool ring_bell() {
   const char one = 1;
   while (write(wire::kWorkerBell, &one, 1) < 0) {
@@ -108,10 +113,10 @@ bool ring_bell() {
   return true;
 }
 
-// Answers for a task that has not begun, from within the signal's function. False when that is not
-// possible now; then the main thread does it when it comes to the task.
+// Answers for a task that has not begun. False when that is not possible now; then the main thread
+// does it when it comes to the task, which is soon if it runs none. With `answering` held.
 bool release(std::uint64_t task) {
-  if (running_task.load() == 0 || sending.load()) return false;
+  if (running_task.load() == 0) return false;
   struct {
     std::uint32_t length = 28;
     wire::WorkerKind kind = wire::WorkerKind::result;
@@ -135,18 +140,12 @@ bool release(std::uint64_t task) {
   return true;
 }
 
-// Only async-signal-safe calls: poll, read, send, pthread_kill, sem_post.
-void on_interrupt(int) {
-  const int saved = errno;
-  if (pthread_equal(pthread_self(), main_thread) == 0) {
-    pthread_kill(main_thread, SIGINT);
-    errno = saved;
-    return;
-  }
-  pollfd waiting{.fd = wire::kWorkerCancelPipe, .events = POLLIN, .revents = 0};
-  while (poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLIN) != 0) {
-    std::uint64_t word = 0;
-    if (read(wire::kWorkerCancelPipe, &word, sizeof word) != sizeof word) break;
+// What the agent has written to the cancel pipe.
+void take_words() {
+  if (getpid() != worker_process) return;  // a child that a task has forked
+  const std::scoped_lock lock(answering);
+  std::uint64_t word = 0;
+  while (read(wire::kWorkerCancelPipe, &word, sizeof word) == sizeof word) {
     if ((word & wire::kWorkerNoticeBit) != 0) {
       note_preemption(word & ~wire::kWorkerNoticeBit);
       continue;
@@ -159,7 +158,42 @@ void on_interrupt(int) {
       release(task) ? returned.add(task) : cancels.add(task);
     }
   }
+}
+
+// After SIGINT, which comes with a cancellation, the thread that listens may not have read that
+// yet.
+void take_interrupt() {
+  if (interrupted.load() && interrupted.exchange(false)) take_words();
+}
+
+// Only async-signal-safe calls. A wait of the running task's has ended by now.
+void on_interrupt(int number) {
+  const int saved = errno;
+  if (getpid() != worker_process) {  // a child that a task has forked
+    ::signal(number, SIG_DFL);
+    raise(number);
+  } else if (pthread_equal(pthread_self(), main_thread) == 0) {
+    pthread_kill(main_thread, number);
+  } else {
+    interrupted.store(true);
+  }
   errno = saved;
+}
+
+// On a thread of its own: whatever is no cancellation must not end the waits of the running task.
+void listen_to_agent() {
+  pollfd waiting{.fd = wire::kWorkerCancelPipe, .events = POLLIN, .revents = 0};
+  while (poll(&waiting, 1, -1) > 0 && (waiting.revents & POLLIN) != 0) take_words();
+}
+
+// No signal of the program's may come to that thread.
+void start_listening() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(listen_to_agent).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // What is in front of an outcome's value (wire/worker_protocol.h).
@@ -280,14 +314,13 @@ class Worker final : private ItemChannel {
   // A result or an item. `rings`: the agent looks at once, though it would by itself later.
   void send(const wire::WorkerMessage& message, bool rings = false) {
     if (io::process_generation() != generation_) _exit(EXIT_SUCCESS);  // a child of the function
-    sending.store(true);
+    const std::scoped_lock lock(answering);
     const Outgoing encoded = wire::encode_worker_message(message);
     const bool small = encoded.size() <= wire::kMaxRingMessageBytes && encoded.descriptors.empty();
     const Bytes whole = small ? joined(encoded) : wire::encode_worker_message(elsewhere()).head;
     while (!answers_.write(whole)) await_room();
     if (!small) send_aside(message);
     if ((rings || answers_.agent_sleeps()) && !ring_bell() && small) socket_.send(elsewhere());
-    sending.store(false);
   }
 
   // Nothing else can fill its place in the ring.
@@ -327,11 +360,11 @@ class Worker final : private ItemChannel {
     wire::WorkerMessage result;
     result.kind = wire::WorkerKind::result;
     result.task = message.task;
-    cancel_seen.store(false);
-    running_task.store(task);
-    if (returned.remove(task)) {  // answered already; the agent may send it again
-      running_task.store(0);
-      return;
+    take_interrupt();
+    {
+      const std::scoped_lock lock(answering);
+      if (returned.remove(task)) return;  // answered already; the agent may send it again
+      running_task.store(task);
     }
     if (message.behind) write_mark(task);
     const auto start = io::EventLoop::now();
@@ -353,7 +386,7 @@ class Worker final : private ItemChannel {
     if (io::forks_made() != forks) result.retained = blobs_of(message.payload);
     result.run_ns = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(io::EventLoop::now() - start).count());
-    if (cancel_seen.load()) {  // it looked, and ended because of what it saw
+    if (cancel_seen.load() == task) {  // it looked, and ended because of what it saw
       result.status = wire::WorkerStatus::cancelled;
       result.payload = {};
     }
@@ -374,13 +407,14 @@ class Worker final : private ItemChannel {
     one.buffers.emplace_back();
     answers_.begin_group(message.task);
     for (const ByteView arguments : *all) {
+      take_interrupt();
       if (cancels.remove(message.task.value)) {
         result.status = wire::WorkerStatus::cancelled;
         return;
       }
       one.buffers[0] = wire::small_buffer({owner, arguments});
       call(message, one, result);
-      const bool goes_on = is_outcome(result) && !cancel_seen.load();
+      const bool goes_on = is_outcome(result) && cancel_seen.load() != message.task.value;
       if (!goes_on || !answers_.claim(message.stream_window)) return;
       forget_preemption_callbacks();
       flush_output();
@@ -407,10 +441,9 @@ class Worker final : private ItemChannel {
     const OutcomeHead head{
         .length = static_cast<std::uint32_t>(sizeof head - wire::kWorkerPrefixBytes + value.size()),
         .task = task.value};
-    sending.store(true);
+    const std::scoped_lock lock(answering);
     while (!answers_.write(std::as_bytes(std::span(&head, 1)), value)) await_room();
     if (answers_.agent_sleeps() && !ring_bell()) socket_.send(elsewhere());
-    sending.store(false);
   }
 
   void call(const wire::WorkerMessage& message, const wire::Payload& payload,
@@ -533,11 +566,14 @@ void run_if_worker() {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::fflush(stdout);
   main_thread = pthread_self();
+  worker_process = getpid();
   struct sigaction action{};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   try {
+    fcntl(wire::kWorkerCancelPipe, F_SETFL, O_NONBLOCK);
+    start_listening();
     Worker().run();
   } catch (const std::exception& error) {
     write_stderr_line(std::string("skyward: the worker lost its agent: ") + error.what());
@@ -547,9 +583,10 @@ void run_if_worker() {
 }
 
 bool cancelled() {
+  take_interrupt();
   const std::uint64_t task = running_task.load();
   if (task == 0 || !cancels.has(task)) return false;
-  cancel_seen.store(true);
+  cancel_seen.store(task);
   return true;
 }
 

@@ -89,6 +89,34 @@ int forks_beside_a_callback() {
   forked.notify_all();
   return result;
 }
+// How a child ends that somebody interrupts.
+int interrupts_a_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+// Says that it sleeps; whether anything wakes it before its time.
+bool is_woken() {
+  std::puts("running");
+  return usleep(300'000) != 0;
+}
+// Returns while a thread waits for what nobody writes, with the stream's lock.
+int returns_while_a_thread_reads() {
+  static std::array<int, 2> pipe{};
+  if (pipe2(pipe.data(), O_CLOEXEC) != 0) return 0;
+  static std::FILE* const stream = fdopen(pipe[0], "r");
+  std::thread([] { std::fgetc(stream); }).detach();
+  while (ftrylockfile(stream) == 0) {
+    funlockfile(stream);
+    std::this_thread::yield();
+  }
+  return 1;
+}
 int fails(const std::string& text) { throw std::invalid_argument(text); }
 int fails_oddly() { throw 7; }
 int prints(const std::string& text) {
@@ -310,9 +338,11 @@ class WorkerTest : public ::testing::Test {
     return type_and_text;
   }
 
+  // As the agent does.
   void cancel(std::uint64_t task) {
     ASSERT_EQ(write(cancel_.get(), &task, sizeof task), static_cast<ssize_t>(sizeof task));
-    ASSERT_EQ(kill(child_, SIGINT), 0);
+    const bool told = (task & (wire::kWorkerWithdrawBit | wire::kWorkerNoticeBit)) != 0;
+    ASSERT_EQ(kill(child_, told ? SIGURG : SIGINT), 0);
   }
 
   // Reads until `text` has come, at most until the deadline; what has come.
@@ -473,6 +503,26 @@ TEST_F(WorkerTest, CancelReachesTheNamedTaskOnly) {
   kill(child_, SIGINT);  // names nobody: nothing happens
   send(4, compute<twice>({3}));
   EXPECT_EQ(receive(4).status, WorkerStatus::ok);
+}
+
+TEST_F(WorkerTest, WhatCancelsNothingEndsNoWaitOfATask) {
+  send(1, compute<is_woken>());
+  read_until(out_, "running\n");
+  send(2, compute<twice>({1}), {.behind = true});
+  cancel(2 | wire::kWorkerWithdrawBit);
+  cancel(wire::kWorkerNoticeBit | 90'000);
+  EXPECT_EQ(receive(2).status, WorkerStatus::cancelled);
+  EXPECT_FALSE(value<bool>(receive(1)));
+}
+
+TEST_F(WorkerTest, AnInterruptedChildOfATaskEnds) {
+  send(1, compute<interrupts_a_child>());
+  EXPECT_EQ(value<int>(receive(1)), SIGINT);
+}
+
+TEST_F(WorkerTest, AStreamThatAThreadReadsHoldsNoAnswerUp) {
+  send(1, compute<returns_while_a_thread_reads>());
+  EXPECT_EQ(value<int>(receive(1)), 1);
 }
 
 TEST_F(WorkerTest, TasksThatHaveNotBegunAreGivenBackAtOnce) {

@@ -61,6 +61,7 @@ class Worker(Connection):
         #   callbacks    of the running task, for a preemption
         self.begun = memoryview(shared)[: U64.size].cast("Q")  # the task that has begun last
         self.handling = self.again = False  # a SIGINT; one more has come meanwhile
+        self.waits_for_import = False  # a thread waits until the running task may be cancelled
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
         self.maps = []  # (mmap, blob id) of the running task's arguments
         self.gone_at = None  # when that is, by the clock of protocol.py
@@ -70,7 +71,9 @@ class Worker(Connection):
 
     # ------------------------------------------------------------------ interrupts
 
-    def on_interrupt(self, _signal, frame):
+    def on_interrupt(self, number, frame):
+        """SIGINT: a task is to be cancelled. SIGURG: the pipe holds anything else, or what nobody
+        has read yet; it says nothing to a handler that the function may have put in place."""
         if self.waiting:
             return
         self.again = True
@@ -83,13 +86,29 @@ class Worker(Connection):
             finally:
                 self.handling = False
         if not self.handling and self.running and self.running in self.skipped:
+            if number == signal.SIGURG and signal.getsignal(signal.SIGINT) != self.on_interrupt:
+                return  # the function has a handler of its own, and the agent has called it
             if is_importing(frame):
-                try:
-                    _thread.start_new_thread(interrupt_later, (_thread.get_ident(),))
-                except RuntimeError:
-                    pass  # no more threads here; the agent ends the process
+                self.interrupt_after_import(self.running)
             else:
                 self.cancel(self.running)
+
+    def interrupt_after_import(self, task):
+        if self.waits_for_import:
+            return
+        main = _thread.get_ident()
+
+        def repeat():  # one signal may come just before the function waits in a system call
+            while self.running == task and task in self.skipped:
+                time.sleep(IMPORT_STEP_SECONDS)
+                signal.pthread_kill(main, signal.SIGURG)
+            self.waits_for_import = False
+
+        try:
+            self.waits_for_import = True
+            _thread.start_new_thread(repeat, ())
+        except RuntimeError:
+            self.waits_for_import = False  # no more threads here; the agent ends the process
 
     def return_skipped(self):
         self.take_notes()
@@ -133,8 +152,12 @@ class Worker(Connection):
         # On threads of their own: the main thread may hold any lock just now. They are started
         # without a lock, too.
         left = max(0.0, (self.gone_at - clock()) / 1e9)
-        while self.callbacks:
-            _thread.start_new_thread(warn, (self.callbacks.pop(0), left))
+        while True:
+            try:
+                callback = self.callbacks.pop(0)  # another thread may be at it, too
+            except IndexError:
+                return
+            _thread.start_new_thread(warn, (callback, left))
 
     def close_descriptors(self, run):
         while run.descriptors:  # one by one: an interrupt must not make it close one twice
@@ -151,6 +174,7 @@ class Worker(Connection):
         # A child of the user's function must never answer for the worker.
         self.forked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGURG, signal.SIG_DFL)
 
     # ------------------------------------------------------------------ running
 
@@ -439,11 +463,6 @@ def is_importing(frame):
             return True
         frame = frame.f_back
     return False
-
-
-def interrupt_later(thread):
-    time.sleep(IMPORT_STEP_SECONDS)
-    signal.pthread_kill(thread, signal.SIGINT)
 
 
 def warn(callback, left):

@@ -92,6 +92,7 @@ def main():
     worker = sys.modules["_skyward_worker"].worker = Worker(sock, shared)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
+    signal.signal(signal.SIGURG, worker.on_interrupt)
     gc.freeze()
     if sys.modules["_skyward_worker"].collects:
         gc.enable()
