@@ -305,9 +305,7 @@ void AgentLoop::run(SlotId slot, const WorkerRun& run) {
   if (!lines.empty()) written_before_.emplace_back(slot, std::move(lines));
 }
 
-void AgentLoop::interrupt(SlotId slot, TaskId task) {
-  workers_[slot.value]->interrupt(task);
-}
+void AgentLoop::interrupt(SlotId slot, TaskId task) { workers_[slot.value]->interrupt(task); }
 
 void AgentLoop::withdraw(SlotId slot, std::span<const TaskId> tasks) {
   std::vector<std::uint64_t> ids;

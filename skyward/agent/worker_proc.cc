@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <new>
 #include <utility>
 
@@ -285,16 +284,21 @@ void WorkerProcess::stop() {
   channel_->send(wire::encode_worker_message(message));
 }
 
-void WorkerProcess::interrupt(TaskId task) { signal(SIGINT, std::array{task.value}); }
+void WorkerProcess::interrupt(TaskId task) {
+  write_words(std::array{task.value});
+  process_->interrupt();
+}
 
-void WorkerProcess::notify(std::span<const std::uint64_t> words) { signal(SIGURG, words); }
+void WorkerProcess::notify(std::span<const std::uint64_t> words) {
+  write_words(words);
+  process_->notify();
+}
 
-void WorkerProcess::signal(int number, std::span<const std::uint64_t> words) {
+void WorkerProcess::write_words(std::span<const std::uint64_t> words) {
   // A full pipe means that the process has not looked at 8192 words: the grace ends that.
   io::write_some(cancel_.get(), std::as_bytes(words));
   send_runs();
   channel_->flush();  // the process should know what the words name
-  process_->signal(number);
   notify_again_after(kFirstPause);
 }
 
@@ -306,7 +310,7 @@ void WorkerProcess::notify_again_after(Duration pause) {
   notify_timer_ = loop_.start_timer(io::EventLoop::now() + pause, [this, pause] {
     notify_timer_ = 0;
     if (io::readable_bytes(cancel_.get()) == 0) return;
-    process_->signal(SIGURG);
+    process_->notify();
     notify_again_after(std::min(4 * pause, kLastPause));
   });
 }

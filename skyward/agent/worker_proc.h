@@ -114,7 +114,7 @@ class WorkerProcess {
   void look();
   void look_later();
   void answer_bell();
-  void signal(int number, std::span<const std::uint64_t> words);
+  void write_words(std::span<const std::uint64_t> words);
   void notify_again_after(Duration pause);
   void lose_channel(const Error& error);
   void end(const io::ExitStatus& status);

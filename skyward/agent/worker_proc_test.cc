@@ -187,7 +187,7 @@ TEST_F(WorkerProcTest, ARingThatHoldsNoMessageBreaksTheProtocol) {
 }
 
 // What a task started goes on writing, as fast as it is read.
-// The shell tells of every signal, and reads its cancel pipe at the second SIGURG.
+// The shell reports every signal, and reads its cancel pipe at the second SIGURG.
 constexpr const char* kTellsSignals =
     "n=0; trap 'echo INT' INT\n"
     "trap 'n=$((n+1)); echo URG; [ $n != 2 ] || { dd bs=8 count=1 <&4 >read 2>&1; mv read all; }'"

@@ -145,6 +145,10 @@ void Process::signal_group(int number) {
   ::kill(-impl_->child.pid, number);
 }
 
+void Process::interrupt() { signal(SIGINT); }
+
+void Process::notify() { signal(SIGURG); }
+
 void Process::kill_group() { signal_group(SIGKILL); }
 
 }  // namespace skyward::io

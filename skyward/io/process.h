@@ -64,6 +64,8 @@ class Process {
   void signal(int number);
   // To its whole session or process group, when new_session was set.
   void signal_group(int number);
+  void interrupt();   // SIGINT to the child itself
+  void notify();      // SIGURG to the child itself, which ignores it unless it handles it
   void kill_group();  // SIGKILL to its group
 
  private:
