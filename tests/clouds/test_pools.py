@@ -166,12 +166,15 @@ def test_a_pool_lives_and_leaves_nothing(computer: Computer) -> None:
         with POOL as pool:
             tell(answer=sorted(sky.gather(*map(square, range(4))) >> pool))
             tell(nodes=len(square(2) @ pool))
+            while not os.path.exists("go"):
+                threading.Event().wait(0.05)
         """
     )
     assert hear(computer, program, "answer")["answer"] == [0, 1, 4, 9]
     assert hear(computer, program, "nodes")["nodes"] == 2
     assert computer.standing() == 2
     assert len(computer.reapers()) == 1
+    (computer.home / "go").touch()
     finish(computer, program)
     computer.nothing_is_left()
 

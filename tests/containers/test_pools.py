@@ -59,6 +59,7 @@ def test_a_killed_container_is_replaced(engine: Engine, tmp_path: Path) -> None:
     driver = begin(engine, WORKS.replace("SECONDS", "2"), tmp_path)
     victim = ready(driver)[1]
     engine.podman("kill", engine.container_of(victim))
+    (tmp_path / "go").touch()
     told = finish(driver, 60)
     assert told.code == 0, f"{told.out}\n{told.err}"
     assert told.facts["results"] == [True, True]

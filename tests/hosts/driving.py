@@ -97,7 +97,8 @@ def start(
 
 
 # With the START of a suite, which has `pool`, `tell` and `where`.
-# Both nodes of a pool work; what happens meanwhile is up to the test.
+# Both nodes of a pool work; what happens meanwhile is up to the test, which then makes
+# the file "go". They work once more after that, so that no lost node is left at the end.
 WORKS = """
 @sky.compute
 def work(seconds):
@@ -109,7 +110,10 @@ def work(seconds):
 with pool(2, heartbeat_timeout=5, reconnect_timeout=5, display="log") as p:
     before = where() @ p
     print("READY", json.dumps(before), flush=True)
-    results = work(SECONDS) @ p
+    has_happened = False
+    while not has_happened:
+        has_happened = os.path.exists("go")
+        results = work(SECONDS) @ p
     tell(before=before, after=where() @ p, results=results)
 """
 # A pool that waits to be killed.

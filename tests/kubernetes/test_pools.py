@@ -67,7 +67,10 @@ def test_an_evicted_pod_is_announced_and_replaced(cluster: Cluster, tmp_path: Pa
         with pool(2, on_event=hear) as p:
             before = where() @ p
             print("READY", json.dumps(before), flush=True)
-            results = work(3) @ p
+            has_heard = False
+            while not has_heard:
+                has_heard = bool(heard)
+                results = work(1) @ p
             tell(before=before, results=results, after=where() @ p, heard=heard)
         """,
         tmp_path,

@@ -84,8 +84,9 @@ def test_a_pool_that_may_not_wait_leaves_nothing_in_the_queue(
 
 def replaced(cluster: Cluster, folder: Path, happen: Callable[[list[list[str]]], None]) -> Told:
     """A pool of two nodes to which something happens while both work; they end on two nodes."""
-    driver = begin(cluster, WORKS.replace("SECONDS", "8"), folder)
+    driver = begin(cluster, WORKS.replace("SECONDS", "3"), folder)
     happen(ready(driver))
+    (folder / "go").touch()
     told = finish(driver, 80)
     assert told.code == 0, f"{told.out}\n{told.err}"
     assert len({name for name, _ in told.facts["after"]}) == 2
@@ -93,10 +94,22 @@ def replaced(cluster: Cluster, folder: Path, happen: Callable[[list[list[str]]],
     return told
 
 
+def wait_for_the_end(cluster: Cluster, jobs: set[str]) -> None:
+    """Until nothing of them runs any more: queue() leaves out those that are being ended."""
+
+    def have_ended() -> bool:
+        return jobs.isdisjoint(cluster.run("squeue -h -o %i", user="root").split())
+
+    until(have_ended, 20, f"the end of {jobs}")
+
+
 def test_a_cancelled_job_is_replaced(cluster: Cluster, tmp_path: Path) -> None:
-    told = replaced(
-        cluster, tmp_path, lambda before: cluster.run(f"scancel {before[0][1]}", user="root")
-    )
+    def cancel(before: list[list[str]]) -> None:
+        job = before[0][1]
+        cluster.run(f"scancel {job}", user="root")
+        wait_for_the_end(cluster, {job})
+
+    told = replaced(cluster, tmp_path, cancel)
     jobs = {job for _, job in told.facts["after"]}
     assert told.facts["before"][0][1] not in jobs
 
@@ -104,8 +117,9 @@ def test_a_cancelled_job_is_replaced(cluster: Cluster, tmp_path: Path) -> None:
 def test_a_preempted_job_is_replaced(cluster: Cluster, tmp_path: Path) -> None:
     """By a partition of higher priority, on all nodes; the new jobs wait until that has ended."""
 
-    def preempt(_: list[list[str]]) -> None:
+    def preempt(before: list[list[str]]) -> None:
         cluster.run("sbatch -N3 --exclusive -p high --wrap 'sleep 8'", user="root")
+        wait_for_the_end(cluster, {job for _, job in before})
 
     told = replaced(cluster, tmp_path, preempt)
     assert {job for _, job in told.facts["after"]}.isdisjoint(
