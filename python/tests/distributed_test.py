@@ -242,7 +242,7 @@ def test_one_worker_needs_no_meeting():
 
 def test_missing_workers_are_named(agent):
     def visit(info):
-        return None if info.node in (1, 3) else meeting.meet(info, "train() of torch", 0.5)
+        return None if info.node in (1, 3) else meeting.meet(info, "train() of torch", 3)
 
     seen = together(4, visit)
     for rank in (0, 2):

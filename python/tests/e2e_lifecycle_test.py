@@ -212,13 +212,13 @@ def test_calls_after_the_pools_time_are_told_so():
         if isinstance(event, sky.PoolStopped):
             stopped.set()
 
-    with sky.ComputePool(timeout=1, display="quiet", on_event=seen) as pool:
-        with pytest.raises(sky.TimeoutError, match="timeout of 1 s has expired"):
+    with sky.ComputePool(timeout=5, display="quiet", on_event=seen) as pool:
+        with pytest.raises(sky.TimeoutError, match="timeout of 5 s has expired"):
             sky.compute(time.sleep)(60) >> pool
         assert stopped.wait(DEADLINE)
-        with pytest.raises(sky.TimeoutError, match=r"timeout of 1 s .*ComputePool\(timeout="):
+        with pytest.raises(sky.TimeoutError, match=r"timeout of 5 s .*ComputePool\(timeout="):
             identity(1) >> pool
-        with pytest.raises(sky.TimeoutError, match="timeout of 1 s"):
+        with pytest.raises(sky.TimeoutError, match="timeout of 5 s"):
             list(pool.map(identity, [1]))
         with pytest.raises(sky.NotProvisionedError, match="timeout has passed"):
             sky.gather() >> pool
