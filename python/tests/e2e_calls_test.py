@@ -242,7 +242,7 @@ def test_the_timeout_of_a_map_bounds_its_retries_too(pool, tmp_path):
         time.sleep(60)  # on a worker
 
     with pytest.raises(sky.TimeoutError, match="map"):
-        list(pool.map(fail_once_and_stay, [marker], timeout=1))
+        list(pool.map(fail_once_and_stay, [marker], timeout=5))
     assert os.path.exists(marker) and add(1) >> pool == 1
 
 

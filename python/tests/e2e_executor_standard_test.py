@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import os
+import tempfile
 import threading
 import time
 from concurrent import futures
@@ -20,8 +22,11 @@ def divide(x):
     return 10 / x
 
 
-def wait(seconds):
+def wait(seconds, gate=""):
+    """Waits for so long, and then until the file `gate` has gone."""
     time.sleep(seconds)  # on a worker
+    while os.path.exists(gate):
+        time.sleep(0.005)  # on a worker
     return seconds
 
 
@@ -37,7 +42,8 @@ def calls(executor):
     yield lambda: list(executor.map(pow, range(40), range(40), chunksize=6))
     yield lambda: list(executor.map(divide, [1, 2, 0, 4], chunksize=2))
     yield lambda: list(executor.map(wait, [0, 5], timeout=0.2))
-    yield lambda: executor.submit(wait, 0.5).result(0.01)
+    with tempfile.NamedTemporaryFile() as gate:
+        yield lambda: executor.submit(wait, 0, gate.name).result(0.01)
     answers = executor.map(divide, [5, 0, 2])
     yield lambda: next(answers)
     yield lambda: next(answers)
@@ -46,14 +52,18 @@ def calls(executor):
 
 def waiting(executor):
     """Waiting for one, for the first error, for none, for all as they come."""
-    quick, long = executor.submit(wait, 0), executor.submit(wait, 0.5)
-    yield futures.wait([quick, long], return_when=futures.FIRST_COMPLETED).done == {quick}
-    failed, long = executor.submit(divide, 0), executor.submit(wait, 0.5)
-    yield futures.wait([failed, long], return_when=futures.FIRST_EXCEPTION).done == {failed}
-    yield (failed.done(), failed.running(), failed.cancelled(), failed.cancel())
-    yield len(futures.wait([executor.submit(wait, 0.5)], timeout=0.01).not_done)
-    # The short one starts when the first of those that still run ends.
-    order = futures.as_completed([executor.submit(wait, 2), executor.submit(wait, 0)])
+    with tempfile.NamedTemporaryFile() as last:
+        with tempfile.NamedTemporaryFile() as gate:
+            quick, long = executor.submit(wait, 0), executor.submit(wait, 0, gate.name)
+            yield futures.wait([quick, long], return_when=futures.FIRST_COMPLETED).done == {quick}
+            failed, long = executor.submit(divide, 0), executor.submit(wait, 0, gate.name)
+            yield futures.wait([failed, long], return_when=futures.FIRST_EXCEPTION).done == {failed}
+            yield (failed.done(), failed.running(), failed.cancelled(), failed.cancel())
+            yield len(futures.wait([executor.submit(wait, 0, gate.name)], timeout=0.01).not_done)
+            # The short one starts when the first of those that still run ends.
+            two = executor.submit(wait, 0.01, last.name), executor.submit(wait, 0)
+            order = futures.as_completed(two)
+        yield next(order).result()
     yield [future.result() for future in order]
     seen, called = [], threading.Event()
     future = executor.submit(wait, 0.1)

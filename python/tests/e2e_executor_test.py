@@ -97,11 +97,11 @@ def test_map_raises_where_the_call_stands(executor):
 
 def test_map_timeout(executor, tmp_path):
     started = time.monotonic()
-    answers = executor.map(wait_for, [str(tmp_path), str(tmp_path / "never")], timeout=1)
+    answers = executor.map(wait_for, [str(tmp_path), str(tmp_path / "never")], timeout=5)
     assert next(answers) == str(tmp_path)
     with pytest.raises(futures.TimeoutError):
         next(answers)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     (tmp_path / "never").touch()
 
 
