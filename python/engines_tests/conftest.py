@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -45,11 +46,12 @@ def listening_addresses(pids: set[int]) -> set[str]:
     """The local addresses, as /proc has them, at which these processes listen."""
     sockets = set()
     for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            try:
+        descriptors: list[Path] = []
+        with suppress(OSError):  # it has just ended
+            descriptors += Path(f"/proc/{pid}/fd").iterdir()
+        for descriptor in descriptors:
+            with suppress(OSError):
                 sockets.add(os.readlink(descriptor))
-            except OSError:
-                continue
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,10 @@ def nothing_of_mpi_is_left(pool):
     yield
 
     def left():
-        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in descendants()]
+        names = []
+        for pid in descendants():
+            with suppress(OSError):  # it has just ended
+                names.append(Path(f"/proc/{pid}/comm").read_text().strip())
         return [name for name in names if name.startswith(("orted", "hydra", "mpi", "sh"))]
 
     await_true(lambda: not left(), 20, "programs of MPI are left")

@@ -102,7 +102,7 @@ def accepts(address, with_key):
     credentials = grpc.ssl_channel_credentials(*texts)
     with grpc.secure_channel(address.removeprefix("ray://"), credentials) as channel:
         try:
-            grpc.channel_ready_future(channel).result(timeout=5 if with_key else 2)
+            grpc.channel_ready_future(channel).result(timeout=60 if with_key else 2)
         except grpc.FutureTimeoutError:
             return False
     return True
