@@ -38,6 +38,8 @@ def on(monkeypatch, terminal):
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setattr(sys, "stderr", terminal)
+    now = display._wall_us()
+    monkeypatch.setattr(display, "_wall_us", lambda: now)
     # Frames are drawn when a test says so.
     monkeypatch.setattr(display.Display, "_draw", lambda self: None)
     return terminal

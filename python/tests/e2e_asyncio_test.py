@@ -122,6 +122,7 @@ def reading_threads():
 def test_a_stream_is_read_by_one_thread_which_ends_with_it(pool):
     async def main():
         most = 0
+        wait_until(lambda: not reading_threads())  # of other tests
         async for _ in count(300) >> pool:
             most = max(most, len(reading_threads()))
         assert most == 1

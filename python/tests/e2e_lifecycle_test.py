@@ -406,14 +406,12 @@ def test_ctrl_c_stops_the_task_and_the_program(tmp_path):
                 raise
     """)
     wait_until(lambda: started.exists() and started.read_text())
-    begin = time.monotonic()
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=DEADLINE)
     assert out == "interrupted 1\n", err
     assert child.returncode == -signal.SIGINT or child.returncode == 130
     assert "KeyboardInterrupt" in err
-    assert time.monotonic() - begin < 10
-    wait_until(stopped.exists, 1)
+    wait_until(stopped.exists)
     assert not any(map(is_alive, map(int, started.read_text().split())))
 
 
@@ -463,7 +461,7 @@ def test_a_killed_driver_leaves_nothing():
     assert len(pids) == 4 and all(map(is_alive, pids))
     child.kill()
     child.communicate(timeout=DEADLINE)
-    wait_until(lambda: not any(map(is_alive, pids)), 10)
+    wait_until(lambda: not any(map(is_alive, pids)))
 
 
 def test_a_pool_entered_by_hand_is_closed_at_exit():

@@ -311,9 +311,9 @@ with sky.ComputePool(display="quiet", on_event=told) as pool:
     begin = time.monotonic()
     child.send_signal(number)
     _, err = child.communicate(timeout=DEADLINE)
-    assert time.monotonic() - begin < 5, err
+    assert time.monotonic() - begin < 8, err  # it is killed 8.5 s after the text
     assert child.returncode == -number, err
-    wait_until(lambda: not any(map(is_alive, found)), 5)  # workers end with their agent
+    wait_until(lambda: not any(map(is_alive, found)))  # workers end with their agent
 
 
 def test_without_a_signal_a_stopped_agent_is_killed_in_time():

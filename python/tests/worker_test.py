@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import wait_until
 from worker_agent import (
     CANCELLED,
     COMPILED,
@@ -327,6 +328,13 @@ def test_a_task_behind_others_begins_with_a_mark(agent):
     assert agent.output(2) == MARK + struct.pack("<Q", 2)
 
 
+def rings_soon(agent):
+    """How often the bell has rung, which it does a moment after the answer."""
+    rings = []
+    wait_until(lambda: rings.append(agent.rings()) or sum(rings))
+    return sum(rings)
+
+
 def test_rings_behind_the_answers_for_which_it_was_asked_to(agent):
     agent.set_sleeps(False)
     assert call(agent, lambda: 1).status == OK
@@ -334,7 +342,9 @@ def test_rings_behind_the_answers_for_which_it_was_asked_to(agent):
     agent.run(2, lambda: 2, ring=True)
     agent.run(3, lambda: 3, behind=True)
     assert [agent.answer().value() for _ in range(2)] == [2, 3]
-    assert agent.rings() == 1
+    assert rings_soon(agent) == 1
+    assert call(agent, lambda: 4).status == OK
+    assert agent.rings() == 0
 
 
 @pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
@@ -344,7 +354,7 @@ def test_wakes_an_agent_that_sleeps(agent):
 
     for function in (int, fail, int):
         assert call(agent, function).kind == RESULT
-        assert agent.rings() == 1
+        assert rings_soon(agent) == 1
 
 
 @pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)

@@ -327,7 +327,7 @@ def test_a_task_that_cannot_be_killed_does_not_keep_the_agent(tmp_path):
 
             with sky.ComputePool(
                 provider=sky.Command(commands=[["sh", "-c"]], python=sys.executable),
-                lease=2, display="quiet",
+                lease=6, display="quiet",
             ) as pool:
                 print(*(ids() >> pool), flush=True)
                 time.sleep(600)  # on a worker
@@ -345,7 +345,7 @@ def test_a_task_that_cannot_be_killed_does_not_keep_the_agent(tmp_path):
     try:
         if not seized:
             pytest.skip(f"this system allows no tracing: {os.strerror(ctypes.get_errno())}")
-        wait_for(lambda: is_gone(agent), "the agent ends", seconds=20)
+        wait_for(lambda: is_gone(agent), "the agent ends", seconds=40)
     finally:
         for pid in (worker, agent):
             with suppress(OSError):

@@ -226,7 +226,7 @@ def test_an_interrupt_is_heard_while_nobody_reads_the_output(monkeypatch):
 def test_nothing_is_left_of_a_driver_that_is_killed(provider, monkeypatch):
     monkeypatch.setenv("RUN_MARK", f"killed-{provider}-{os.getpid()}")
     line = "sleep 600 & echo ready; exec sleep 600"
-    words = ["--no-sync", "--lease", "2", "--provider", provider]
+    words = ["--no-sync", "--lease", "6", "--provider", provider]
     started = Started(*words, "--", "sh", "-c", line)
     started.end(signal.SIGKILL)
     wait_until_gone(os.environ["RUN_MARK"])
