@@ -15,7 +15,9 @@ def pair(bed: Bed) -> tuple[Host, Host]:
     return first, second
 
 
-def ssh(host: Host, command: str, user: str = "root") -> subprocess.CompletedProcess[str]:
+def ssh(
+    host: Host, command: str, user: str = "root", patience: int = 20
+) -> subprocess.CompletedProcess[str]:
     bed = host.bed
     options = ["-F", "none", "-i", str(bed.key), "-l", user]
     for option in (
@@ -23,7 +25,7 @@ def ssh(host: Host, command: str, user: str = "root") -> subprocess.CompletedPro
         "StrictHostKeyChecking=yes",
         "GlobalKnownHostsFile=/dev/null",
         f"UserKnownHostsFile={bed.desk_home}/.ssh/known_hosts",
-        "ConnectTimeout=2",
+        f"ConnectTimeout={patience}",
     ):
         options += ["-o", option]
     return subprocess.run(
@@ -55,7 +57,7 @@ def test_hosts_reach_each_other_and_nothing_else(pair: tuple[Host, Host]) -> Non
 def test_a_cut_is_silent_and_heals(pair: tuple[Host, Host]) -> None:
     first, second = pair
     first.cut()
-    refused = ssh(first, "true")
+    refused = ssh(first, "true", patience=2)
     assert refused.returncode == 255 and "timed out" in refused.stderr
     assert ssh(second, "true").returncode == 0
     first.heal()
