@@ -2,13 +2,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "skyward/io/event_loop.h"
+#include "skyward/io/file_descriptor.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/polling.h"
 #include "skyward/io/process.h"
 
 namespace skyward::provider {
@@ -50,18 +55,34 @@ TEST(FirstBoot, RootIsLetInOnlyWhereItLogsIn) {
   EXPECT_THAT(user_data(as_root), HasSubstr("\"disable_root\": false"));
 }
 
-// The timer itself, in a directory that stands for a machine, with a program for `shutdown`.
+// The timer itself, in a directory that stands for a machine. What would end a machine is in a
+// folder of its own, which outlives the watch: without it, the watch would find the real programs.
 class EndTimerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directories(root_ + "/bin");
-    std::ofstream(root_ + "/bin/shutdown") << "#!/bin/sh\necho \"$@\" >>" + root_ + "/ended\n";
-    std::filesystem::permissions(root_ + "/bin/shutdown", std::filesystem::perms::owner_all);
+    std::filesystem::create_directories(root_);
+    std::filesystem::create_directories(programs_);
+    write_program("shutdown", "echo \"$@\" >>" + root_ + "/ended\n");
+    write_program("systemctl", "");
+    write_program("poweroff", "");
   }
   void TearDown() override {
-    // The watch ends itself when its machine ends.
-    std::ofstream(root_ + "/bin/shutdown") << "#!/bin/sh\n";
-    std::filesystem::remove_all(root_);
+    // The watch ends when it no longer finds its machine.
+    std::filesystem::rename(root_, root_ + "-over");
+    watched_.write.reset();
+    // Nobody writes: the pipe ends with the last one who has inherited it.
+    ASSERT_GT(io::poll_until(watched_.read.get(), POLLIN, io::EventLoop::now() + 60s), 0)
+        << "the watch still runs: its programs stay";
+    std::filesystem::remove_all(root_ + "-over");
+    std::filesystem::remove_all(programs_);
+  }
+
+  // Before arm(): while a watch runs, none of them may be missing even for a moment.
+  void write_program(const std::string& name, const std::string& script) {
+    const std::string path = programs_ + "/" + name;
+    std::ofstream(path) << "#!/bin/sh\n" + script;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    ASSERT_TRUE(io::is_program(path));
   }
 
   EndTimer end_timer() {
@@ -73,11 +94,16 @@ class EndTimerTest : public ::testing::Test {
     made.root = root_;
     return made;
   }
-  void arm(const EndTimer& how) {
+  // On the machine.
+  Result<io::CommandResult> run(const std::vector<std::string>& command) const {
     io::SpawnOptions options;
-    options.command = {"/bin/sh", "-c", end_timer_script(how)};
-    options.environment = {{"PATH", root_ + "/bin:/usr/bin:/bin"}};
-    const auto ran = io::run_command(options, 10s);
+    options.command = command;
+    options.environment = {{"PATH", programs_ + ":/usr/bin:/bin"}};
+    options.descriptors = {{watched_.write.get(), 9}};
+    return io::run_command(options, 60s);
+  }
+  void arm(const EndTimer& how) {
+    const auto ran = run({"/bin/sh", "-c", end_timer_script(how)});
     ASSERT_TRUE(ran);
     ASSERT_EQ(ran->status.code, 0) << ran->err;
   }
@@ -85,23 +111,25 @@ class EndTimerTest : public ::testing::Test {
     std::filesystem::create_directories(root_ + "/run/skyward");
     std::ofstream(root_ + kClaimFile) << "";
   }
-  bool ended(Duration within) {
+  bool ended(Duration within = 60s) const {
     const Time until = io::EventLoop::now() + within;
     while (io::EventLoop::now() < until) {
       if (std::filesystem::exists(root_ + "/ended")) return true;
       io::pause_thread(10ms);
     }
-    return false;
+    return std::filesystem::exists(root_ + "/ended");
   }
 
   const std::string root_ = ::testing::TempDir() + "end-timer-" + io::random_hex(8);
+  const std::string programs_ = root_ + "-programs";
+  io::Pipe watched_ = io::make_pipe().value();  // held open by all that runs on the machine
 };
 
 TEST_F(EndTimerTest, EndsTheMachineWhenItsTimeIsOver) {
   EndTimer how = end_timer();
   how.expires_s = 1;
   arm(how);
-  EXPECT_TRUE(ended(10s));
+  EXPECT_TRUE(ended());
 }
 
 // Its credentials may hold whatever a shell would take for something else.
@@ -110,7 +138,7 @@ TEST_F(EndTimerTest, FirstDoesWhatEndsTheCost) {
   how.expires_s = 1;
   how.end_first = "printf '%s' '$HOME `id` \"' >" + root_ + "/deleted";
   arm(how);
-  ASSERT_TRUE(ended(10s));
+  ASSERT_TRUE(ended());
   std::ifstream deleted(root_ + "/deleted");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(deleted), {}), "$HOME `id` \"");
   const auto rights = std::filesystem::status(root_ + kEndProgram).permissions();
@@ -136,14 +164,14 @@ TEST_F(EndTimerTest, EndsAMachineWhoseClockIsWrong) {
   EndTimer how = end_timer();
   how.lifetime = 0s;
   arm(how);
-  EXPECT_TRUE(ended(10s));
+  EXPECT_TRUE(ended());
 }
 
 TEST_F(EndTimerTest, EndsAMachineThatNobodyBeganToUse) {
   EndTimer how = end_timer();
   how.unclaimed = 0s;
   arm(how);
-  EXPECT_TRUE(ended(10s));
+  EXPECT_TRUE(ended());
 }
 
 TEST_F(EndTimerTest, LeavesAMachineInUseAlone) {
@@ -155,7 +183,7 @@ TEST_F(EndTimerTest, LeavesAMachineInUseAlone) {
   // And its end still comes.
   how.lifetime = 0s;
   arm(how);
-  EXPECT_TRUE(ended(10s));
+  EXPECT_TRUE(ended());
 }
 
 // The agent was killed, or ended without ending its machine.
@@ -171,7 +199,7 @@ TEST_F(EndTimerTest, EndsAMachineWhoseAgentIsGone) {
     claim();
     ASSERT_FALSE(ended(100ms)) << "its agent lives";
   }
-  EXPECT_TRUE(ended(20s));
+  EXPECT_TRUE(ended());
 }
 
 TEST_F(EndTimerTest, EndsAMachineWhoseAgentIsGoneWithItsFile) {
@@ -182,7 +210,7 @@ TEST_F(EndTimerTest, EndsAMachineWhoseAgentIsGoneWithItsFile) {
   arm(how);
   EXPECT_FALSE(ended(100ms));
   std::filesystem::remove(root_ + kClaimFile);
-  EXPECT_TRUE(ended(20s));
+  EXPECT_TRUE(ended());
 }
 
 TEST_F(EndTimerTest, WithoutALeaseAnAgentMayBeSilent) {
@@ -194,18 +222,14 @@ TEST_F(EndTimerTest, WithoutALeaseAnAgentMayBeSilent) {
 }
 
 TEST_F(EndTimerTest, AsksForTheEndUntilItComes) {
-  std::ofstream(root_ + "/bin/shutdown") << "#!/bin/sh\necho x >>" + root_ +
-                                                "/asked\n"
-                                                "[ $(wc -l <" +
-                                                root_ + "/asked) -lt 4 ] || echo \"$@\" >>" +
-                                                root_ + "/ended\n";
+  write_program("shutdown", "echo x >>" + root_ +
+                                "/asked\n"
+                                "[ $(wc -l <" +
+                                root_ + "/asked) -lt 4 ] || echo \"$@\" >>" + root_ + "/ended\n");
   arm(end_timer());
   // As an agent does, once.
-  io::SpawnOptions options;
-  options.command = {root_ + kEndProgram};
-  options.environment = {{"PATH", root_ + "/bin:/usr/bin:/bin"}};
-  ASSERT_TRUE(io::run_command(options, 10s));
-  EXPECT_TRUE(ended(20s));
+  ASSERT_TRUE(run({root_ + kEndProgram}));
+  EXPECT_TRUE(ended());
 }
 
 TEST_F(EndTimerTest, TheEndProgramIsWhereTheAgentLooksForIt) {
