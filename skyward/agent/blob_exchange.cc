@@ -215,7 +215,17 @@ void BlobExchange::take(Fetches::iterator place, ByteView bytes, Time now) {
   }
 }
 
+// This process was stopped, or its loop was held up: the silence was ours.
+void BlobExchange::allow_for_hold_up(Time now) {
+  const auto is_late = [now](const auto& entry) {
+    return now > std::min(entry.second.silent_at(), entry.second.stands_still_at()) + kHeldUp;
+  };
+  if (std::ranges::none_of(fetches_, is_late)) return;
+  for (auto& [stream, fetch] : fetches_) fetch.heard_at = fetch.grown_at = now;
+}
+
 void BlobExchange::watch_silence(Time now) {
+  allow_for_hold_up(now);
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     const auto place = next++;
     const Fetch& fetch = place->second;

@@ -104,6 +104,7 @@ class BlobExchange {
 
   void take(Fetches::iterator place, ByteView bytes, Time now);
   void watch_silence(Time now);
+  void allow_for_hold_up(Time now);
   void finish(Fetches::iterator place, wire::FetchEnd end, std::string detail);
   void answer(const wire::FetchBlob& ask, wire::FetchEnd end, std::string detail);
 

@@ -212,6 +212,39 @@ TEST_F(BlobExchangeTest, ASourceThatNeverAnswersIsUnreached) {
   EXPECT_EQ(effects.fetched.at(1).detail, "no way there");
 }
 
+// What its sources have sent in the meantime is still to be read.
+TEST_F(BlobExchangeTest, NoSourceIsGivenUpForAHoldUpOfOurOwn) {
+  const StreamId stream = fetch_from_source();
+  fetch({.blob = BlobId{8},
+         .content = {4},
+         .size = kWhole.size(),
+         .attempt = 1,
+         .peer = NodeId{1},
+         .address = "10.0.0.2",
+         .port = 4000});
+  const StreamId unanswered = effects.dialled.back();
+  now += 4251ms;
+  settle();
+  EXPECT_THAT(effects.closed, IsEmpty());
+  exchange.on_open(unanswered, now);
+  hear(stream, part("0123"));
+  for (int i = 0; i < 9; ++i) {
+    advance(1s);
+    hear(stream, part(""));
+    hear(unanswered, part(""));
+  }
+  now += 1251ms;
+  settle();
+  EXPECT_THAT(effects.closed, IsEmpty()) << "nor for standing still";
+  hear(stream, part(kWhole.substr(4)));
+  settle();
+  ASSERT_EQ(effects.fetched.size(), 1U);
+  EXPECT_EQ(effects.fetched[0].end, FetchEnd::whole);
+  // One that has nothing more to say is given up all the same.
+  advance(4s);
+  EXPECT_THAT(effects.closed, ElementsAre(stream, unanswered));
+}
+
 TEST_F(BlobExchangeTest, HowAConnectionEndsIsSaid) {
   fetch(ask());
   exchange.on_closed(effects.dialled[0], "handshake failed");

@@ -6,8 +6,8 @@
 //
 // Who counts silence: on a connection to another machine engine/link_policy.h, asked by
 // engine_endpoint.cc; on this machine engine/nodes.cc take_late(); between agents
-// agent/blob_exchange.cc; for an agent without its engine (the lease) agent/core_node.cc
-// check_lease().
+// agent/blob_exchange.cc watch_silence(); for an agent without its engine (the lease)
+// agent/core_node.cc check_lease().
 
 #include <chrono>
 #include <cstddef>
@@ -27,7 +27,8 @@ inline constexpr Duration kHeartbeatInterval = 1s;
 // stopped process is silent there.
 inline constexpr Duration kHeartbeatTimeout = 10s;
 // If a deadline is noticed this late, the process was stopped (Ctrl-Z) or its loop was held up.
-// What nodes have sent in the meantime waits in buffers; the loop gets this long to read it.
+// What others have sent in the meantime waits in buffers, and the silence is not theirs. So it is
+// between agents, too; for the engine, the loop gets kReadingGrace to read it.
 inline constexpr Duration kHeldUp = kHeartbeatInterval / 4;
 inline constexpr Duration kReadingGrace = 2 * kHeartbeatInterval;
 // The defaults for nodes on other machines, which ComputePool can change. Without a byte for this
