@@ -8,10 +8,14 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
+#include <system_error>
 #include <thread>
 
+#include "skyward/engine/loop.h"
+#include "skyward/io/machine.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward {
@@ -137,7 +141,8 @@ TEST(EventBacklog, TheNoticeNamesAllThatIsMissing) {
 // All that the files of node 0 hold.
 std::string text_of_node_0(const std::string& root) {
   std::string text;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+  std::error_code none_yet;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root, none_yet)) {
     if (!entry.path().filename().string().starts_with("node-0.log")) continue;
     std::ifstream file(entry.path());
     text.append(std::istreambuf_iterator<char>(file), {});
@@ -145,9 +150,26 @@ std::string text_of_node_0(const std::string& root) {
   return text;
 }
 
+// Lets the recorder keep up, of which `written` tells how many lines it has written: a machine that
+// stands still for a moment is no disk that hangs.
+void put_lines(EventQueue& queue, std::uint64_t count,
+               const std::function<std::uint64_t()>& written) {
+  constexpr std::uint64_t kAtOnce = 5000;
+  constexpr std::uint64_t kMostBehind = 20'000;  // more than the recorder leaves for later
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (i % kAtOnce == 0 && i > kMostBehind) {
+      const Time end = engine::EngineLoop::now() + 60s;
+      while (written() + kMostBehind < i) {
+        ASSERT_LT(engine::EngineLoop::now(), end) << "the recorder has stopped";
+        io::pause_thread(5ms);
+      }
+    }
+    queue.put(LogLine{.line = "x", .task = i});
+  }
+}
+
 TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
-  const std::string root = ::testing::TempDir() + "event-queue-files";
-  std::filesystem::remove_all(root);
+  const std::string root = ::testing::TempDir() + "event-queue-files-" + io::random_hex(8);
   EventQueue queue;
   queue.open(root, "abcdef01");
   std::vector<Event> taken;
@@ -164,26 +186,26 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
 }
 
 TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
-  const std::string root = ::testing::TempDir() + "event-queue-stuck";
-  std::filesystem::remove_all(root);
+  const std::string root = ::testing::TempDir() + "event-queue-stuck-" + io::random_hex(8);
   // More than waits for a consumer, and less than a file keeps.
   constexpr std::uint64_t kLines = 150'000;
+  const auto lines = [&] {
+    return static_cast<std::uint64_t>(std::ranges::count(text_of_node_0(root), '\n'));
+  };
   static_assert(kLines * sizeof(Event) > kMaxPendingEventBytes / 2);
   {
     EventQueue queue;
     queue.open(root, "abcdef01");
-    for (std::uint64_t i = 0; i < kLines; ++i) queue.put(LogLine{.line = "x", .task = i});
+    put_lines(queue, kLines, lines);
     queue.end();
   }
-  const std::string text = text_of_node_0(root);
-  EXPECT_EQ(static_cast<std::uint64_t>(std::ranges::count(text, '\n')), kLines);
+  EXPECT_EQ(lines(), kLines);
   std::filesystem::remove_all(root);
 }
 
 // The log file is a pipe here, which blocks its writer until somebody reads.
 TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
-  const std::string root = ::testing::TempDir() + "event-queue-hangs";
-  std::filesystem::remove_all(root);
+  const std::string root = ::testing::TempDir() + "event-queue-hangs-" + io::random_hex(8);
   constexpr std::uint64_t kHeld = kMaxPendingEventBytes / 4 / sizeof(Event);
   constexpr std::uint64_t kLater = 150'000;
   std::optional<EventQueue> queue(std::in_place);
@@ -201,7 +223,7 @@ TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
     for (std::string line; std::getline(file, line); lines.notify_all()) ++lines;
   });
   for (std::uint64_t seen = 0; seen < kHeld; seen = lines) lines.wait(seen);
-  for (std::uint64_t i = 0; i < kLater; ++i) queue->put(LogLine{.line = "x", .task = i});
+  put_lines(*queue, kLater, [&] { return lines - kHeld; });
   queue.reset();  // closes the files
   reader.join();
   EXPECT_EQ(lines, kHeld + kLater);
