@@ -89,19 +89,22 @@ TEST(EventLoop, ALoopThatLingersHearsEveryPost) {
   std::atomic<int> heard = 0;
   std::thread poster([&] {
     for (int i = 0; i < kPosts; ++i) {
-      while (heard < i) std::this_thread::yield();
+      const Time end = EventLoop::now() + 60s;
+      while (heard < i && EventLoop::now() < end) std::this_thread::yield();
+      if (heard < i) {
+        ADD_FAILURE() << "post " << i << " goes unheard";
+        break;
+      }
       loop.post([&] {
-        loop.linger(1s);  // for a post that nobody hears
+        loop.linger(10min);  // for a post that nobody hears
         ++heard;
       });
     }
     loop.post([&] { loop.stop(); });
   });
-  const Time begin = EventLoop::now();
   loop.run();
   poster.join();
   EXPECT_EQ(heard, kPosts);
-  EXPECT_LT(EventLoop::now() - begin, 60s);
 }
 
 TEST(EventLoop, ALoopThatLingersGoesOnWhenNobodyPosts) {
@@ -155,7 +158,7 @@ TEST(EventLoop, AnEarlierTimerStartedLaterIsNotLate) {
   EventLoop loop;
   const Time start = EventLoop::now();
   Time rang{};
-  loop.start_timer(start + 10s, [] { FAIL(); });
+  loop.start_timer(start + 10min, [] { FAIL(); });
   loop.post([&] {
     loop.start_timer(start + 20ms, [&] {
       rang = EventLoop::now();
@@ -164,7 +167,7 @@ TEST(EventLoop, AnEarlierTimerStartedLaterIsNotLate) {
   });
   loop.run();
   EXPECT_GE(rang, start + 20ms);
-  EXPECT_LT(rang, start + 5s);
+  EXPECT_LT(rang, start + 2min);
 }
 
 TEST(EventLoop, CallsBackWhileReadableAndOnlyWhenWritingIsWanted) {
