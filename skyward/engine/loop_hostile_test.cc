@@ -235,7 +235,7 @@ class HostileCloud final : public provider::Provider {
 
   std::string_view name() const override { return "test"; }
   provider::Capabilities capabilities() const override {
-    return {.descriptors = !shell_, .greet_timeout = 1s};
+    return {.descriptors = !shell_, .greet_timeout = 5s};
   }
   Status check(const PoolSpec&) override { return {}; }
   Result<std::vector<Offer>> offers(const PoolSpec&, Time) override {
@@ -281,14 +281,15 @@ class Driver final : public Caller {
 
   void run() {
     loop_.open();
-    wait(10s, [&] { return opened_ || closed_; });
-    if (well_) submit();
+    wait(kLimit, [&] { return opened_ || closed_; });
+    const bool submitted = well_;
+    if (submitted) submit();
     wait(life_, [&] { return closed_ || (lost_ && answered_.size() == kTasks); });
     loop_.close();
     // Those that do not listen get no more time than somebody who is impatient gives them.
     if (!wait(1s, [&] { return closed_; })) loop_.hurry();
     EXPECT_TRUE(wait(kLimit, [&] { return closed_; })) << "it does not close";
-    EXPECT_EQ(answered_.size(), well_ ? std::size_t{kTasks} : 0);
+    EXPECT_EQ(answered_.size(), submitted ? std::size_t{kTasks} : 0);
     for (const auto& [task, times] : answered_) EXPECT_EQ(times, 1) << "task " << task.value;
   }
   bool was_lost() const { return lost_; }
@@ -305,7 +306,7 @@ class Driver final : public Caller {
     return spec;
   }
   static Options options() {
-    return {.job_id = EngineLoop::new_job_id(), .heartbeat_timeout = 2s, .greet_timeout = 2s};
+    return {.job_id = EngineLoop::new_job_id(), .heartbeat_timeout = 2s, .greet_timeout = 5s};
   }
 
   void submit() {
