@@ -15,15 +15,17 @@ namespace {
 constexpr const char* kKeeper = R"sh(
 [ ! -O "$d" ] || rm -rf "$d"
 mkdir -m 700 "$d" && mkfifo -m 600 "$d/calls" && touch "$d/claimed" || exit 1
+told=
 signal_all() {
+  found=
   for e in /proc/[0-9]*/environ; do
     p=${e#/proc/}
     p=${p%/environ}
     [ $p != $$ ] && grep -qsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" "$e" &&
-      grep -qsz "^SLURM_STEP_ID=$SLURM_STEP_ID$" "$e" && kill -$1 $p
+      grep -qsz "^SLURM_STEP_ID=$SLURM_STEP_ID$" "$e" && kill -$1 $p && found=yes
   done
 }
-trap 'signal_all TERM; touch "$d/over"' TERM
+trap 'told=yes; signal_all TERM; touch "$d/over"' TERM
 exec 3<>"$d/calls"
 while read -r c <&3; do
   { sh "$d/$c/line"; echo $? >"$d/$c/status"; } <"$d/$c/in" >"$d/$c/out" 2>"$d/$c/err" 3<&- &
@@ -31,9 +33,15 @@ done &
 calls=$!
 )sh";
 
-// The same, at its end.
+// The same, at its end. What was told to end gets a moment for its last words.
 constexpr const char* kEnd = R"sh(
 kill $calls
+end=$(($(date +%s) + 4))
+while [ "$told" ] && [ "$(date +%s)" -lt $end ]; do
+  signal_all 0
+  [ "$found" ] || break
+  sleep 0.1
+done
 signal_all KILL
 rm -rf "$d"
 )sh";

@@ -85,12 +85,23 @@ TEST(SlurmKeeper, PassesTheSignalThatEndsAJobOn) {
             "up\ntold\n");
 }
 
+TEST(SlurmKeeper, WaitsAMomentForLastWords) {
+  EXPECT_EQ(beside_keeper("mkfifo \"$d.sign\"; exec 4<>\"$d.sign\"\n"
+                          "call \"setsid sh -c 'trap \\\"sleep 0.5; echo farewell >$d.sign; "
+                          "exit\\\" TERM; echo up >$d.sign; while :; do sleep 0.1; done' "
+                          ">/dev/null 2>&1 </dev/null 4<&- &\" </dev/null\n"
+                          "read -r word <&4; echo $word; kill -TERM $keeper; wait $keeper\n"
+                          "echo over >&4; read -r word <&4; echo $word; rm \"$d.sign\""),
+            "up\nfarewell\n");
+}
+
 TEST(SlurmKeeper, LeavesNothingThatItStarted) {
   EXPECT_EQ(beside_keeper("call \"setsid sh -c 'trap : TERM; echo \\$\\$ >$d.pid; exec sleep 60' "
                           ">/dev/null 2>&1 </dev/null &\" </dev/null\n"
                           "while [ ! -s \"$d.pid\" ]; do :; done; read -r pid <\"$d.pid\"\n"
                           "kill -0 $pid && echo runs; touch \"$d/over\"; wait $keeper\n"
-                          "grep -qs 'State:.[^Z]' /proc/$pid/status || echo gone; rm \"$d.pid\""),
+                          "while grep -qs 'State:.[^Z]' /proc/$pid/status; do sleep 0.1; done\n"
+                          "echo gone; rm \"$d.pid\""),
             "runs\ngone\n");
 }
 
