@@ -473,7 +473,7 @@ TEST(ComputePool, AForkedChildCannotWaitForItsParentsCalls) {
   EXPECT_TRUE(is_refused_in_a_child([&] { untyped.chosen_provider(); }));
   EXPECT_FALSE(handle.done());
   handle.cancel();
-  EXPECT_TRUE(handle.wait(10s));
+  EXPECT_TRUE(handle.wait(kForever));
 }
 
 TEST(ComputePool, CallbacksMayCancelWhileAnotherThreadCloses) {
@@ -520,7 +520,7 @@ TEST(ComputePool, ACallbackOfAFutureMayCloseIt) {
       pools.reset();
       closed.set_value();
     });
-    EXPECT_EQ(closed.get_future().wait_for(20s), std::future_status::ready);
+    closed.get_future().wait();
   }
 }
 
@@ -538,7 +538,7 @@ TEST(ComputePool, ACallbackMayCloseAPoolWhoseEventsCloseAnother) {
     pool.close();
     closed.set_value();
   });
-  ASSERT_EQ(closed.get_future().wait_for(20s), std::future_status::ready);
+  closed.get_future().wait();
   EXPECT_FALSE(other.is_active());
 }
 
@@ -812,7 +812,7 @@ TEST(MultiPool, OnEventMayDestroyIt) {
   pools.emplace(std::vector{quiet(1), options, quiet(1)});
   is_open = true;
   const Future<void> call = submit(nothing(), (*pools)[1]);
-  EXPECT_EQ(destroyed.get_future().wait_for(20s), std::future_status::ready);
+  destroyed.get_future().wait();
 }
 
 TEST(MultiPool, WithoutThreadsItThrows) {

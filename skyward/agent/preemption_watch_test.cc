@@ -104,7 +104,7 @@ TEST(Ec2Notice, TheServiceIsAskedUntilItSaysSomething) {
   loop.start_timer(io::EventLoop::now() + 20s, [&] { loop.stop(); });
   loop.run();
   EXPECT_EQ(said, "0 EC2 will terminate this machine");
-  EXPECT_EQ(asked, 3);
+  EXPECT_GE(asked, 3);
 }
 
 TEST(FileNotice, IsReadOnceTheFileIsThere) {

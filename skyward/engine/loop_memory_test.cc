@@ -19,7 +19,7 @@ class Keeper final : public Caller {
 
   bool await_empty() {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 10s, [this] { return left_ == 0; });
+    return changed_.wait_for(lock, 60s, [this] { return left_ == 0; });
   }
 
   void complete(TaskId, wire::Outcome) override {}

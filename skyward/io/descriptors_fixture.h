@@ -43,12 +43,12 @@ inline std::string read_all(int descriptor) {
   }
 }
 
-// One line, without its end; what has come of it after ten seconds.
+// One line, without its end; what has come of it after a minute.
 inline std::string read_line(int descriptor) {
   std::string text;
   char byte = 0;
   pollfd watched{.fd = descriptor, .events = POLLIN, .revents = 0};
-  while (::poll(&watched, 1, 10'000) == 1 && ::read(descriptor, &byte, 1) == 1 && byte != '\n') {
+  while (::poll(&watched, 1, 60'000) == 1 && ::read(descriptor, &byte, 1) == 1 && byte != '\n') {
     text += byte;
   }
   return text;

@@ -167,9 +167,9 @@ std::string beside_keeper(const std::string& script, Duration life) {
 }
 
 TEST(ContainerKeeper, EndsItsContainer) {
-  EXPECT_EQ(beside_keeper("touch -d '1 hour ago' $d/claimed", 5s), "over 0\n") << "no agent";
-  EXPECT_EQ(beside_keeper("touch $d/over", 5s), "over 0\n") << "the agent says so";
-  EXPECT_EQ(beside_keeper("kill -TERM $keeper", 5s), "over 0\n") << "the engine does";
+  EXPECT_EQ(beside_keeper("touch -d '1 hour ago' $d/claimed", 60s), "over 0\n") << "no agent";
+  EXPECT_EQ(beside_keeper("touch $d/over", 60s), "over 0\n") << "the agent says so";
+  EXPECT_EQ(beside_keeper("kill -TERM $keeper", 60s), "over 0\n") << "the engine does";
   EXPECT_EQ(beside_keeper("", 1s), "over 0\n") << "its time is over";
 }
 
