@@ -396,9 +396,7 @@ class Quick {
         kept_out.attr(names_.flush)();
         kept_err.attr(names_.flush)();
         const nb::gil_scoped_release released;  // whoever reads the pipe may need it
-        // Not all streams: one that another thread reads is locked until that has read something.
-        std::fflush(stdout);
-        std::fflush(stderr);
+        std::fflush(nullptr);
         return;
       } catch (nb::python_error&) {  // the user has closed it
       }

@@ -73,11 +73,16 @@ nb::object unpickled(ByteView bytes, const nb::callable& loads) {
     return nb::steal(value);
   }
   if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) throw nb::python_error();
+  if (PyErr_ExceptionMatches(PyExc_SystemExit) == 0) {
+    PyErr_Clear();
+    return {};
+  }
   nb::python_error first;
   if (PyObject* value = PyObject_Vectorcall(loads.ptr(), &argument, 1, nullptr)) {
     Py_DECREF(value);
     throw nb::python_error(first);  // a signal's handler has raised it
   }
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) throw nb::python_error();
   PyErr_Clear();
   return {};
 }

@@ -221,8 +221,8 @@ class Agent:
 
     def interrupt(self, *tasks):
         os.write(self.cancel, struct.pack(f"<{len(tasks)}Q", *tasks))
-        told = all(task & (WITHDRAW | NOTICE) for task in tasks)
-        os.kill(self.process.pid, signal.SIGURG if told else signal.SIGINT)
+        begun = self.begun() in tasks
+        os.kill(self.process.pid, signal.SIGINT if begun else signal.SIGURG)
         self.repeat_at = time.monotonic() + 0.05
 
     def repeat_interrupt(self):

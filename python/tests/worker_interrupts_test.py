@@ -1,5 +1,6 @@
 """Signals, cancellation and withdrawal in the worker."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -193,7 +194,64 @@ def test_a_call_is_interrupted_after_an_import_though_a_signal_goes_astray(agent
     assert agent.answer()[1:3] == (CANCELLED, 1)
 
 
-@pytest.mark.parametrize("told", [2 | WITHDRAW, NOTICE | 60_000], ids=["withdraw", "notice"])
+def test_a_handler_that_is_there_after_an_import_is_called(agent, tmp_path):
+    (tmp_path / "slow_again.py").write_text(
+        "import os, time\n"
+        "print('loading', flush=True)\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
+        "    time.sleep(0.01)\n"  # on a worker
+        "import signal\n"
+        "heard = []\n"
+        "signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))\n"
+    )
+
+    def load(folder):
+        import sys
+
+        sys.path.insert(0, folder)
+        import slow_again
+
+        until = time.monotonic() + 10
+        while not slow_again.heard and time.monotonic() < until:
+            time.sleep(0.01)  # on a worker
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            time.sleep(0.01)  # on a worker
+        return slow_again.heard
+
+    agent.run(1, load, str(tmp_path))
+    agent.wait_output(b"loading")
+    agent.interrupt(1)
+    (tmp_path / "go").touch()
+    assert agent.answer().value() == [signal.SIGINT]
+
+
+def test_a_function_that_blocks_the_signal_is_interrupted_afterwards(agent):
+    def save():
+        import signal
+
+        whole = False
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            print("saving", flush=True)
+            until = time.monotonic() + 0.5
+            while time.monotonic() < until:
+                time.sleep(0.01)  # on a worker
+            whole = True
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+            time.sleep(20)  # on a worker
+        except KeyboardInterrupt:
+            return whole
+
+    agent.run(1, save)
+    agent.wait_output(b"saving")
+    agent.interrupt(1)
+    assert agent.answer().value() is True
+
+
+@pytest.mark.parametrize(
+    "told", [2, 2 | WITHDRAW, NOTICE | 60_000], ids=["behind", "withdraw", "notice"]
+)
 def test_what_cancels_nothing_reaches_no_handler_of_the_function(agent, told):
     def own_handler():
         import signal

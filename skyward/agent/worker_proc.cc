@@ -286,7 +286,8 @@ void WorkerProcess::stop() {
 
 void WorkerProcess::interrupt(TaskId task) {
   write_words(std::array{task.value});
-  process_->interrupt();
+  // Of the call that runs, nothing is asked when one behind it is cancelled.
+  ring_->begun() == task ? process_->interrupt() : process_->notify();
 }
 
 void WorkerProcess::notify(std::span<const std::uint64_t> words) {

@@ -69,7 +69,7 @@ class WorkerProcess {
   void drop(FunctionId function);
   void tell_instance_info(std::string compute_pool);
   void stop();
-  // Writes the id to the cancel pipe and sends SIGINT.
+  // Writes the id to the cancel pipe and sends SIGINT, or SIGURG if the task has not begun.
   void interrupt(TaskId task);
   // Writes the words to the cancel pipe and sends SIGURG, which nobody else uses.
   void notify(std::span<const std::uint64_t> words);

@@ -189,6 +189,7 @@ TEST_F(WorkerProcTest, ARingThatHoldsNoMessageBreaksTheProtocol) {
 // What a task started goes on writing, as fast as it is read.
 // The shell reports every signal, and reads its cancel pipe at the second SIGURG.
 constexpr const char* kTellsSignals =
+    "printf '\\007\\000\\000\\000\\000\\000\\000\\000' >&5\n"  // has begun this task
     "n=0; trap 'echo INT' INT\n"
     "trap 'n=$((n+1)); echo URG; [ $n != 2 ] || { dd bs=8 count=1 <&4 >read 2>&1; mv read all; }'"
     " URG\n"
@@ -208,6 +209,17 @@ TEST_F(WorkerProcTest, AnInterruptThatNobodyHasSeenIsFollowedByOthers) {
   EXPECT_EQ(seen_[1], "URG");
   EXPECT_EQ(seen_[2], "URG");
   EXPECT_EQ(std::ranges::count(seen_, "INT"), 1);
+}
+
+TEST_F(WorkerProcTest, ATaskThatHasNotBegunIsCancelledWithoutAnInterrupt) {
+  on_result = [this] { worker_->kill(); };
+  on_hello = [this] { worker_->interrupt(TaskId{8}); };
+  on_line = [this](const std::string&) {
+    if (seen_.size() == 2) std::ofstream(folder_ / "more");
+  };
+  start(kTellsSignals);
+  loop_.run();
+  EXPECT_THAT(seen_, Not(Contains("INT")));
 }
 
 // Once the words are read, no more signals come, however long the process waits.

@@ -80,7 +80,6 @@ struct Held {
 }  // namespace
 
 std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
-  const std::scoped_lock guard(Held::held().mutex);
   auto made =
       lock(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)),
            kProbes);
@@ -89,20 +88,23 @@ std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
 }
 
 std::unique_ptr<FileLock> FileLock::try_lock_directory(const std::string& path) {
-  const std::scoped_lock guard(Held::held().mutex);
   return lock(FileDescriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)),
               0);
 }
 
 std::unique_ptr<FileLock> FileLock::lock(FileDescriptor file, int probes) {
   if (!file) return nullptr;
+  const int descriptor = file.get();
   const auto until = std::chrono::steady_clock::now() + kAskPatience;
-  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+  std::unique_lock guard(Held::held().mutex);
+  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK || probes == 0) return nullptr;
-    if (std::chrono::steady_clock::now() > until || !is_only_asked(file.get())) --probes;
+    if (std::chrono::steady_clock::now() > until || !is_only_asked(descriptor)) --probes;
+    guard.unlock();  // others may fork meanwhile, or release theirs
     std::this_thread::sleep_for(kProbeTime);
+    guard.lock();
   }
-  Held::held().descriptors.insert(file.get());
+  Held::held().descriptors.insert(descriptor);
   return std::unique_ptr<FileLock>(new FileLock(std::move(file)));
 }
 

@@ -1,21 +1,25 @@
 #include "skyward/pool/event_queue.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <thread>
 
 #include "skyward/engine/loop.h"
-#include "skyward/io/machine.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward {
@@ -161,7 +165,7 @@ void put_lines(EventQueue& queue, std::uint64_t count,
       const Time end = engine::EngineLoop::now() + 60s;
       while (written() + kMostBehind < i) {
         ASSERT_LT(engine::EngineLoop::now(), end) << "the recorder has stopped";
-        io::pause_thread(5ms);
+        std::this_thread::yield();
       }
     }
     queue.put(LogLine{.line = "x", .task = i});
@@ -169,7 +173,7 @@ void put_lines(EventQueue& queue, std::uint64_t count,
 }
 
 TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
-  const std::string root = ::testing::TempDir() + "event-queue-files-" + io::random_hex(8);
+  const std::string root = ::testing::TempDir() + "event-queue-files-" + std::to_string(::getpid());
   EventQueue queue;
   queue.open(root, "abcdef01");
   std::vector<Event> taken;
@@ -186,7 +190,7 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
 }
 
 TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
-  const std::string root = ::testing::TempDir() + "event-queue-stuck-" + io::random_hex(8);
+  const std::string root = ::testing::TempDir() + "event-queue-stuck-" + std::to_string(::getpid());
   // More than waits for a consumer, and less than a file keeps.
   constexpr std::uint64_t kLines = 150'000;
   const auto lines = [&] {
@@ -205,7 +209,7 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
 
 // The log file is a pipe here, which blocks its writer until somebody reads.
 TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
-  const std::string root = ::testing::TempDir() + "event-queue-hangs-" + io::random_hex(8);
+  const std::string root = ::testing::TempDir() + "event-queue-hangs-" + std::to_string(::getpid());
   constexpr std::uint64_t kHeld = kMaxPendingEventBytes / 4 / sizeof(Event);
   constexpr std::uint64_t kLater = 150'000;
   std::optional<EventQueue> queue(std::in_place);
@@ -227,6 +231,51 @@ TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
   queue.reset();  // closes the files
   reader.join();
   EXPECT_EQ(lines, kHeld + kLater);
+  std::filesystem::remove_all(root);
+}
+
+// While the recorder writes them, events are neither new nor to be taken.
+TEST(EventQueue, WhoWaitsMeanwhileIsWokenWhenTheFilesHaveTheEvents) {
+  const std::string root = ::testing::TempDir() + "event-queue-waits-" + std::to_string(::getpid());
+  EventQueue queue;
+  queue.open(root, "abcdef01");
+  queue.put(PoolStopping{});
+  std::vector<Event> taken;
+  queue.take(taken, {});
+  const auto directory = std::filesystem::directory_iterator(root)->path();
+  const std::string pipe = directory / "node-0.log";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  constexpr std::uint64_t kLines = kMaxPendingEventBytes / 16 / sizeof(Event);
+  for (std::uint64_t i = 0; i < kLines; ++i) queue.put(LogLine{.line = "x", .task = i});
+  pollfd written{.fd = reader, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&written, 1, 60'000), 1) << "the recorder writes into the pipe";
+  std::atomic<bool> waits{false};
+  const Time begin = engine::EngineLoop::now();
+  std::jthread consumer([&] {
+    waits = true;
+    waits.notify_all();
+    queue.take(taken, 60s);
+  });
+  waits.wait(false);
+  std::jthread drain([&](const std::stop_token& stop) {
+    std::array<char, 65536> piece{};
+    while (!stop.stop_requested()) {
+      ::poll(&written, 1, 10);
+      while (::read(reader, piece.data(), piece.size()) > 0) {
+      }
+    }
+  });
+  consumer.join();
+  EXPECT_LT(engine::EngineLoop::now() - begin, 30s);
+  EXPECT_FALSE(taken.empty());
+  queue.end();
+  while (queue.take(taken, {})) {
+  }
+  drain.request_stop();
+  drain.join();
+  ::close(reader);
   std::filesystem::remove_all(root);
 }
 

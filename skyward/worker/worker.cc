@@ -25,7 +25,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -42,6 +41,7 @@
 #include "skyward/io/event_loop.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/io/start_thread.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/answer_ring.h"
 #include "skyward/wire/group.h"
@@ -154,6 +154,7 @@ void take_words() {
     const bool begun = task == running_task.load() || finished.has(task);
     if ((word & wire::kWorkerWithdrawBit) == 0) {
       cancels.add(task);
+      if (task == running_task.load()) pthread_kill(main_thread, SIGINT);  // ends its waits
     } else if (!begun && !returned.has(task)) {
       release(task) ? returned.add(task) : cancels.add(task);
     }
@@ -183,17 +184,12 @@ void on_interrupt(int number) {
 // On a thread of its own: whatever is no cancellation must not end the waits of the running task.
 void listen_to_agent() {
   pollfd waiting{.fd = wire::kWorkerCancelPipe, .events = POLLIN, .revents = 0};
-  while (poll(&waiting, 1, -1) > 0 && (waiting.revents & POLLIN) != 0) take_words();
-}
-
-// No signal of the program's may come to that thread.
-void start_listening() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(listen_to_agent).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  while (true) {
+    const int ready = poll(&waiting, 1, -1);
+    if (ready < 0 && errno == EINTR) continue;  // setgid() of another thread signals this one
+    if (ready <= 0 || (waiting.revents & POLLIN) == 0) return;
+    take_words();
+  }
 }
 
 // What is in front of an outcome's value (wire/worker_protocol.h).
@@ -361,15 +357,18 @@ class Worker final : private ItemChannel {
     result.kind = wire::WorkerKind::result;
     result.task = message.task;
     take_interrupt();
+    bool is_cancelled = false;
     {
       const std::scoped_lock lock(answering);
       if (returned.remove(task)) return;  // answered already; the agent may send it again
+      is_cancelled = cancels.remove(task);
+      cancel_seen.store(0);
       running_task.store(task);
     }
     if (message.behind) write_mark(task);
     const auto start = io::EventLoop::now();
     const std::uint64_t forks = io::forks_made();
-    if (cancels.remove(task)) {
+    if (is_cancelled) {
       result.status = wire::WorkerStatus::cancelled;
     } else {
       answers_.begin(message.task);
@@ -573,7 +572,7 @@ void run_if_worker() {
   sigaction(SIGINT, &action, nullptr);
   try {
     fcntl(wire::kWorkerCancelPipe, F_SETFL, O_NONBLOCK);
-    start_listening();
+    io::start_thread(listen_to_agent).detach();
     Worker().run();
   } catch (const std::exception& error) {
     write_stderr_line(std::string("skyward: the worker lost its agent: ") + error.what());

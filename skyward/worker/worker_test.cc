@@ -105,18 +105,6 @@ bool is_woken() {
   std::puts("running");
   return poll(nullptr, 0, 300) != 0;
 }
-// Returns while a thread waits for what nobody writes, with the stream's lock.
-int returns_while_a_thread_reads() {
-  static std::array<int, 2> pipe{};
-  if (pipe2(pipe.data(), O_CLOEXEC) != 0) return 0;
-  static std::FILE* const stream = fdopen(pipe[0], "r");
-  std::thread([] { std::fgetc(stream); }).detach();
-  while (ftrylockfile(stream) == 0) {
-    funlockfile(stream);
-    std::this_thread::yield();
-  }
-  return 1;
-}
 int fails(const std::string& text) { throw std::invalid_argument(text); }
 int fails_oddly() { throw 7; }
 int prints(const std::string& text) {
@@ -518,11 +506,6 @@ TEST_F(WorkerTest, WhatCancelsNothingEndsNoWaitOfATask) {
 TEST_F(WorkerTest, AnInterruptedChildOfATaskEnds) {
   send(1, compute<interrupts_a_child>());
   EXPECT_EQ(value<int>(receive(1)), SIGINT);
-}
-
-TEST_F(WorkerTest, AStreamThatAThreadReadsHoldsNoAnswerUp) {
-  send(1, compute<returns_while_a_thread_reads>());
-  EXPECT_EQ(value<int>(receive(1)), 1);
 }
 
 TEST_F(WorkerTest, TasksThatHaveNotBegunAreGivenBackAtOnce) {

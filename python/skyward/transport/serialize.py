@@ -115,8 +115,8 @@ def collector(
 
 
 def _was_interrupted(error: BaseException, stream: Any, buffers: list[Any]) -> bool:
-    """Whether a signal's handler has raised it while something loaded that can be loaded."""
-    if isinstance(error, (pickle.UnpicklingError, ImportError, AttributeError)):
+    """Whether a signal's handler has called sys.exit() while something loaded that can be."""
+    if isinstance(error, Exception):
         return False
     try:
         pickle.loads(stream, buffers=buffers)

@@ -61,7 +61,7 @@ class Worker(Connection):
         #   callbacks    of the running task, for a preemption
         self.begun = memoryview(shared)[: U64.size].cast("Q")  # the task that has begun last
         self.handling = self.again = False  # a SIGINT; one more has come meanwhile
-        self.waits_for_import = False  # a thread waits until the running task may be cancelled
+        self.waits_for_import = 0  # the task for which a thread waits until it can be cancelled
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
         self.maps = []  # (mmap, blob id) of the running task's arguments
         self.gone_at = None  # when that is, by the clock of protocol.py
@@ -86,29 +86,38 @@ class Worker(Connection):
             finally:
                 self.handling = False
         if not self.handling and self.running and self.running in self.skipped:
-            if number == signal.SIGURG and signal.getsignal(signal.SIGINT) != self.on_interrupt:
-                return  # the function has a handler of its own, and the agent has called it
+            if number == signal.SIGURG and not self.takes_sigint():
+                return
             if is_importing(frame):
                 self.interrupt_after_import(self.running)
             else:
                 self.cancel(self.running)
 
+    def takes_sigint(self):
+        """Not where the function has a handler of its own, which the agent has called, or blocks
+        the signal, which then waits."""
+        return signal.getsignal(
+            signal.SIGINT
+        ) == self.on_interrupt and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
     def interrupt_after_import(self, task):
-        if self.waits_for_import:
+        if self.waits_for_import == task:
             return
         main = _thread.get_ident()
 
         def repeat():  # one signal may come just before the function waits in a system call
             while self.running == task and task in self.skipped:
                 time.sleep(IMPORT_STEP_SECONDS)
+                if signal.getsignal(signal.SIGINT) != self.on_interrupt:
+                    signal.pthread_kill(main, signal.SIGINT)  # the function's own, meanwhile
+                    return
                 signal.pthread_kill(main, signal.SIGURG)
-            self.waits_for_import = False
 
         try:
-            self.waits_for_import = True
+            self.waits_for_import = task
             _thread.start_new_thread(repeat, ())
         except RuntimeError:
-            self.waits_for_import = False  # no more threads here; the agent ends the process
+            self.waits_for_import = 0  # no more threads here; the agent ends the process
 
     def return_skipped(self):
         self.take_notes()

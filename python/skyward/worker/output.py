@@ -6,7 +6,7 @@ import select
 import sys
 
 libc = ctypes.CDLL(None)
-libc_streams = [ctypes.c_void_p.in_dll(libc, name) for name in ("stdout", "stderr")]
+libc_flush = libc.fflush
 LINES = 1  # _IOLBF of stdio.h
 
 
@@ -14,7 +14,7 @@ def send_lines() -> None:
     """What Python and C libraries print reaches the pipes line by line."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, **TEXT)
-    libc.setvbuf(libc_streams[0], None, LINES, 0)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
 
 
 def flush_output() -> None:
@@ -24,13 +24,7 @@ def flush_output() -> None:
         sys.stderr.flush()
     except Exception:
         pass  # closed or replaced by the user
-    flush_libc()
-
-
-def flush_libc():
-    """Not all streams: one that another thread reads is locked until that has read something."""
-    for stream in libc_streams:
-        libc.fflush(stream)
+    libc_flush(None)
 
 
 def settle_output():
@@ -39,7 +33,7 @@ def settle_output():
     try:
         out.flush()  # raises when it is closed
         err.flush()
-        flush_libc()
+        libc_flush(None)
         if out is sys.__stdout__ and err is sys.__stderr__:
             return
     except Exception:
