@@ -240,7 +240,7 @@ TEST_F(BlobExchangeTest, NoSourceIsGivenUpForAHoldUpOfOurOwn) {
   settle();
   ASSERT_EQ(effects.fetched.size(), 1U);
   EXPECT_EQ(effects.fetched[0].end, FetchEnd::whole);
-  // One that has nothing more to say is given up all the same.
+  // One that has nothing more to say is lost all the same.
   advance(4s);
   EXPECT_THAT(effects.closed, ElementsAre(stream, unanswered));
 }
