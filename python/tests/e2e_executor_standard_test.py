@@ -23,7 +23,7 @@ def divide(x):
 
 
 def wait(seconds, gate=""):
-    """Waits for so long, and then until the file `gate` has gone."""
+    """Sleeps, and then waits until the file `gate` is removed."""
     time.sleep(seconds)  # on a worker
     while os.path.exists(gate):
         time.sleep(0.005)  # on a worker

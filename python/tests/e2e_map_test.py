@@ -193,7 +193,7 @@ def test_closing_the_iterator_cancels_what_is_in_flight(pool, tmp_path, taken):
 
 
 def test_the_end_of_the_block_tells_of_calls_that_are_cut_off(monkeypatch):
-    # Without a first answer for so long, all calls would be sent.
+    # If the first answer took longer than this, all calls would be sent.
     monkeypatch.setattr("skyward.pool.mapped_calls.FIRST_SECONDS", DEADLINE)
     told = []
     with sky.ComputePool(display="quiet") as pool:

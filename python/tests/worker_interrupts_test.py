@@ -130,13 +130,19 @@ def test_an_interrupted_task_may_clean_up_and_may_finish(agent):
     assert (answer.status, answer.value()) == (OK, "saved")
 
 
-def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
-    (tmp_path / "slow_to_load.py").write_text(
-        "import os, time\n"
+def write_slow_module(path, first="", last=""):
+    """It says that it loads, and waits for the file "go" beside it."""
+    path.write_text(
+        f"{first}import os, time\n"
         "print('loading', flush=True)\n"
-        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
+        f"while not os.path.exists({str(path.parent / 'go')!r}):\n"
         "    time.sleep(0.01)\n"  # on a worker
+        f"{last}"
     )
+
+
+def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
+    write_slow_module(tmp_path / "slow_to_load.py")
 
     def load(folder):
         import sys
@@ -164,18 +170,16 @@ def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
 
 def test_a_call_is_interrupted_after_an_import_though_a_signal_goes_astray(agent, tmp_path):
     """As one does that comes just before the call waits in a system call."""
-    (tmp_path / "slow_too.py").write_text(
-        "import os, signal, time\n"
+    write_slow_module(
+        tmp_path / "slow_too.py",
+        first="import signal\n"
         "really, sent = signal.pthread_kill, []\n"
         "def kill(*of):\n"
         "    sent.append(of)\n"
         "    if len(sent) != count:\n"
         "        really(*of)\n"
-        "signal.pthread_kill, count = kill, 0\n"
-        "print('loading', flush=True)\n"
-        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
-        "    time.sleep(0.01)\n"  # on a worker
-        "count = len(sent) + 1\n"
+        "signal.pthread_kill, count = kill, 0\n",
+        last="count = len(sent) + 1\n",
     )
 
     def load(folder):
@@ -195,14 +199,11 @@ def test_a_call_is_interrupted_after_an_import_though_a_signal_goes_astray(agent
 
 
 def test_a_handler_that_is_there_after_an_import_is_called(agent, tmp_path):
-    (tmp_path / "slow_again.py").write_text(
-        "import os, time\n"
-        "print('loading', flush=True)\n"
-        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
-        "    time.sleep(0.01)\n"  # on a worker
-        "import signal\n"
+    write_slow_module(
+        tmp_path / "slow_again.py",
+        last="import signal\n"
         "heard = []\n"
-        "signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))\n"
+        "signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))\n",
     )
 
     def load(folder):

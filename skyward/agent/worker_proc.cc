@@ -286,7 +286,7 @@ void WorkerProcess::stop() {
 
 void WorkerProcess::interrupt(TaskId task) {
   write_words(std::array{task.value});
-  // Of the call that runs, nothing is asked when one behind it is cancelled.
+  // A call that runs is not interrupted when one behind it is cancelled.
   ring_->begun() == task ? process_->interrupt() : process_->notify();
 }
 

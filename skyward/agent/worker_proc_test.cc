@@ -25,6 +25,14 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Not;
 
+// The shell reports every signal, and reads its cancel pipe at the second SIGURG.
+constexpr const char* kTellsSignals =
+    "printf '\\007\\000\\000\\000\\000\\000\\000\\000' >&5\n"  // has begun this task
+    "n=0; trap 'echo INT' INT\n"
+    "trap 'n=$((n+1)); echo URG; [ $n != 2 ] || { dd bs=8 count=1 <&4 >read 2>&1; mv read all; }'"
+    " URG\n"
+    "mkfifo more; cat hello >&3; (cat more; cat result >&3) & while :; do wait; done";
+
 class WorkerProcTest : public testing::Test {
  protected:
   WorkerProcTest() {
@@ -67,13 +75,24 @@ class WorkerProcTest : public testing::Test {
                  bytes_ += line.text.size() + 1;
                  if (line.text == "y") continue;
                  seen_.push_back(line.text);
-                 on_line(line.text);
+                 on_line();
                }
              },
          .on_broken = [this](const std::string& reason) { on_broken(reason); },
          .on_exit = [this](const io::ExitStatus&, TaskId) { loop_.stop(); }});
     ASSERT_TRUE(started) << started.error().message;
     worker_ = *std::move(started);
+  }
+
+  // Interrupts the task in a shell that has begun task 7, and ends it after so many signals.
+  void interrupt(TaskId task, std::size_t signals) {
+    on_result = [this] { worker_->kill(); };
+    on_hello = [this, task] { worker_->interrupt(task); };
+    on_line = [this, signals] {
+      if (seen_.size() == signals) std::ofstream(folder_ / "more");
+    };
+    start(kTellsSignals);
+    loop_.run();
   }
 
   // So many tasks at once.
@@ -92,7 +111,7 @@ class WorkerProcTest : public testing::Test {
   std::vector<std::string> seen_;  // lines, items and results
   std::size_t bytes_ = 0;          // of lines
   std::function<void()> on_hello = [] {};
-  std::function<void(const std::string&)> on_line = [](const std::string&) {};
+  std::function<void()> on_line = [] {};
   std::function<void()> on_result = [] {};
   std::function<void(const std::string&)> on_broken = [](const std::string& reason) {
     ADD_FAILURE() << reason;
@@ -186,24 +205,9 @@ TEST_F(WorkerProcTest, ARingThatHoldsNoMessageBreaksTheProtocol) {
   EXPECT_THAT(why, testing::HasSubstr("cut off"));
 }
 
-// What a task started goes on writing, as fast as it is read.
-// The shell reports every signal, and reads its cancel pipe at the second SIGURG.
-constexpr const char* kTellsSignals =
-    "printf '\\007\\000\\000\\000\\000\\000\\000\\000' >&5\n"  // has begun this task
-    "n=0; trap 'echo INT' INT\n"
-    "trap 'n=$((n+1)); echo URG; [ $n != 2 ] || { dd bs=8 count=1 <&4 >read 2>&1; mv read all; }'"
-    " URG\n"
-    "mkfifo more; cat hello >&3; (cat more; cat result >&3) & while :; do wait; done";
-
 // The first one may come just before the process waits in a system call.
 TEST_F(WorkerProcTest, AnInterruptThatNobodyHasSeenIsFollowedByOthers) {
-  on_result = [this] { worker_->kill(); };
-  on_hello = [this] { worker_->interrupt(TaskId{7}); };
-  on_line = [this](const std::string&) {
-    if (seen_.size() == 3) std::ofstream(folder_ / "more");
-  };
-  start(kTellsSignals);
-  loop_.run();
+  interrupt(TaskId{7}, 3);
   ASSERT_GE(seen_.size(), 4U);
   EXPECT_EQ(seen_[0], "INT") << "once: a handler of the user's hears nothing else";
   EXPECT_EQ(seen_[1], "URG");
@@ -212,13 +216,7 @@ TEST_F(WorkerProcTest, AnInterruptThatNobodyHasSeenIsFollowedByOthers) {
 }
 
 TEST_F(WorkerProcTest, ATaskThatHasNotBegunIsCancelledWithoutAnInterrupt) {
-  on_result = [this] { worker_->kill(); };
-  on_hello = [this] { worker_->interrupt(TaskId{8}); };
-  on_line = [this](const std::string&) {
-    if (seen_.size() == 2) std::ofstream(folder_ / "more");
-  };
-  start(kTellsSignals);
-  loop_.run();
+  interrupt(TaskId{8}, 2);
   EXPECT_THAT(seen_, Not(Contains("INT")));
 }
 
@@ -244,6 +242,7 @@ TEST_F(WorkerProcTest, WordsThatAreReadAreNotRepeated) {
   EXPECT_EQ(seen_.size(), heard + 1) << "and the result";
 }
 
+// What a task started goes on writing, as fast as it is read.
 TEST_F(WorkerProcTest, AFloodIsReadNoFurtherThanTheResult) {
   constexpr std::size_t kPipeBytes = std::size_t{64} << 10;
   constexpr int kResults = 20;

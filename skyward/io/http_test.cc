@@ -176,7 +176,7 @@ TEST(HttpDeathTest, ExitBreaksOffWhatNobodyWaitsFor) {
     broken_off = ended_well && said.contains("closed");
     return true;
   };
-  // exit() waits for it only so long: a machine that stands still may be too late.
+  // exit() does not wait long for the request, and a busy machine may miss that deadline.
   for (int attempt = 0; attempt < 3 && !broken_off; ++attempt) {
     EXPECT_EXIT(exit_during_a_request(true), note_end, ::testing::Truly(note_words));
   }

@@ -59,8 +59,8 @@ constexpr const char* kMarkVariable = "SKYWARD_MARK";
 // More tasks than this process ever has.
 constexpr std::size_t kRemembered = 4 * kMaxWorkerWindow;
 
-// What the thread that listens and the main thread know in common. Only one thread adds to each;
-// others read (cancelled()).
+// What the thread that listens and the main thread know in common. Only the main thread adds to
+// `finished`, and to the others whoever holds `answering`; any thread reads (cancelled()).
 using Tasks = std::array<std::atomic<std::uint64_t>, kRemembered>;
 
 class Memory {

@@ -60,7 +60,7 @@ class Worker(Connection):
         #   skipped      tasks to answer with `cancelled` instead of running them
         #   callbacks    of the running task, for a preemption
         self.begun = memoryview(shared)[: U64.size].cast("Q")  # the task that has begun last
-        self.handling = self.again = False  # a SIGINT; one more has come meanwhile
+        self.handling = self.again = False  # a signal; one more has come meanwhile
         self.waits_for_import = 0  # the task for which a thread waits until it can be cancelled
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
         self.maps = []  # (mmap, blob id) of the running task's arguments
@@ -96,9 +96,9 @@ class Worker(Connection):
     def takes_sigint(self):
         """Not where the function has a handler of its own, which the agent has called, or blocks
         the signal, which then waits."""
-        return signal.getsignal(
-            signal.SIGINT
-        ) == self.on_interrupt and signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        if signal.getsignal(signal.SIGINT) != self.on_interrupt:
+            return False
+        return signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def interrupt_after_import(self, task):
         if self.waits_for_import == task:
