@@ -9,6 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
 import pytest
+from exits_at_first import ExitsAtFirst, loads
 
 import skyward as sky
 
@@ -18,23 +19,6 @@ class Exits:
 
     def __reduce__(self):
         return sys.exit, (3,)
-
-
-loads: list[int] = []
-
-
-def exit_at_first():
-    loads.append(len(loads))
-    if len(loads) == 1:
-        raise SystemExit(3)
-    return "loaded"
-
-
-class ExitsAtFirst:
-    """As if a signal came while it is unpickled, whose handler calls sys.exit()."""
-
-    def __reduce__(self):
-        return exit_at_first, ()
 
 
 def exits_at_first():

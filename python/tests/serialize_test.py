@@ -9,6 +9,7 @@ import threading
 import cloudpickle
 import numpy
 import pytest
+from exits_at_first import ExitsAtFirst, loads
 from skyward.transport import functions, serialize
 
 import skyward as sky
@@ -226,21 +227,6 @@ def test_a_result_that_cannot_be_rebuilt_is_named():
         sky.SerializationError, match="f\\(\\) returned, but its result cannot be rebuilt"
     ):
         serialize.loads((b"cno_such_module\nName\n.", []), "f()")
-
-
-loads = []
-
-
-def exit_at_first():
-    loads.append(len(loads))
-    if len(loads) == 1:
-        raise SystemExit(3)
-    return "loaded"
-
-
-class ExitsAtFirst:
-    def __reduce__(self):
-        return exit_at_first, ()
 
 
 def test_an_exit_that_a_signal_asks_for_while_a_result_loads_stays_one():
