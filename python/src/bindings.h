@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "gil.h"
 #include "skyward/base/error.h"
@@ -60,6 +61,19 @@ bool wait_interruptibly(Duration limit, Wait wait) {
     if (waited >= limit) return false;
     if (!receives_signals()) most = limit;
   }
+}
+
+// For handles of calls that have just been sent. If a signal came meanwhile, and its handler raises
+// something, Python never sees them: then the calls are cancelled.
+template <typename Handle>
+std::vector<Handle> cancelled_if_interrupted(std::vector<Handle> sent) {
+  if (PyErr_CheckSignals() == 0) return sent;
+  nb::python_error raised;  // the interpreter's error from here on
+  {
+    const GilReleased released;
+    for (Handle& handle : sent) handle.cancel();
+  }
+  throw std::move(raised);
 }
 
 }  // namespace skyward::python

@@ -66,11 +66,6 @@ Group Group::send_again(PoolPacker& packer, const std::vector<std::uint32_t>& po
   return {packer, std::move(call), calls};
 }
 
-void Group::cancel() {
-  const GilReleased released;
-  handle_.cancel();
-}
-
 void Group::watch(std::function<void(std::uint32_t)> news) {
   handle_.on_item([news, counted = withdrawn_](const wire::Payload& item) {
     const auto group = group_item_head(item);
@@ -201,7 +196,7 @@ void bind_group(nb::module_& module) {
            "One of its calls, with the arguments as they were.")
       .def("send_again", &Group::send_again, nb::arg("packer"), nb::arg("positions"),
            "Sends those of its calls as a group of their own, with the arguments as they were.")
-      .def("cancel", &Group::cancel)
+      .def("cancel", &Group::cancel, nb::call_guard<GilReleased>())
       .def("take_withdrawn", &Group::take_withdrawn,
            "How many calls came back unstarted, from its end, since it was asked last.")
       .def("take", &Group::take, nb::arg("loads"),
@@ -226,8 +221,14 @@ void bind_groups(nb::module_& module) {
       .def("add_all", &GroupDraft::add_all, nb::arg("inputs"),
            nb::sig("def add_all(self, inputs: list[tuple[typing.Any, ...]]) -> None"),
            "Adds those up to the first one that add() refuses.")
-      .def("send", &GroupDraft::send, nb::arg("packer"), nb::arg("function"), nb::arg("most"),
-           nb::arg("places").none() = nb::none(),
+      .def(
+          "send",
+          [](GroupDraft& self, PoolPacker& packer, const Function& function, std::size_t most,
+             const std::optional<std::vector<std::uint32_t>>& places) {
+            return cancelled_if_interrupted(self.send(packer, function, most, places));
+          },
+          nb::arg("packer"), nb::arg("function"), nb::arg("most"),
+          nb::arg("places").none() = nb::none(),
            "Sends the calls at those places, or all, in groups of at most so many; an empty draft "
            "again.");
   nb::class_<GroupNews>(module, "GroupNews", "For a thread that waits for one of several groups.")

@@ -35,7 +35,7 @@ class Group {
   // Sends those of its calls once more, as a group of their own. Arguments that have changed since
   // are sent as they were.
   Group send_again(PoolPacker& packer, const std::vector<std::uint32_t>& positions) const;
-  void cancel();
+  void cancel() { handle_.cancel(); }
   // Calls `news` on the engine's thread when something of it has come, with how many calls have
   // come back to be sent again, and at its end.
   void watch(std::function<void(std::uint32_t withdrawn)> news);

@@ -336,6 +336,29 @@ void close_pool(OwnedPool& owned) {
   });
 }
 
+std::vector<Handle> submit_many(const OwnedPool& owned, const std::vector<Call*>& calls) {
+  std::vector<Call> copies;
+  copies.reserve(calls.size());
+  for (const Call* call : calls) copies.push_back(*call);
+  Pool& pool = owned.get();
+  std::vector<Handle> sent;
+  {
+    const GilReleased released;
+    sent = pool.submit(std::move(copies));
+  }
+  return cancelled_if_interrupted(std::move(sent));
+}
+
+std::vector<Handle> broadcast(const OwnedPool& owned, const Call& call) {
+  Pool& pool = owned.get();
+  std::vector<Handle> sent;
+  {
+    const GilReleased released;
+    sent = pool.broadcast(call);
+  }
+  return cancelled_if_interrupted(std::move(sent));
+}
+
 std::pair<std::uint64_t, std::uint64_t> task_counts(const OwnedPool& owned) {
   return {owned.get().tasks_sent(), owned.get().tasks_unfinished()};
 }
@@ -428,25 +451,9 @@ void bind_pool(nb::module_& module) {
             return pool.submit(call);
           },
           nb::arg("call"))
-      .def(
-          "submit_many",
-          [](const OwnedPool& owned, const std::vector<Call*>& calls) {
-            std::vector<Call> copies;
-            copies.reserve(calls.size());
-            for (const Call* call : calls) copies.push_back(*call);
-            Pool& pool = owned.get();
-            const GilReleased released;
-            return pool.submit(std::move(copies));
-          },
-          nb::arg("calls"))
-      .def(
-          "broadcast",
-          [](const OwnedPool& owned, const Call& call) {
-            Pool& pool = owned.get();
-            const GilReleased released;
-            return pool.broadcast(call);
-          },
-          nb::arg("call"), "Once on every worker; handles in rank order.")
+      .def("submit_many", &submit_many, nb::arg("calls"))
+      .def("broadcast", &broadcast, nb::arg("call"),
+           "Once on every worker; handles in rank order.")
       .def("await_delivery", &await_delivery, nb::arg("limit"))
       .def(
           "tell",

@@ -148,10 +148,16 @@ class Answers(GroupedCalls):
         if places is not None:
             calls = [calls[place] for place in places]
         at = 0
-        for core in groups:
-            some = calls[at : at + core.calls]
-            at += core.calls
-            self._watch_group(AnsweredGroup(core, some, pace, name=name, origin=origin), len(some))
+        try:
+            for core in groups:
+                some = calls[at : at + core.calls]
+                at += core.calls
+                group = AnsweredGroup(core, some, pace, name=name, origin=origin)
+                self._watch_group(group, len(some))
+        except BaseException:  # Ctrl-C: nobody may read the answers
+            for core in groups:
+                cancel(core)
+            raise
 
     def stop_groups(self, origin: Origin) -> None:
         """Stops what runs for an origin that waits for no answer."""

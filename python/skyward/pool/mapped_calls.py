@@ -267,13 +267,11 @@ class MappedCalls(GroupedCalls):
                     self._send_group()
                     continue
                 some = inputs[at : at + 1] if self._pace.in_groups else inputs[at:]
-                singles = self._singles(some)
+                self._send_singles(some)
             except NotProvisionedError as reason:
                 self._enter_refused(len(inputs) - at, reason)
                 return
             at += len(some)
-            for single in singles:
-                self._enter(single, 1)
 
     def _packer_now(self) -> Any:
         return self._packer
@@ -356,7 +354,7 @@ class MappedCalls(GroupedCalls):
             return
         self._enter_group(Group(core, calls, self._pace))
 
-    def _singles(self, inputs: list[tuple[Any, ...]]) -> list[_Single]:
+    def _send_singles(self, inputs: list[tuple[Any, ...]]) -> None:
         """Sends calls one by one; the error of one that cannot be sent is kept for its place."""
         items: list[PendingCompute[Any]] = []
         failure: Exception | None = None
@@ -382,9 +380,15 @@ class MappedCalls(GroupedCalls):
         if failure is not None:
             self._failure = failure
         if not calls:
-            return []
+            return
         handles = self._pool.core.submit_many(calls)
-        return [_Single(*sent) for sent in zip(items, calls, handles, strict=True)]
+        try:
+            for sent in zip(items, calls, handles, strict=True):
+                self._enter(_Single(*sent), 1)
+        except BaseException:  # Ctrl-C: some are in the window, and some are not
+            for handle in handles:
+                handle.cancel()
+            raise
 
     # ------------------------------------------------------------------ answers
 

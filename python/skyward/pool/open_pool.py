@@ -253,16 +253,18 @@ class OpenPool:
         pickled, all are cancelled. `shared`: keeps large arguments that several calls have in
         common. `known`: see Packing.calls()."""
         futures: list[TaskFuture] = []
+        handles: list[Any] = []
         self.answers.start()
         try:
             for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared, known=known):
-                some = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
+                handles = self.core.submit_many(calls)
+                some = [TaskFuture(handle) for handle in handles]
                 first = len(futures)
                 futures += some
                 self.answers.watch(items[first : len(futures)], calls, some)
         except BaseException:
-            for future in futures:
-                future.cancel()
+            for sent in (*futures, *handles):
+                sent.cancel()
             raise
         return futures  # type: ignore[return-value]
 
@@ -270,9 +272,15 @@ class OpenPool:
         """Sends the calls. Their answers go to the receivers, each of which gets its handle."""
         calls = self.packing.calls(items)
         self.answers.start()
-        for receiver, handle in zip(receivers, self.core.submit_many(calls), strict=True):
-            receiver.handle = handle
-        self.answers.watch(items, calls, receivers)
+        handles = self.core.submit_many(calls)
+        try:
+            for receiver, handle in zip(receivers, handles, strict=True):
+                receiver.handle = handle
+            self.answers.watch(items, calls, receivers)
+        except BaseException:  # Ctrl-C: nobody may read the answers
+            for handle in handles:
+                handle.cancel()
+            raise
 
     def send_group(
         self, items: Sequence[PendingCompute[Any]], calls: list[Any], pace: Pace, origin: Origin
