@@ -13,10 +13,12 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "skyward/base/text.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/forks.h"
+#include "skyward/io/machine.h"
 #include "skyward/io/shared_library.h"
 #include "skyward/io/sigpipe_guard.h"
 
@@ -110,6 +112,10 @@ const Curl& libcurl() {
   static const Curl kCurl = load_curl();
   return kCurl;
 }
+
+// A connection that was idle for longer is not used again: this computer may have slept, or have
+// another address now, and then nobody would answer on it.
+constexpr Duration kConnectionsKept = std::chrono::seconds(30);
 
 // What the callbacks fill.
 struct Arriving {
@@ -210,6 +216,7 @@ class CurlHttp final : public Http {
   bool prepare(const HttpRequest& request, Duration left, Arriving& arriving, curl_slist* headers);
 
   CURL* easy_ = nullptr;
+  Time used_at_{};  // by time_with_sleep()
   std::array<char, CURL_ERROR_SIZE> detail_{};
 };
 
@@ -267,6 +274,10 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
                 fmt::format("timed out before the request to {}", site_of(request.url)));
   }
   const SigpipeGuard guard;
+  const Time now = time_with_sleep();
+  if (easy_ != nullptr && now - used_at_ > kConnectionsKept) {
+    curl.easy_cleanup(std::exchange(easy_, nullptr));
+  }
   if (easy_ == nullptr) easy_ = curl.easy_init();
   if (easy_ == nullptr) return fail(ErrorKind::unavailable, "libcurl has no memory left");
 
@@ -290,6 +301,7 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
                 "update it, for example with 'apt-get install libcurl4'");
   }
   const CURLcode code = curl.easy_perform(easy_);
+  used_at_ = time_with_sleep();
   long status = 0;
   curl.easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
   curl.slist_free_all(headers);
