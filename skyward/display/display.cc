@@ -18,6 +18,11 @@ namespace {
 
 constexpr std::int64_t kMetricsEveryMicroseconds = 30'000'000;
 constexpr std::int64_t kTellStepAfterMicroseconds = 500'000;
+
+// Also when the clock has been set back.
+bool has_passed(std::int64_t microseconds, std::int64_t since_us, std::int64_t now_us) {
+  return now_us - since_us >= microseconds || now_us < since_us;
+}
 constexpr std::string_view kInfo = "INFO";
 constexpr std::string_view kWarning = "WARNING";
 constexpr std::string_view kError = "ERROR";
@@ -266,7 +271,7 @@ struct LogDisplay::Renderer {
   }
   void operator()(const Metrics& e) {
     const auto [since, is_first] = display.metrics_since_.try_emplace(e.node, wall_us);
-    if (is_first || wall_us - since->second < kMetricsEveryMicroseconds) return;
+    if (is_first || !has_passed(kMetricsEveryMicroseconds, since->second, wall_us)) return;
     since->second = wall_us;
     line(e.node, kInfo, metrics_text(e));
   }
@@ -289,7 +294,9 @@ struct LogDisplay::Renderer {
   }
   void operator()(const CostUpdate& e) {
     std::optional<std::int64_t>& told = display.cost_told_us_;
-    if (e.hourly_rate <= 0 || (told && wall_us - *told < kMetricsEveryMicroseconds)) return;
+    if (e.hourly_rate <= 0 || (told && !has_passed(kMetricsEveryMicroseconds, *told, wall_us))) {
+      return;
+    }
     told = wall_us;
     line(kPool, kInfo,
          fmt::format("{} ({}) | ${:.4g}/hr | {}", money_text(e.accumulated_cost),
@@ -346,7 +353,7 @@ std::string LogDisplay::tick(std::int64_t wall_us) {
   std::string out;
   for (auto step = steps_.begin(); step != steps_.end();) {
     const auto& [instance, what] = *step;
-    if (wall_us - what.since_us < kTellStepAfterMicroseconds) {
+    if (!has_passed(kTellStepAfterMicroseconds, what.since_us, wall_us)) {
       ++step;
       continue;
     }

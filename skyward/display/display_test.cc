@@ -260,6 +260,14 @@ TEST_F(Log, MetricsAreALineAMinuteHalf) {
             "12:01:00 node 3   INFO    cpu 93%, mem 1.5/8.0 GiB, gpu 80% 10.0/80.0 GiB\n");
 }
 
+TEST_F(Log, IsNotSilentAfterTheClockWasSetBack) {
+  const Metrics metrics{.node = 3, .cpu_percent = 93.4};
+  EXPECT_EQ(render(metrics, 3600), "");
+  EXPECT_NE(render(metrics, 60), "");
+  EXPECT_EQ(render(metrics, 89), "");
+  EXPECT_NE(render(metrics, 90), "");
+}
+
 TEST_F(Log, FreePoolsSayNothingOfMoney) {
   EXPECT_EQ(render(CostUpdate{10, 0, 0, 0, 1}), "");
   EXPECT_EQ(render(CostFinal{.total_seconds = 10, .ondemand_count = 1}), "");
