@@ -31,6 +31,7 @@ World world_of_this_process() {
   world.http = io::make_http();
   world.now = [] { return io::EventLoop::now(); };
   world.wall_s = [] { return io::EventLoop::wall_us() / 1'000'000; };
+  world.time_with_sleep = io::time_with_sleep;
   world.pause = io::pause_thread;
   world.random_hex = [](int digits) { return io::random_hex(digits); };
   world.open_ledger = [](const std::string& path) { return Ledger::open(path); };

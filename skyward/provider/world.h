@@ -38,7 +38,9 @@ struct World {
   // Shared by the parts of one provider, which run on one thread at a time.
   std::shared_ptr<io::Http> http;
   std::function<Time()> now;
-  std::function<std::int64_t()> wall_s;  // seconds since 1970
+  std::function<std::int64_t()> wall_s;  // seconds since 1970; people and NTP set this clock
+  // Nobody sets this one, and it goes on while this computer sleeps. Not comparable with now().
+  std::function<Time()> time_with_sleep;
   // Waits so long, or until stop is requested.
   std::function<void(Duration, const std::stop_token&)> pause;
   // Stopped when no more machines are needed: a running launch checks it, and releases what it has.

@@ -75,6 +75,7 @@ class WorldFixture {
     world.http = http;
     world.now = [this] { return now; };
     world.wall_s = [this] { return wall_s; };
+    world.time_with_sleep = [this] { return world.now(); };
     world.pause = [this](Duration duration, const std::stop_token& stop) {
       pauses.push_back(duration);
       if (!stop.stop_requested()) now += duration;

@@ -95,13 +95,14 @@ Result<Cluster> ContainerProvider::prepare(const PoolSpec& spec, const Offer& of
   ContainerOrder order{.request = container::request_of(account_.host(), wishes_, spec),
                        .terms = keeper_terms(spec),
                        .tell = [this](const std::string& line) { tell_once(line); }};
+  const Time ends = world_.time_with_sleep() + lifetime_of(spec);
   return open_pool(spec, offer,
                    {.user = user_,
                     .way_back = container::way_back_of(account_.access()),
                     .zone = account_.host().name,
-                    .launch_api = [this, order = std::move(order)](const Mark& mark) {
+                    .launch_api = [this, ends, order = std::move(order)](const Mark& mark) {
                       ContainerOrder now = order;
-                      now.life = std::chrono::seconds(mark.expires_s - world_.wall_s());
+                      now.life = ends - world_.time_with_sleep();
                       return account_.launch_api(mark, std::move(now));
                     }});
 }

@@ -160,6 +160,7 @@ World Simulation::computer(const std::string& state_directory) {
   };
   world.http = nullptr;  // it is not reached over a network
   world.now = [this] { return present(); };
+  world.time_with_sleep = world.now;
   world.wall_s = [this] { return ask([](Cloud& cloud, Time now) { return cloud.wall_s(now); }); };
   world.pause = [this](Duration duration, const std::stop_token& stop) { pause(duration, stop); };
   return world;

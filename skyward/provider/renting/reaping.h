@@ -37,6 +37,8 @@ struct ReaperView {
   // been removed, and whatever was requested has had time to appear.
   bool is_lost_and_clear = false;
   std::int64_t now_s = 0;
+  // The same by a clock that nobody sets. Where one is set forward, a running pool is not over.
+  std::int64_t unset_s = 0;
 };
 enum class ReaperStep : std::uint8_t { wait, terminate, finish };
 // Pure.

@@ -27,7 +27,8 @@ using ::testing::SizeIs;
 TEST(NextReaperStep, IsTakenFromTheLockTheLedgerAndTheClock) {
   const ReaperOrder order{.pool = "cloud-1a2b3c4d", .expires_s = 1000};
   const auto step = [&](bool runs, bool closed, std::int64_t now_s) {
-    return next_step(order, {.driver_runs = runs, .is_closed = closed, .now_s = now_s});
+    return next_step(order,
+                     {.driver_runs = runs, .is_closed = closed, .now_s = now_s, .unset_s = now_s});
   };
   EXPECT_EQ(step(true, false, 10), ReaperStep::wait);
   EXPECT_EQ(step(false, false, 10), ReaperStep::terminate);
@@ -35,6 +36,14 @@ TEST(NextReaperStep, IsTakenFromTheLockTheLedgerAndTheClock) {
   EXPECT_EQ(step(true, true, 10), ReaperStep::finish);
   EXPECT_EQ(step(true, false, 1299), ReaperStep::wait) << "a pool closes itself first";
   EXPECT_EQ(step(true, false, 1300), ReaperStep::terminate);
+}
+
+TEST(NextReaperStep, EndsNoRunningPoolBecauseAClockWasSet) {
+  const ReaperOrder order{.pool = "cloud-1a2b3c4d", .expires_s = 1000};
+  ReaperView view{.driver_runs = true, .now_s = 9000, .unset_s = 20};
+  EXPECT_EQ(next_step(order, view), ReaperStep::wait);
+  view.unset_s = 1300;
+  EXPECT_EQ(next_step(order, view), ReaperStep::terminate);
 }
 
 TEST(NextReaperStep, IsTheLastWhenAPoolThatNoLedgerKnowsHasLongBeenClear) {
