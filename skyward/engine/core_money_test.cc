@@ -93,6 +93,46 @@ TEST_F(MoneyTest, ABudgetThatIsSpentInAJumpOfTheClockIsSeenAtOnce) {
   close();
 }
 
+// Their lease expired soon after this computer had fallen asleep.
+TEST_F(MoneyTest, MachinesThatEndedInAJumpOfTheClockHaveCostNothingSince) {
+  const auto phase_after = [&](Result<std::vector<Charge>> told) {
+    open(1, 3.6, 300s);  // an hour
+    on_clocks(state, effects, now, now);
+    effects.drop_all();
+    on_clocks(state, effects, now, now + 10h);
+    EXPECT_EQ(effects.take<AskCharges>().instances.size(), 1U);
+    EXPECT_EQ(state.phase, Phase::running) << "nobody knows whether the machine still runs";
+    on_charges(state, effects, now, std::move(told));
+    const Phase phase = state.phase;
+    close();
+    return phase;
+  };
+  EXPECT_EQ(phase_after(std::vector<Charge>{{.instance = machine(0).id, .ended = 9h + 50min}}),
+            Phase::running);
+  EXPECT_EQ(phase_after(std::vector<Charge>{}), Phase::closing);
+  EXPECT_EQ(phase_after(fail(ErrorKind::unavailable, "no network")), Phase::closing);
+}
+
+// The timers of its machines go on while this computer sleeps.
+TEST_F(MoneyTest, TimeAsleepCountsTowardsTheTimeoutOfRentedMachines) {
+  const auto left_after_sleep = [&](const char* provider) {
+    make({.nodes = 1});
+    state.spec.provider.name = provider;
+    state.spec.timeout = 5h;
+    on_open(state, effects, now);
+    offer({.instance_type = "big"});
+    on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+    buy(1);
+    on_clocks(state, effects, now, now);
+    on_clocks(state, effects, now, now + 1h);
+    const Duration left = state.lifetime_ends - now;
+    close();
+    return left;
+  };
+  EXPECT_EQ(left_after_sleep("aws"), 4h);
+  EXPECT_EQ(left_after_sleep("local"), 5h) << "its nodes slept, too";
+}
+
 TEST_F(MoneyTest, WhatChangingPricesCameToInAJumpIsAskedFirst) {
   ask(1, 3.6, 300s);
   state.options.billing.prices_change = true;

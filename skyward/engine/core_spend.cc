@@ -8,6 +8,7 @@
 #include "skyward/engine/core_close.h"
 #include "skyward/engine/core_loss.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::engine {
 namespace {
@@ -91,10 +92,15 @@ void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
 }
 
 void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_now) {
-  if (!state.costs.clock().read(now, cloud_now) || !has_machines(state.phase)) return;
+  const Duration asleep = state.costs.clock().read(now, cloud_now);
+  if (asleep == Duration{} || !has_machines(state.phase)) return;
+  // The timers of rented machines, which were set when the pool opened, went on meanwhile.
+  if (state.lifetime_ends != kNever && provider_rents(state.spec.provider.name)) {
+    state.lifetime_ends -= state.costs.clock().to_local(asleep);
+  }
   ask_for_bills(state, effects, now);
-  // What changing prices have come to is known with the answer.
-  if (!state.costs.book().prices_may_change()) act_on_budget(state, effects, now);
+  // What changing prices have come to is known with the answer, and which machines have ended.
+  if (!state.bills.is_asking()) act_on_budget(state, effects, now);
 }
 
 void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {
@@ -105,8 +111,11 @@ void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {
 void on_charges(EngineState& state, EngineEffects& effects, Time now,
                 Result<std::vector<Charge>> charges) {
   state.bills.on_answer(now, charges.has_value());
-  if (!charges) return;  // what was known goes on to hold, and the budget expects the worst
-  state.costs.on_charges(now, *charges);
+  if (charges) {
+    state.costs.on_charges(now, *charges);
+  } else if (state.costs.book().prices_may_change()) {
+    return;  // what was known goes on to hold, and the budget expects the worst
+  }
   act_on_budget(state, effects, now);
 }
 

@@ -31,13 +31,14 @@ CostBook new_book(const Options& options, const Offer& offer) {
   return CostBook(rules);
 }
 
-bool CloudClock::read(Time now, Time cloud_now) {
+Duration CloudClock::read(Time now, Time cloud_now) {
   constexpr Duration kTolerance = 1s;  // of our clock
   ahead = cloud_now - now;
   const std::optional<Reading> before = std::exchange(last, Reading{now, ahead});
-  if (!before) return false;
+  if (!before) return {};
   const Duration since = now - before->at;
-  return ahead - before->ahead > to_cloud(since + kTolerance) - since;
+  const Duration more = since + (ahead - before->ahead) - to_cloud(since);
+  return more > to_cloud(kTolerance) ? more : Duration{};
 }
 
 void Costs::take_offer(const Options& options, const Offer& offer) {

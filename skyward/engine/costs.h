@@ -34,9 +34,9 @@ struct CloudClock {
   };
   std::optional<Reading> last{};
 
-  // Reads both. Whether the cloud's has passed by more than it should have since the last reading:
-  // a simulated one was set forward, or this computer has slept.
-  bool read(Time now, Time cloud_now);
+  // Reads both. How much more of the cloud's time has passed since the last reading than should
+  // have: a simulated clock was set forward, or this computer has slept.
+  Duration read(Time now, Time cloud_now);
 
   Time at(Time now) const { return now + ahead; }
   Duration to_cloud(Duration local) const { return from_seconds(seconds(local) * rate); }
@@ -102,6 +102,7 @@ class BillPoll {
   void ask_often(EngineEffects& effects, Time now, const CostBook& book, Duration pause);
 
   Time ask_at() const { return ask_at_; }
+  bool is_asking() const { return asking_; }
 
  private:
   Duration interval_;

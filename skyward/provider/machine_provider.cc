@@ -16,7 +16,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
-constexpr Duration kLifeGrace = 15min;
 
 }  // namespace
 

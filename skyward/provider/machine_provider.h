@@ -63,6 +63,7 @@ class MachineProvider : public Provider {
   // How long machines live: longer than their pool may, for boot and teardown. A pool may be
   // without a limit; its machines end when their agent hears nothing for the lease.
   static Duration lifetime_of(const PoolSpec& spec);
+  static constexpr Duration kLifeGrace = std::chrono::minutes(15);  // ... by so much
   // A verb was called for a pool that was not prepared here.
   static std::unexpected<Error> not_open_here(const Cluster& cluster);
 

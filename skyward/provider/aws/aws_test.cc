@@ -60,7 +60,7 @@ TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
     const int before = amazon_.requests;
     const auto charges = aws->charges(*cluster, ids, soon());
     ASSERT_TRUE(charges) << charges.error().message;
-    EXPECT_EQ(amazon_.requests - before, spot ? 1 : 0) << "the price on demand stays";
+    EXPECT_EQ(amazon_.requests - before, spot ? 2 : 1) << "one tells which of them have ended";
     std::vector<Charge> expected;
     constexpr double kWithAddress = 0.05 + 0.005;
     if (spot) {
@@ -71,6 +71,39 @@ TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
     ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
     ASSERT_TRUE(aws->teardown(*cluster, soon()));
   }
+}
+
+// This computer was asleep, and their lease expired.
+TEST_F(AwsTest, WhenMachinesEndedByThemselvesIsToldToTheMeter) {
+  spec_.spot = Spot::Never();
+  spec_.lease = 10min;
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  ASSERT_TRUE(offers);
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster);
+  const auto machines = aws->provision(*cluster, 2, 0, soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  const std::vector<std::string> ids = {machines->at(0).id, machines->at(1).id};
+  const auto ends = [&] {
+    std::map<std::string, Duration> out;
+    const auto charges = aws->charges(*cluster, ids, soon());
+    EXPECT_TRUE(charges);
+    for (const Charge& one : *charges) out[one.instance] = one.ended.value_or(Duration{});
+    return out;
+  };
+  EXPECT_THAT(ends(), testing::IsEmpty()) << "they stand";
+  amazon_.instances.front().ended = fixture_.now + 10min;
+  amazon_.instances.back().id = "i-forgotten";
+  fixture_.now += 3h;
+  const auto told = ends();
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_NEAR(seconds(told.at(ids[0])), (3 * 60 - 10) * 60, 5);
+  EXPECT_NEAR(seconds(told.at(ids[1])), (3 * 60 - 20) * 60, 5) << "at the latest";
+  EXPECT_THAT(ends(), testing::IsEmpty()) << "it is told once";
+  amazon_.instances.back().id = ids[1];
+  ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
+  ASSERT_TRUE(aws->teardown(*cluster, soon()));
 }
 
 TEST_F(AwsTest, WhatAmazonTookBackIsToldToTheMeter) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -23,6 +24,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kAddressTime = 20s;
+// Between two looks at what has ended, and what it takes a machine to end.
+constexpr Duration kLooksAndEnd = 600s;
 // In dollars an hour: the lowest bid that EC2 rejects as too low rather than as invalid.
 constexpr double kLeastBid = 0.0001;
 
@@ -71,14 +74,15 @@ Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest&
 class AwsSite final : public RentedSite {
  public:
   AwsSite(Client& client, ProviderSpec settings, CallerIdentity caller, std::string vpc,
-          BootImage boot, std::vector<LaunchTarget> places)
+          BootImage boot, std::vector<LaunchTarget> places, Duration lease)
       : client_(client),
         settings_(std::move(settings)),
         caller_(std::move(caller)),
         vpc_(std::move(vpc)),
         boot_(std::move(boot)),
         places_(std::move(places)),
-        login_{.user = boot_.user} {
+        login_{.user = boot_.user},
+        lease_(lease) {
     if (settings_.setting("use_ssm") == "true") login_.session_region = client.region();
   }
 
@@ -107,6 +111,9 @@ class AwsSite final : public RentedSite {
   }
 
  private:
+  Status add_spot_prices(std::vector<Charge>& out, const std::vector<std::string>& ids,
+                         Time deadline);
+  Status add_ended(std::vector<Charge>& out, const std::vector<std::string>& ids, Time deadline);
   Status add_taken_back(std::vector<Charge>& out, Time deadline);
 
   Client& client_;
@@ -121,6 +128,8 @@ class AwsSite final : public RentedSite {
   std::set<std::string> admitted_;                       // addresses of this computer
   std::map<std::string, LaunchTarget> spot_machines_{};  // by instance
   std::set<std::string> ended_spot_{};                   // of these, until why is known
+  std::map<std::string, std::int64_t> seen_s_{};         // when one was last seen to stand
+  Duration lease_{};
 };
 
 Status AwsSite::furnish(PoolBook& book, const Mark& mark, const std::string&, Time deadline) {
@@ -176,6 +185,7 @@ Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const L
 void AwsSite::on_launched(const std::vector<MachineStatus>& machines) {
   for (const MachineStatus& machine : machines) {
     const Instance& instance = machine.instance;
+    seen_s_[instance.id] = client_.wall_s();
     if (!instance.spot) continue;
     spot_machines_[instance.id] = {.type = instance.instance_type, .zone = machine.zone};
   }
@@ -183,8 +193,40 @@ void AwsSite::on_launched(const std::vector<MachineStatus>& machines) {
 
 void AwsSite::on_terminate(const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
+    seen_s_.erase(id);
     if (spot_machines_.contains(id)) ended_spot_.insert(id);
   }
+}
+
+// Of machines that nobody has released, those which have ended all the same: when their lease
+// expired while this computer slept, say. Amazon forgets them an hour later. What it has forgotten
+// ended at the latest when a lease expired that was renewed until the next look, which never came.
+Status AwsSite::add_ended(std::vector<Charge>& out, const std::vector<std::string>& ids,
+                          Time deadline) {
+  std::vector<std::string> held;
+  std::ranges::copy_if(ids, std::back_inserter(held),
+                       [this](const std::string& id) { return seen_s_.contains(id); });
+  if (held.empty()) return {};
+  const auto found = Fleet(client_, pool_).look_up(held, deadline);
+  if (!found) return fail(found);
+  const std::int64_t now_s = client_.wall_s();
+  const auto add = [&](const std::string& id, std::int64_t ended_s) {
+    if (ended_s >= now_s) return;
+    out.push_back({.instance = id, .ended = std::chrono::seconds(now_s - ended_s)});
+    seen_s_.erase(id);
+  };
+  for (const MachineStatus& one : *found) {
+    const std::string& id = one.instance.id;
+    std::erase(held, id);
+    if (one.stage != Stage::terminated) {
+      seen_s_[id] = now_s;
+    } else if (one.ended_s) {
+      add(id, *one.ended_s);
+    }
+  }
+  if (lease_ == Duration{}) return {};
+  for (const std::string& id : held) add(id, seen_s_[id] + (lease_ + kLooksAndEnd) / 1s);
+  return {};
 }
 
 // Of machines that have ended, those which Amazon preempted.
@@ -203,16 +245,25 @@ Status AwsSite::add_taken_back(std::vector<Charge>& out, Time deadline) {
   return {};
 }
 
-// One request for all machines, and one for those that have ended since; none where all are on
-// demand, whose price stays.
+// A request for the prices of all spot machines, one for all that should run, and one for spot
+// machines that have ended.
 Result<std::vector<Charge>> AwsSite::charges(const std::vector<std::string>& ids, Time deadline) {
   std::vector<Charge> out;
+  Status told = add_spot_prices(out, ids, deadline);
+  if (told) told = add_ended(out, ids, deadline);
+  if (told) told = add_taken_back(out, deadline);
+  if (!told) return fail(told);
+  return out;
+}
+
+Status AwsSite::add_spot_prices(std::vector<Charge>& out, const std::vector<std::string>& ids,
+                                Time deadline) {
   std::set<std::string> types;
   for (const std::string& id : ids) {
     const auto machine = spot_machines_.find(id);
     if (machine != spot_machines_.end()) types.insert(machine->second.type);
   }
-  if (types.empty()) return out;
+  if (types.empty()) return {};
   const auto prices = Ec2Api(client_).describe_spot_prices({types.begin(), types.end()}, deadline);
   if (!prices) {
     return std::unexpected(to_error(
@@ -227,9 +278,7 @@ Result<std::vector<Charge>> AwsSite::charges(const std::vector<std::string>& ids
       break;
     }
   }
-  Status told = add_taken_back(out, deadline);
-  if (!told) return fail(told);
-  return out;
+  return {};
 }
 
 }  // namespace
@@ -247,7 +296,7 @@ Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest&
   auto boot = find_image(client, request.spec, request.offers.front(), deadline);
   if (!boot) return fail(boot);
   return std::make_unique<AwsSite>(client, settings, *std::move(caller), subnets->front().vpc,
-                                   *std::move(boot), *std::move(places));
+                                   *std::move(boot), *std::move(places), request.spec.lease);
 }
 
 }  // namespace skyward::provider::aws
