@@ -92,6 +92,7 @@ struct SimulatedLink::EngineEffects final : engine::EngineEndpoint::Effects {
   }
   void on_trouble(std::string why) override { link.simulator_.say("{}: {}", link.name_, why); }
   void on_unreached(Error) override {}
+  void on_not_reconnected() override {}
   void on_recovered(Duration) override { link.simulator_.say("{}: connected again", link.name_); }
   void on_offline() override { link.events_.on_offline(); }
   void on_lost(Error why) override { link.events_.on_lost(std::move(why)); }

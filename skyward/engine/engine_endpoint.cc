@@ -135,7 +135,8 @@ void EngineEndpoint::ended(ConnectionEnd end, Time now) {
     return effects_.on_offline();
   }
   if (was_connected) return effects_.on_trouble(std::move(end.error.message));
-  if (!policy_.was_welcomed()) effects_.on_unreached(std::move(end.error));
+  if (policy_.was_welcomed()) return effects_.on_not_reconnected();
+  effects_.on_unreached(std::move(end.error));
 }
 
 std::string EngineEndpoint::tries_text(Duration tried) const {

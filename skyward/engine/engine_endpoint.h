@@ -53,6 +53,8 @@ class EngineEndpoint {
     // It reconnects, and why; then that it has reconnected, and how long that took.
     virtual void on_trouble(std::string why) = 0;
     virtual void on_recovered(Duration after) = 0;
+    // An attempt to reconnect has failed, though this computer has a network; others follow.
+    virtual void on_not_reconnected() = 0;
     // An attempt to reach a node has failed; none has succeeded yet, and others follow.
     virtual void on_unreached(Error why) = 0;
     // An attempt has failed because this computer has no network; the node may be well.

@@ -100,6 +100,7 @@ class EngineEndpointTest : public ::testing::Test, protected EngineEndpoint::Eff
   void on_trouble(std::string why) override { happened.push_back("trouble: " + why); }
   void on_unreached(Error why) override { happened.push_back("unreached: " + why.message); }
   void on_recovered(Duration) override { happened.emplace_back("recovered"); }
+  void on_not_reconnected() override { happened.emplace_back("not reconnected"); }
   void on_offline() override { happened.emplace_back("offline"); }
   void on_lost(Error why) override { lost.push_back(std::move(why)); }
 
@@ -177,6 +178,19 @@ TEST_F(EngineEndpointTest, SilenceEndsAConnectionAndThenTheNode) {
   EXPECT_LE(now, quiet + 20s);
   EXPECT_TRUE(end->is_hopeless());
   EXPECT_EQ(end->next_deadline(), kNever);
+}
+
+TEST_F(EngineEndpointTest, EachAttemptToReconnectThatFailsIsTold) {
+  begin_joined();
+  happened.clear();
+  const ConnectionEnd silence{.error = {ErrorKind::lost, "no answer", {}}};
+  end->on_end(silence, 0, now);
+  ASSERT_TRUE(ring());
+  end->on_end(silence, 0, now);
+  ASSERT_TRUE(ring());
+  end->on_end({.error = {ErrorKind::lost, "unreachable", {}}, .means = {.offline = true}}, 0, now);
+  EXPECT_THAT(happened, ElementsAre("trouble: no answer", "connect", "not reconnected", "connect",
+                                    "trouble: this computer has no network", "offline"));
 }
 
 TEST_F(EngineEndpointTest, WithoutANetworkHereTheNodeWaits) {

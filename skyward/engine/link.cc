@@ -216,6 +216,10 @@ void EngineLink::on_recovered(Duration after) {
   if (events_.on_recovered) events_.on_recovered(after);
 }
 
+void EngineLink::on_not_reconnected() {
+  if (events_.on_not_reconnected) events_.on_not_reconnected();
+}
+
 void EngineLink::on_offline() {
   if (events_.on_offline) events_.on_offline();
 }

@@ -35,6 +35,8 @@ class EngineLink final : private EngineEndpoint::Effects {
     // The connection broke, and why; Skyward reconnects. It is back, after this long.
     std::function<void(std::string)> on_trouble{};
     std::function<void(Duration)> on_recovered{};
+    // An attempt to reconnect has failed, though this computer has a network.
+    std::function<void()> on_not_reconnected{};
     // An attempt has failed, and none has succeeded yet; Skyward tries again.
     std::function<void(Error)> on_unreached{};
     // An attempt has failed because this computer has no network.
@@ -72,6 +74,7 @@ class EngineLink final : private EngineEndpoint::Effects {
   void on_message(wire::Message message) override { events_.on_message(std::move(message)); }
   void on_trouble(std::string why) override;
   void on_recovered(Duration after) override;
+  void on_not_reconnected() override;
   void on_unreached(Error why) override;
   void on_offline() override;
   void on_lost(Error why) override;

@@ -206,26 +206,34 @@ void EngineLoop::ask_provider(Verb verb, Answer answer, Queue add) {
 
 void EngineLoop::tend_later() {
   const Duration interval = provider_->capabilities().tend_interval;
-  if (tends_ || !cluster_ || interval <= Duration{}) return;
-  tends_ = true;
+  if (tends_later_ || !cluster_ || interval <= Duration{}) return;
+  tends_later_ = true;
   loop_.start_timer(deadline_in(interval), [this] {
-    tends_ = cluster_ != nullptr;
-    if (!tends_) return;
-    ask_provider(
-        [this, cluster = cluster_]() -> Status {
-          if (cluster_ != cluster) return {};  // it was torn down before this call's turn
-          return provider_->tend(*cluster, deadline_in(kTendTimeout));
-        },
-        [this](Time, const Status& done) {
-          const bool failed_before = std::exchange(tend_failed_, !done);
-          if (!done && !failed_before) {
-            caller_.emit(Notice{.message = line_of(done.error()), .level = "warning"});
-          }
-          tends_ = false;
-          tend_later();
-        },
-        &Verbs::add_urgent);
+    tends_later_ = false;
+    tend();
   });
+}
+
+void EngineLoop::tend() {
+  if (!cluster_ || std::exchange(tends_, true)) return;
+  ask_provider(
+      [this, cluster = cluster_]() -> Status {
+        if (cluster_ != cluster) return {};  // it was torn down before this call's turn
+        return provider_->tend(*cluster, deadline_in(kTendTimeout));
+      },
+      [this](Time, const Status& done) {
+        const bool failed_before = std::exchange(tend_failed_, !done);
+        if (!done && !failed_before) {
+          caller_.emit(Notice{.message = line_of(done.error()), .level = "warning"});
+        }
+        tends_ = false;
+        tend_later();
+      },
+      &Verbs::add_urgent);
+}
+
+void EngineLoop::tend_connections() {
+  if (provider_->capabilities().tends_connections) tend();
 }
 
 void EngineLoop::list_offers() {
@@ -328,7 +336,9 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
   };
   events.on_trouble = [this, node, instance](const std::string& why) {
     tell_trouble(node, instance, why);
+    tend_connections();
   };
+  events.on_not_reconnected = [this] { tend_connections(); };
   events.on_unreached = [this, node, instance, stands = connection.stands](Error why) {
     tell_unreached(node, instance, stands, std::move(why));
   };

@@ -123,8 +123,11 @@ class EngineLoop final : private EngineEffects {
   // Of many tasks, when the last one is done.
   void return_memory_later();
   void drop_unused_memory_later();
-  // Provider::tend(), again and again until the teardown.
+  // Provider::tend(), again and again until the teardown ...
   void tend_later();
+  void tend();
+  // ... and when a node is out of reach.
+  void tend_connections();
   // For the next task, if that comes at once.
   void stay_awake();
   void tell_closed_when_quiet();
@@ -148,7 +151,8 @@ class EngineLoop final : private EngineEffects {
   bool had_many_tasks_ = false;
   bool drops_memory_ = false;               // before long
   bool completed_ = false;                  // some task of the turn
-  bool tends_ = false;                      // before long, or now
+  bool tends_later_ = false;                // a timer runs
+  bool tends_ = false;                      // a verb waits or runs
   bool tend_failed_ = false;                // the last time
   std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
   const std::string token_;                 // proves to the agents that this engine is theirs

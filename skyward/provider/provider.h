@@ -55,6 +55,8 @@ struct Capabilities {
   Duration charges_interval{};
   // How often to call tend(). Zero: never.
   Duration tend_interval{};
+  // Whether to call it, too, when the connection to a node breaks or cannot be made again.
+  bool tends_connections = false;
 };
 
 // A file that is copied to a node before anything runs there, and kept as files/<sha256> in the
@@ -160,9 +162,9 @@ class Provider {
   }
 
   // Looks after what an open pool has besides its machines: the process that terminates them if
-  // this program dies, say. Called every `tend_interval` between prepare() and teardown(), as
-  // terminate() is while machines are waited for. The pool goes on after a failure, and people are
-  // told.
+  // this program dies, say, or the rule that admits this computer. Called every `tend_interval`
+  // between prepare() and teardown(), as terminate() is while machines are waited for. The pool
+  // goes on after a failure, and people are told.
   virtual Status tend(const Cluster&, Time) { return {}; }
 
   // Both on the loop.

@@ -80,6 +80,8 @@ class Faults:
     # Called before and after each request.
     before: Callable[[Request], None] = lambda request: None
     after: Callable[[Request], None] = lambda request: None
+    # The address that callers are said to have; empty: the one that they have.
+    caller: str = ""
 
 
 @dataclass
@@ -259,7 +261,8 @@ class Front:
     def answer(self, request: Request, environ: dict[str, Any], start: Any) -> list[bytes]:
         if request.service == "checkip":
             start("200 OK", [("Content-Type", "text/plain")])
-            return [environ["REMOTE_ADDR"].encode() + b"\n"]
+            told = self.cloud.faults.caller if self.cloud else ""
+            return [(told or environ["REMOTE_ADDR"]).encode() + b"\n"]
         if request.service == "pricing":
             start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
             return [json.dumps(price_list(request.parameters)).encode()]

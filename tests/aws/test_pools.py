@@ -138,6 +138,45 @@ def test_only_the_caller_is_let_in(real: Cloud, tmp_path: Path) -> None:
     assert rules[1]["IpPermissions.1.Groups.1.GroupId"] == rules[1]["GroupId"]
 
 
+def test_after_a_change_of_network_the_new_address_is_let_in(real: Cloud, tmp_path: Path) -> None:
+    """Before the node, which is well, is taken for lost."""
+
+    def move(request: Request) -> None:
+        if request.action == "RunInstances":
+            real.faults.caller = "192.0.2.7"
+
+    real.faults = Faults(after=move)
+    told = drive(
+        real,
+        tmp_path,
+        """
+        def connections():
+            me = str(os.getpid())
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    name, rest = open(f"/proc/{pid}/stat").read().rsplit(")", 1)
+                except OSError:
+                    continue
+                if name.endswith("(ssh") and rest.split()[1] == me:
+                    yield int(pid)
+
+        with pool(nodes=1, machine="m5.large") as p:
+            worker = sky.compute(os.getpid)() >> p
+            for pid in connections():
+                os.kill(pid, 9)
+            tell(same=(sky.compute(os.getpid)() >> p) == worker)
+        """,
+    )
+    assert told.facts["same"], told.err
+    rules = [
+        one.parameters.get("IpPermissions.1.IpRanges.1.CidrIp")
+        for one in real.requests
+        if one.action == "AuthorizeSecurityGroupIngress"
+    ]
+    assert rules.count("127.0.0.1/32") == rules.count("192.0.2.7/32") == 1
+    assert real.leftovers() == NOTHING
+
+
 def image_of(cloud: Cloud) -> str:
     """One that there is in the region."""
     image: str = next(one.id for one in cloud.backend().describe_images() if "ubuntu" in one.name)

@@ -58,8 +58,8 @@ class RentedSite {
   // the book before it is requested. After a failure, RentedCloud::clear() removes what there is.
   virtual Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                          Time deadline) = 0;
-  // Called before each launch but the first, to update what may have changed: this computer's
-  // address, say.
+  // Updates what may have changed: this computer's address, say. Called before each launch but the
+  // first, and by tend().
   virtual Status refresh(Time) { return {}; }
   // Machines of the pool, launched on these terms; makes what this launch alone needs, a script
   // say, like furnish(). The site outlives it.

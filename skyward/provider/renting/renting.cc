@@ -108,6 +108,8 @@ class Renting final : public MachineProvider {
   std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
   Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
+  // Starts another one where it is gone.
+  Status keep_reaper(const Cluster& cluster, Plan& plan);
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
   // The pool has to be open, and mutex_ held while the plan is read.
@@ -246,10 +248,16 @@ Status Renting::start_its_reaper(const Cluster& cluster, const Plan& plan) const
                        .expires_s = plan.mark.expires_s - ahead_s});
 }
 
-Status Renting::tend(const Cluster& cluster, Time) {
+Status Renting::tend(const Cluster& cluster, Time deadline) {
   const auto found = plans_.find(cluster.id);
-  if (found == plans_.end() || !cloud_->needs_reaper()) return {};
-  Plan& plan = found->second;
+  if (found == plans_.end()) return {};
+  if (cloud_->needs_reaper()) {
+    if (Status watched = keep_reaper(cluster, found->second); !watched) return watched;
+  }
+  return found->second.site->refresh(deadline);
+}
+
+Status Renting::keep_reaper(const Cluster& cluster, Plan& plan) {
   // Somebody has deleted the lock's file. Without one, a new reaper and 'skyward gc' would take
   // the pool for one that was left behind.
   if (!is_open_here(world_, cluster.id)) {
@@ -312,6 +320,11 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   const auto found = plans_.find(cluster.id);
   if (found == plans_.end()) return not_open_here(cluster);
   Plan& plan = found->second;
+  // By the cloud's clock: this computer may have slept, and its own clocks may not know it.
+  if (plan.site->wall_s() >= plan.mark.expires_s - kLifeGrace / 1s) {
+    return fail(ErrorKind::lost, "the pool's timeout has expired, so no more machines are launched",
+                "allow more time: ComputePool(timeout=seconds)");
+  }
   if (plan.launches > 0) {
     if (Status ready = plan.site->refresh(deadline); !ready) return fail(ready);
   }

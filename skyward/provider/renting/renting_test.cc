@@ -21,6 +21,7 @@ namespace skyward::provider {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -251,6 +252,25 @@ TEST_F(RentingTest, AReplacementIsSoughtWhereThePoolsMachinesAre) {
   ASSERT_TRUE(replace(life_.instances[0].id));
   EXPECT_THAT(mall_.standing(), ElementsAre("z2", "z2"));
   EXPECT_EQ(mall_.refreshes, 1);
+}
+
+TEST_F(RentingTest, WhatMayHaveChangedIsLookedAtWhenThePoolIsTended) {
+  open();
+  ASSERT_TRUE(cloud_->tend(life_.cluster, soon()));
+  EXPECT_EQ(mall_.refreshes, 1);
+}
+
+// It would end at its first look at the clock.
+TEST_F(RentingTest, NoMachineIsLaunchedWhenTheTimeoutHasExpiredByTheCloudsClock) {
+  open();
+  const std::size_t launches = mall_.terms.size();
+  mall_.ahead_s += spec_.timeout / 1s - 60;
+  ASSERT_TRUE(replace(life_.instances[0].id));
+  mall_.ahead_s += 60;
+  const auto late = cloud_->provision(life_.cluster, 1, 0, soon());
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("timeout has expired"));
+  EXPECT_EQ(mall_.terms.size(), launches + 1);
 }
 
 TEST_F(RentingTest, ReplacementsKeepTheShareOfSpotMachines) {
