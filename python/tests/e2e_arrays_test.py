@@ -164,6 +164,7 @@ def test_all_agree_which_bytes_go_beside_the_pickle(pool, monkeypatch):
         sky.gather(echo(bytes(length)), echo(bytes(length))) >> pool
     assert left_by_core == [size] * 3
     assert results.BESIDE_BYTES == size
+    assert results.IN_BAND_BYTES == serialize.IN_BAND_BYTES
 
 
 def test_several_large_buffers_in_one_call(pool):
@@ -178,6 +179,22 @@ def test_a_thousand_large_buffers_in_one_call(pool):
     back = echo(*arrays, *repeated) >> pool
     assert len(back) == 1006
     assert all((a == b).all() for a, b in zip(arrays + repeated, back, strict=True))
+
+
+@sky.compute
+def rows(count, width, kind):
+    table = numpy.arange(count * width).reshape(count, width).astype(kind)
+    return list(table)
+
+
+# More arrays than a message has buffers, and more bytes than it takes outside of blobs.
+@pytest.mark.parametrize(("count", "width"), [(70_000, 3), (25_000, 768)])
+def test_many_small_arrays_come_back(pool, count, width):
+    back = rows(count, width, "f4") >> pool
+    assert len(back) == count and all(row.shape == (width,) for row in back)
+    expected = numpy.arange(count * width).astype("f4").reshape(count, width)
+    assert (numpy.stack(back) == expected).all()
+    back[-1][:] = 0  # writable
 
 
 def test_calls_of_one_batch_share_their_many_buffers():

@@ -4,12 +4,14 @@ import builtins
 import contextlib
 import mmap
 import os
+import pickle
 import resource
 import sys
 import tempfile
 import time
 
 import pytest
+from skyward.worker.protocol import MOST_BUFFERS
 from worker_agent import agent, by_value, call
 
 __all__ = ["agent", "by_value"]
@@ -109,6 +111,36 @@ def test_few_files_are_kept(agent):
     assert call(agent, repeat, b"2", LARGE).files != answers[0].files
     release(answers[-1])
     assert call(agent, repeat, b"2", LARGE + 64 * 19).files == answers[-1].files
+
+
+def test_many_small_buffers_are_a_part_of_the_stream(agent):
+    def make(count, size):
+        return [pickle.PickleBuffer(bytearray([k % 251]) * size) for k in range(count)]
+
+    def items(count, size):
+        yield make(count, size)
+
+    few, size = 10, 24
+    expected = [bytearray([k]) * size for k in range(few)]
+    answer = call(agent, make, few, size)
+    assert len(answer.buffers) == 1 and answer.value() == expected
+    agent.run(1, items, few, size, window=5)
+    item = agent.answer()
+    assert len(item.buffers) == 1 and item.value() == expected
+    agent.answer()
+    many = call(agent, make, 70_000, size)
+    assert len(many.buffers) == 1 and len(many.value()) == 70_000
+
+
+def test_no_more_buffers_are_beside_the_stream_than_an_answer_takes(agent):
+    def make(count):
+        sys.modules["_skyward_worker"].results.MOST_BUFFERS = 4
+        return [pickle.PickleBuffer(bytearray([k]) * 20_000) for k in range(count)]
+
+    assert MOST_BUFFERS == 65536  # kMaxBuffers
+    answer = call(agent, make, 10)
+    assert len(answer.buffers) == 4
+    assert [bytes(part) for part in answer.value()] == [bytes([k]) * 20_000 for k in range(10)]
 
 
 def open_results():

@@ -13,6 +13,7 @@ WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
 BEHIND_BIT, RING_BIT, GROUP_BIT = 1, 2, 4
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
 SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
+MOST_BUFFERS = 65536  # kMaxBuffers: of one message, the stream among them
 RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped again each time
 SMALL_OUTCOME = 2032  # of a call within a group: what fits the ring, with its head
 FINISHED = 512  # several windows: this process never holds more tasks

@@ -1,11 +1,12 @@
 """Pickles results."""
 
+import functools
 import os
 import pickle
 import types
 
 from . import tensors
-from .protocol import BLOB_THRESHOLD, ENTRY, SMALL_BUFFER
+from .protocol import BLOB_THRESHOLD, ENTRY, MOST_BUFFERS, SMALL_BUFFER
 from .result_memory import ResultMemory
 
 memory = ResultMemory(limit=0)
@@ -31,11 +32,11 @@ def dump(value):
         )
     buffers = []
     try:  # the plain pickler first: it is ten times as fast
-        stream = tensors.dumps(value, buffer_callback=buffers.append)
+        stream = tensors.dumps(value, buffer_callback=functools.partial(stays_in_stream, buffers))
     except Exception:
         buffers = []
         stream = dump_by_value(value, buffers)
-    return [stream, *[buffer.raw() for buffer in buffers]]
+    return [stream, *buffers]
 
 
 def pack(pieces):
@@ -58,6 +59,7 @@ def pack(pieces):
 
 
 ATOMS = frozenset({type(None), bool, int, float, str})
+IN_BAND_BYTES = 16 << 10  # smaller buffers are copied into the stream; as in serialize.py
 BESIDE_BYTES = 1 << 20  # pickle would copy such bytes into its stream; as in serialize.py
 
 
@@ -71,12 +73,25 @@ class Beside:
 BYTES_BESIDE = pickle.dumps(Beside(), 5, buffer_callback=lambda _: None)
 
 
+def stays_in_stream(buffers, buffer):
+    """Whether pickle copies the buffer into its stream. If not, it is among `buffers` from now on,
+    of which an answer takes so many."""
+    try:
+        view = buffer.raw()
+    except BufferError:  # not contiguous
+        return True
+    if view.nbytes < IN_BAND_BYTES or len(buffers) + 1 >= MOST_BUFFERS:
+        return True
+    buffers.append(view)
+    return False
+
+
 def dump_by_value(value, buffers):
     from .by_value import AnswerPickler, dumps
     from .unpicklable import Search, reason_of
 
     try:
-        return dumps(value, buffers.append, AnswerPickler)
+        return dumps(value, functools.partial(stays_in_stream, buffers), AnswerPickler)
     except Exception as error:
         path, cause = Search(lambda part: dumps(part, lambda _: False)).find("result", value, error)
         reason = reason_of(cause)
