@@ -115,6 +115,23 @@ def test_changed_closures_defaults_and_callees_are_seen():
     assert pickle.loads(body).__globals__["inner"].rate == 3
 
 
+def test_a_body_is_not_kept_if_what_it_refers_to_changes_while_it_is_pickled(monkeypatch):
+    f = make_function("def f():\n    return RATE", RATE=1)
+
+    def dumps(fn):
+        """Another thread changes it just then."""
+        body = dumps_by_value(fn)
+        f.__globals__["RATE"] = 2
+        return body
+
+    dumps_by_value = functions.dumps_by_value
+    with monkeypatch.context() as during:
+        during.setattr(functions, "dumps_by_value", dumps)
+        assert pickle.loads(functions.dumps_function(f, "f"))() == 1
+    assert pickle.loads(functions.dumps_function(f, "f"))() == 2
+    assert functions.is_kept(f)
+
+
 def make_function(source, **names):
     """A function that nobody can import, so that it goes by value."""
     exec(source, names)

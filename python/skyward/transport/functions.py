@@ -23,13 +23,28 @@ def dumps_function(fn: Any, name: str) -> bytes:
     kept = _bodies.get(fn)
     if kept is not None:
         return kept
+    # Before it is pickled: another thread may change meanwhile what it refers to.
+    seen = references_of(fn)
     try:
         body = dumps_by_value(fn)
     except Exception as error:
         text = explain(f"function {name!r}", fn, error)
         raise SerializationError(text) from error.with_traceback(None)
-    _bodies.put(fn, body)
+    if seen is not None and are_unchanged(seen):
+        _bodies.put(fn, body, seen)
     return body
+
+
+def references_of(fn: Any) -> list[tuple[Any, Any, Any]] | None:
+    """What the body of the function depends on; None if it is not to be kept."""
+    seen: list[tuple[Any, Any, Any]] = []
+    if registered_by_value() or not note_references(fn, seen, set()):
+        return None
+    return seen
+
+
+def are_unchanged(seen: list[tuple[Any, Any, Any]]) -> bool:
+    return all(look_up(place, key) is value for place, key, value in seen)
 
 
 class _Bodies:
@@ -57,10 +72,7 @@ class _Bodies:
                 return None
         return entry[2]
 
-    def put(self, fn: Any, body: bytes) -> None:
-        seen: list[tuple[Any, Any, Any]] = []
-        if registered_by_value() or not note_references(fn, seen, set()):
-            return
+    def put(self, fn: Any, body: bytes, seen: list[tuple[Any, Any, Any]]) -> None:
         with self._lock:
             self._drop(id(fn))
             self._entries[id(fn)] = (fn, seen, body)
