@@ -138,11 +138,26 @@ void AgentEndpoint::handle(wire::Message message) {
     if (!conversation_.uses_descriptors()) {
       if (const Status filled = inbox().fill_in(message); !filled) {
         effects_.log(filled.error().message);
+        report_lost_blobs(message);
       }
     }
     if (run->body.in_blob()) read_body(*run);
   }
   effects_.on_message(message);
+}
+
+// There may be room for these when the engine sends them again.
+void AgentEndpoint::report_lost_blobs(const wire::Message& message) {
+  std::vector<BlobId> lost;
+  wire::for_each_blob_buffer(message, [&](const wire::Buffer& buffer) {
+    const BlobId blob = buffer.blob.id;
+    const auto part = inbox().find(blob);
+    if (part && !part->kept && std::ranges::find(lost, blob) == lost.end()) lost.push_back(blob);
+  });
+  for (const BlobId blob : lost) {
+    send(wire::BlobFetched{
+        .blob = blob, .attempt = wire::kNotAsked, .end = wire::FetchEnd::missing});
+  }
 }
 
 void AgentEndpoint::read_body(wire::RunTask& run) const {

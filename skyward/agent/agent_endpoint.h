@@ -99,6 +99,7 @@ class AgentEndpoint {
   };
 
   void handle(wire::Message message);
+  void report_lost_blobs(const wire::Message& message);
   void read_body(wire::RunTask& run) const;
   void greet(ConnectionId connection, const wire::Hello& hello);
   std::string refusal(const wire::Hello& hello);

@@ -238,6 +238,24 @@ TEST_F(AgentEndpointTest, BlobsAreForThoseWhoPassThemOn) {
   EXPECT_FALSE(end->is_connected());
 }
 
+TEST_F(AgentEndpointTest, SaysWhichBlobsItHadNoRoomFor) {
+  const auto connection = call(hello());
+  say(connection, wire::BlobChunk{.blob = BlobId{1}, .size = 4, .bytes = SharedBytes(Bytes(4))});
+  written.clear();
+  wire::RunTask run;
+  for (const std::uint64_t offset : {0U, 2U}) {
+    run.arguments.buffers.push_back(wire::blob_buffer({.id = BlobId{1}, .size = 4}, offset, 2));
+  }
+  say(connection, run);
+  EXPECT_EQ(happened.back(), "log: no memory");
+  EXPECT_EQ(messages.size(), 1U) << "the core refuses it";
+  ASSERT_EQ(written.size(), 1U);
+  const auto& told = std::get<wire::BlobFetched>(written.back().message);
+  EXPECT_EQ(told.blob, BlobId{1});
+  EXPECT_EQ(told.attempt, wire::kNotAsked);
+  EXPECT_EQ(told.end, wire::FetchEnd::missing);
+}
+
 TEST_F(AgentEndpointTest, ALineThatHasGreetedStays) {
   call(hello());
   end->on_timer(now + kGreetTimeout);

@@ -312,6 +312,26 @@ TEST_F(CoreLossTest, ACancelledTaskThatCannotBeginIsNotTriedElsewhere) {
   EXPECT_FALSE(take_outcome(id).begun);
 }
 
+// It may have had no room for it.
+TEST_F(CoreLossTest, ANodeThatCouldNotBeginATaskGetsItsFunctionAgain) {
+  open_to_running({.nodes = 1});
+  wire::FunctionBody large = *function;
+  large.bytes = wire::blob_buffer({.id = BlobId{8}, .size = 1 << 20}, 0, 1 << 20);
+  function = std::make_shared<const wire::FunctionBody>(std::move(large));
+  const auto sends_body = [&] { return !effects.take_message<wire::RunTask>(kFirst).body.empty(); };
+  const TaskId first = submit();
+  EXPECT_TRUE(sends_body());
+  answer(0, first);
+  take_outcome(first);
+  const TaskId second = submit();
+  EXPECT_FALSE(sends_body());
+  answer_with(0, second, wire::TaskStatus::not_begun);
+  EXPECT_THAT(effects.take_message<wire::DropBlobs>(kFirst).blobs, ElementsAre(BlobId{8}));
+  EXPECT_FALSE(take_outcome(second).begun);
+  submit();
+  EXPECT_TRUE(sends_body());
+}
+
 // Nobody hears from it while this computer has no network.
 TEST_F(CoreLossTest, ANodeIsNotSilentWhileThisComputerIsOffline) {
   open_to_running({.nodes = 1});

@@ -1,5 +1,7 @@
 #include "skyward/engine/function_cache.h"
 
+#include <utility>
+
 #include "skyward/base/check.h"
 
 namespace skyward::engine {
@@ -18,9 +20,8 @@ bool FunctionCache::use(FunctionId function, const wire::Buffer& body) {
     entry.bytes = body.size + kOverheadBytes;
     entry.blob = body.blob.id;
     bytes_ += entry.bytes;
-  } else if (entry.tasks == 0) {
-    idle_.erase(entry.idle_since);
   }
+  if (entry.tasks == 0) idle_.erase(entry.idle_since);
   ++entry.tasks;
   return is_new;
 }
@@ -31,6 +32,12 @@ void FunctionCache::release(FunctionId function) {
   if (--entry.tasks > 0) return;
   entry.idle_since = ++idle_count_;
   idle_.emplace(entry.idle_since, function);
+}
+
+BlobId FunctionCache::lose(FunctionId function) {
+  Entry& entry = entry_of(function).second;
+  bytes_ -= std::exchange(entry.bytes, 0);
+  return std::exchange(entry.blob, {});
 }
 
 std::vector<FunctionCache::Dropped> FunctionCache::shrink(std::uint64_t budget) {

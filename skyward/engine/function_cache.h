@@ -26,6 +26,8 @@ class FunctionCache {
   bool use(FunctionId function, const wire::Buffer& body);
   // The task is no longer there.
   void release(FunctionId function);
+  // The node may be without the body: the next task brings it. Returns its blob; 0 if it was small.
+  BlobId lose(FunctionId function);
 
   struct Dropped {
     FunctionId function;

@@ -45,6 +45,24 @@ TEST(FunctionCache, TheLongestUnusedGoesAndComesAgain) {
   EXPECT_TRUE(cache.use(function(1), body(kMiB)));
 }
 
+TEST(FunctionCache, ALostBodyGoesAgain) {
+  FunctionCache cache;
+  cache.use(function(1), body(kMiB, 11));
+  cache.use(function(1), body(kMiB, 11));
+  cache.release(function(1));
+  EXPECT_EQ(cache.lose(function(1)), BlobId{11});
+  EXPECT_TRUE(cache.use(function(1), body(kMiB, 12))) << "while another task is there";
+  EXPECT_FALSE(cache.use(function(1), body(kMiB, 12)));
+  for (int task = 0; task < 3; ++task) cache.release(function(1));
+  EXPECT_EQ(cache.lose(function(1)), BlobId{12});
+  EXPECT_TRUE(cache.use(function(1), body(kMiB, 13)));
+  EXPECT_TRUE(cache.shrink(0).empty()) << "a task needs it";
+  cache.release(function(1));
+  const auto dropped = cache.shrink(0);
+  ASSERT_EQ(dropped.size(), 1U);
+  EXPECT_EQ(dropped[0].blob, BlobId{13});
+}
+
 TEST(FunctionCache, SmallOnesAreManyInNoWorker) {
   FunctionCache cache;
   const auto numbered = [](int n) {

@@ -39,6 +39,12 @@ void drop_old_functions(EngineEffects& effects, NodeLoad& node, std::uint64_t ma
   if (!bodies.blobs.empty()) effects.send(node.id, std::move(bodies));
 }
 
+// A task could not begin on the node, perhaps because it had no room for the function's body.
+void lose_body(EngineEffects& effects, NodeLoad& node, const Task& task) {
+  const BlobId body = node.functions.lose(task.call.function->id);
+  if (body != BlobId{}) effects.send(node.id, wire::DropBlobs{{body}});
+}
+
 // One task less on it.
 void take_off(NodeLoad& node, Time now) {
   if (--node.outstanding == 0) node.work.useful += now - node.busy_since;
@@ -421,6 +427,7 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
       });
     }
     unassign(node, now, task);
+    if (result.status == wire::TaskStatus::not_begun) lose_body(effects, node, task);
     if (again) {
       ++task.attempt;
       enqueue_first(task);

@@ -190,8 +190,12 @@ std::optional<BlobFetched> Outbox::push(FetchBlob fetch) {
 
 bool Outbox::take(const BlobFetched& fetched) {
   const auto found = contents_.find(fetched.blob);
-  if (found == contents_.end() || found->second.fetch != Fetch::running ||
-      fetched.attempt != found->second.attempt) {
+  if (found == contents_.end()) return false;
+  if (fetched.attempt == kNotAsked) {
+    if (found->second.whole() && !found->second.once) lose(found);
+    return false;
+  }
+  if (found->second.fetch != Fetch::running || fetched.attempt != found->second.attempt) {
     return false;
   }
   Content& content = found->second;
@@ -236,11 +240,29 @@ void Outbox::keep_within_budget() {
 
 void Outbox::forget(std::unordered_map<BlobId, Content>::iterator content, bool tell) {
   const BlobId name = content->first;
-  const auto known = by_content_.find(content->second.blob.content);
-  if (known != by_content_.end() && known->second == name) by_content_.erase(known);
+  unlist(name, content->second);
   if (tell && content->second.is_known_there()) urgent_.emplace_back(DropBlobs{{name}});
   waiting_bytes_ -= content->second.unsent();
   contents_.erase(content);
+}
+
+// The other end has not kept it. Whatever uses the same bytes from now on sends them again.
+void Outbox::lose(std::unordered_map<BlobId, Content>::iterator content) {
+  Content& lost = content->second;
+  if (std::exchange(lost.lost, true)) return;
+  if (lost.users.empty()) {
+    unused_.erase(lost.unused);
+    unused_bytes_ -= lost.blob.size;
+  }
+  for (const BlobId user : std::exchange(lost.users, {})) names_.erase(user);
+  unlist(content->first, lost);
+  if (lost.waiting == 0) forget(content, true);
+}
+
+// Equal bytes are no longer found under this name.
+void Outbox::unlist(BlobId name, const Content& content) {
+  const auto known = by_content_.find(content.blob.content);
+  if (known != by_content_.end() && known->second == name) by_content_.erase(known);
 }
 
 std::optional<Message> Outbox::next_urgent() {
@@ -302,7 +324,11 @@ void Outbox::let_go(const std::vector<BlobId>& uses) {
   for (const BlobId name : uses) {
     const auto found = contents_.find(name);
     --found->second.waiting;
-    if (found->second.once) forget(found, false);
+    if (found->second.once) {
+      forget(found, false);
+    } else if (found->second.lost && found->second.waiting == 0) {
+      forget(found, true);
+    }
   }
   keep_within_budget();
 }

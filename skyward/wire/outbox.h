@@ -44,7 +44,8 @@ class Outbox {
   // before the first message that uses the blob. Returns the answer if the request is unnecessary,
   // because the other end has the bytes or they are being sent.
   std::optional<BlobFetched> push(FetchBlob fetch);
-  // How that ended. False if nobody waits for it any more.
+  // How that ended. False if nobody waits for it any more. Also that the other end had no room for
+  // a blob (kNotAsked): then it is sent again when a message uses it.
   bool take(const BlobFetched& fetched);
 
   // The limit of unused blobs at the other end, in bytes.
@@ -81,6 +82,7 @@ class Outbox {
     std::unordered_set<BlobId> users;      // ids by which tasks of this end refer to it
     std::uint32_t waiting = 0;             // held messages that use it
     bool once = false;                     // for one message only
+    bool lost = false;                     // the other end had no room; nothing new refers to it
     std::list<BlobId>::iterator unused{};  // place among the unused, if users is empty
 
     bool whole() const { return sent == blob.size && fetch == Fetch::none; }
@@ -106,6 +108,8 @@ class Outbox {
   void attach_body(RunTask& run);
   void release(BlobId user);
   void forget(std::unordered_map<BlobId, Content>::iterator content, bool tell);
+  void lose(std::unordered_map<BlobId, Content>::iterator content);
+  void unlist(BlobId name, const Content& content);
   void let_go(const std::vector<BlobId>& uses);
   void note_sent(const Message& message);
   void keep_within_budget();

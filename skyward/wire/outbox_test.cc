@@ -97,6 +97,22 @@ class OutboxTest : public testing::Test {
                                           : std::get<StreamItem>(message).task.value);
   }
 
+  // The parts go, but the other end has no memory for them, and says so.
+  void send_in_vain() {
+    theirs.broken = true;
+    while (auto message = outbox.next_bulk()) {
+      if (const auto* chunk = std::get_if<BlobChunk>(&*message)) {
+        EXPECT_TRUE(inbox.take(*chunk));
+      } else {
+        EXPECT_FALSE(inbox.fill_in(*message));
+      }
+    }
+    theirs.broken = false;
+  }
+  static BlobFetched had_no_room(std::uint64_t name) {
+    return {.blob = BlobId{name}, .attempt = kNotAsked, .end = FetchEnd::missing};
+  }
+
   Store theirs;
   Store ours;
   Outbox outbox{[this](const Blob& blob) { return ours.read(blob); }};
@@ -312,6 +328,32 @@ TEST_F(OutboxTest, WithoutRoomTheReceiverKnowsWhy) {
     EXPECT_EQ(filled.error().kind, ErrorKind::exhausted);
     EXPECT_THAT(filled.error().message, HasSubstr("no memory to store"));
   }
+}
+
+TEST_F(OutboxTest, WhatTheReceiverHadNoRoomForIsSentAgain) {
+  outbox.set_budget(1000);
+  push(call(1, {ours.named(ours.make(5, 10, 'x'), 1)}));
+  send_in_vain();
+  EXPECT_FALSE(outbox.take(had_no_room(1)));
+  push(DropBlobs{{BlobId{5}}});  // the engine's answer to the end of the task
+  push(call(2, {ours.named(ours.make(6, 10, 'x'), 1)}));
+  EXPECT_THAT(drain(), testing::ElementsAre("drop 1", "chunk 2", "run 2"));
+  push(DropBlobs{{BlobId{6}}});
+  EXPECT_FALSE(outbox.take(had_no_room(2))) << "nobody uses it at present";
+  push(call(3, {ours.named(ours.make(7, 10, 'x'), 1)}));
+  EXPECT_THAT(drain(), testing::ElementsAre("drop 2", "chunk 3", "run 3"));
+}
+
+TEST_F(OutboxTest, WhatTheReceiverHadNoRoomForIsSentAgainWhileTasksUseIt) {
+  const Blob blob = ours.make(5, 10, 'x');
+  push(call(1, {blob}));
+  send_in_vain();
+  push(call(2, {blob, ours.make(6, kBig, 'y')}));  // waits for the other one
+  EXPECT_FALSE(outbox.take(had_no_room(1)));
+  EXPECT_FALSE(outbox.take(had_no_room(1))) << "each refused task says so";
+  push(call(3, {blob}));
+  ASSERT_TRUE(outbox.withdraw(TaskId{2}));
+  EXPECT_THAT(drain(), testing::ElementsAre("drop 1", "chunk 3", "run 3"));
 }
 
 TEST_F(OutboxTest, MemoryThatEndsHalfWayIsToldToo) {

@@ -121,7 +121,7 @@ struct FetchBlob {
   BlobId blob;
   ContentId content{};
   std::uint64_t size = 0;
-  std::uint32_t attempt = 0;  // never used twice in a pool
+  std::uint32_t attempt = 0;  // from 1; never used twice in a pool
   NodeId peer;
   std::string address;
   std::uint16_t port = 0;

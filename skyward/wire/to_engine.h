@@ -137,6 +137,10 @@ enum class FetchEnd : std::uint8_t {
   stopped,    // by request of the engine
 };
 
+// The attempt of a BlobFetched without a FetchBlob: the node had no memory for this blob, and a
+// task needed it. `end` is `missing`.
+inline constexpr std::uint32_t kNotAsked = 0;
+
 // How the fetch of a blob from another node ended, with the engine's id of the blob.
 struct BlobFetched {
   BlobId blob;
