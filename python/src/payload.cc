@@ -2,6 +2,7 @@
 
 #include "payload.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "skyward/spec/limits.h"
@@ -48,6 +49,25 @@ bool holds(const Stored& stored, nb::handle buffer) {
 
 std::pair<const void*, std::size_t> place_of(ByteView bytes) {
   return {bytes.data(), bytes.size()};
+}
+
+// Up to this size, bytes are compared in full: it takes about as long as the call itself.
+constexpr std::size_t kComparedBytes = std::size_t{1} << 20;
+// Of larger ones, so much of each step.
+constexpr std::size_t kSampleBytes = 64;
+constexpr std::size_t kSampleStep = std::size_t{64} << 10;
+
+// Whether a buffer holds what was stored of it, as far as samples tell.
+bool is_unchanged(const wire::Buffer& stored, ByteView bytes) {
+  const ByteView known = Pool::stored_bytes(stored.blob).subspan(stored.offset, stored.size);
+  const auto same = [&](std::size_t at, std::size_t size) {
+    return std::memcmp(known.data() + at, bytes.data() + at, size) == 0;
+  };
+  if (bytes.size() <= kComparedBytes) return same(0, bytes.size());
+  for (std::size_t at = 0; at < bytes.size(); at += kSampleStep) {
+    if (!same(at, std::min(kSampleBytes, bytes.size() - at))) return false;
+  }
+  return same(bytes.size() - kSampleBytes, kSampleBytes);
 }
 
 }  // namespace
@@ -112,7 +132,7 @@ void Packer::add(Draft& draft, nb::handle source) {
     return;
   }
   const auto seen = seen_.find(place_of(bytes));
-  if (seen != seen_.end() && draft.use(seen->second)) return;
+  if (seen != seen_.end() && is_unchanged(seen->second, bytes) && draft.use(seen->second)) return;
   views_.push_back(std::move(view));
   if (!draft.has_room()) return draft.put_off(bytes);
   wire::Blob blob;

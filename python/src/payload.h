@@ -47,6 +47,10 @@ class BufferView {
 // Packs the calls of one batch. A buffer that comes twice is stored once, so views stay open until
 // the packer is gone: an address alone would not tell a buffer from its successor. A message takes
 // few descriptors: a call's first large buffers get a blob each, the others share one.
+//
+// A __reduce__ of the program's own may write to a buffer between two calls. Up to 1 MiB this is
+// always seen, beyond that if it changes 64 KiB in a row: to compare 1 GiB for each of a hundred
+// calls would take longer than to send it.
 class Packer {
  public:
   explicit Packer(Pool& pool) : pool_(pool) {}

@@ -96,6 +96,29 @@ def test_one_array_in_many_calls_is_stored_once():
         assert len({future.result(30) for future in futures}) == 1
 
 
+@sky.compute
+def ends(array):
+    return float(array[0]), float(array[-1])
+
+
+class Filled:
+    """Is pickled from an array that all of its kind fill, one after another."""
+
+    def __init__(self, shared, value):
+        self.shared, self.value = shared, value
+
+    def __reduce__(self):
+        self.shared[:] = self.value
+        return numpy.asarray, (self.shared,)
+
+
+@pytest.mark.parametrize("count", [10_000, 100_000, 1_000_000])  # the last is compared by samples
+def test_an_array_that_changes_while_calls_are_packed_is_sent_as_it_was_in_each(pool, count):
+    shared = numpy.empty(count)
+    calls = [ends(Filled(shared, value)) for value in (1, 2, 2, 3)]
+    assert list(sky.gather(*calls) >> pool) == [(v, v) for v in (1, 2, 2, 3)]
+
+
 def stored_objects():
     """The inodes of the shared memory that this process holds."""
     inodes = set()
