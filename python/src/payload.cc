@@ -126,6 +126,11 @@ void Packer::add(Draft& draft, nb::handle source) {
   BufferView view(source);
   const ByteView bytes = view.bytes();
   if (bytes.size() < kBlobThresholdBytes) {
+    if (draft.inline_bytes + bytes.size() > kMaxInlineBytes) {
+      views_.push_back(std::move(view));
+      return draft.put_off(bytes);
+    }
+    draft.inline_bytes += bytes.size();
     // A copy of our own: the engine's thread lets go of it without the GIL.
     draft.payload.buffers.push_back(
         wire::small_buffer(SharedBytes(Bytes(bytes.begin(), bytes.end()))));

@@ -46,7 +46,8 @@ class BufferView {
 
 // Packs the calls of one batch. A buffer that comes twice is stored once, so views stay open until
 // the packer is gone: an address alone would not tell a buffer from its successor. A message takes
-// few descriptors: a call's first large buffers get a blob each, the others share one.
+// few descriptors: a call's first large buffers get a blob each, the others share one. It does not
+// take any number of small ones either: those beyond kMaxInlineBytes are in that blob, too.
 //
 // A __reduce__ of the program's own may write to a buffer between two calls. Up to 1 MiB this is
 // always seen, beyond that if it changes 64 KiB in a row: to compare 1 GiB for each of a hundred
@@ -62,9 +63,13 @@ class Packer {
  private:
   using Place = std::pair<const void*, std::size_t>;  // address and size
 
+  // Of small buffers in one call. A message may have 64 MiB, the function's body among them.
+  static constexpr std::size_t kMaxInlineBytes = std::size_t{8} << 20;
+
   // A call on its way.
   struct Draft {
     wire::Payload payload;
+    std::size_t inline_bytes = 0;
     std::set<BlobId> blobs;  // that it refers to
     struct Run {
       ByteView bytes;

@@ -220,6 +220,19 @@ def test_many_small_arrays_come_back(pool, count, width):
     back[-1][:] = 0  # writable
 
 
+@sky.compute
+def sums(arrays):
+    return [int(array.sum()) for array in arrays]
+
+
+def test_many_arrays_that_are_a_little_smaller_go_together(pool):
+    """More bytes than a message takes outside of blobs."""
+    arrays = [numpy.full((224, 224), i % 251, "u1") for i in range(1400)]
+    assert sums(arrays) >> pool == [224 * 224 * (i % 251) for i in range(1400)]
+    there = sky.gather(sums(arrays), sums(arrays[::-1])) >> pool
+    assert there[0] == there[1][::-1]
+
+
 def test_calls_of_one_batch_share_their_many_buffers():
     arrays = [numpy.full(70_000, i % 251, "u1") for i in range(150)]
 
