@@ -56,6 +56,23 @@ TEST_F(WindowTest, TellsWhichBlobsAProcessStillUses) {
   EXPECT_EQ(take_result(2, TaskStatus::cancelled).retained, used);
 }
 
+// Children of the process may live on.
+TEST_F(WindowTest, ACancelledTaskWhoseProcessIsKilledMayStillUseItsBlobs) {
+  make_ready_for(10ms);
+  wire::RunTask run = run_task(1);
+  for (const std::uint64_t offset : {0U, 50U}) {
+    run.arguments.buffers.push_back(
+        wire::blob_buffer({.id = BlobId{8}, .size = 100, .descriptor = 42}, offset, 50));
+  }
+  submit(run);
+  take("run 0: 1");
+  on_message(state, effects, wire::CancelTask{TaskId{1}}, now);
+  take("interrupt 0: 1");
+  worker_ends(0, {.text = "killed by signal 9 (SIGKILL)", .by_signal = true, .by_sigkill = true});
+  EXPECT_EQ(take_result(1, TaskStatus::cancelled).retained, std::vector{BlobId{8}});
+  take("start 0");
+}
+
 TEST_F(WindowTest, ACancelledTaskThatWaitsCostsTheOneBeforeItNothing) {
   make_ready_for(10us);
   submit(1);

@@ -108,6 +108,27 @@ void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
   dispatch(state, effects, now);
 }
 
+// The blobs of the arguments, each once.
+std::vector<BlobId> blobs_of(const wire::Payload& arguments) {
+  std::vector<BlobId> blobs;
+  for (const wire::Buffer& buffer : arguments.buffers) {
+    const BlobId blob = buffer.blob.id;
+    if (buffer.in_blob() && std::ranges::find(blobs, blob) == blobs.end()) blobs.push_back(blob);
+  }
+  return blobs;
+}
+
+// Answers for a task that was to end, and has ended with its process.
+void answer_ended(AgentState& state, AgentEffects& effects, TaskId id, std::uint32_t worker) {
+  const AgentTask& task = state.tasks.at(id);
+  wire::TaskResult result;
+  result.status = task.ending.value_or(TaskStatus::cancelled);
+  result.worker = worker;
+  result.detail = ending_detail(task);
+  result.retained = blobs_of(task.run.arguments);  // children of the process may live on
+  answer(state, effects, id, std::move(result));
+}
+
 // The process is gone: the task that it had begun is answered, the others go back to the queue.
 void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const WorkerExit& end,
                     Time now) {
@@ -121,7 +142,7 @@ void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const 
     slot.window.pop_front();
     task.slot.reset();
     if (task.ending) {
-      answer_status(state, effects, id, *task.ending, slot.worker, ending_detail(task));
+      answer_ended(state, effects, id, slot.worker);
     } else if (begun || task.delivered) {
       answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
                     death_detail(end, slot.killed));
