@@ -260,6 +260,20 @@ def test_tells_that_a_childs_child_may_use_an_argument_still(agent):
     assert agent.answer().retained == []
 
 
+def test_a_process_without_room_for_descriptors_says_so_and_exits(agent):
+    def forbid_files():
+        import resource
+
+        highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, highest))
+
+    call(agent, forbid_files)
+    data = pickle.PickleBuffer(bytearray(100_000))
+    os.close(agent.run_with_blob(1, len, data, blob=7))
+    agent.wait_output(b"it has too many files open", 2)
+    assert agent.process.wait(20) == 1
+
+
 def test_large_results_travel_in_shared_memory(agent):
     numpy = pytest.importorskip("numpy")
 

@@ -40,6 +40,10 @@ except ImportError:  # not built for this interpreter, or not on this machine
 
 # Too much is on its way already; no event tells when it is less.
 FULL = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
+TOO_MANY_FILES = (
+    b"skyward: the worker process exits: it cannot receive the arguments of a call, because it has"
+    b" too many files open. Close files in your functions, or raise the limit (ulimit -n)\n"
+)
 
 
 class Connection(Quick):
@@ -62,13 +66,13 @@ class Connection(Quick):
         if results.memory.kept and not flags:
             self.wait_idle()
         try:
-            data, ancillary, _, _ = self.sock.recvmsg(
+            data, ancillary, result, _ = self.sock.recvmsg(
                 RECEIVE_BYTES, ANCILLARY_BYTES, flags | socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return
-        if ancillary:
-            self.take_descriptors(ancillary)
+        if ancillary or result & socket.MSG_CTRUNC:
+            self.take_descriptors(ancillary, result)
         if not data:
             self.stopped = True  # the agent is gone
             self.ready.clear()
@@ -83,7 +87,13 @@ class Connection(Quick):
         poll.poll(IDLE_SECONDS * 1000)
         results.memory.drop_unused(IDLE_SECONDS)
 
-    def take_descriptors(self, ancillary):
+    def take_descriptors(self, ancillary, flags):
+        """`flags`: what recvmsg() says of the message."""
+        if flags & socket.MSG_CTRUNC:  # the kernel has dropped some, whichever they were
+            try:
+                os.write(2, TOO_MANY_FILES)
+            finally:
+                os._exit(1)
         for level, kind, payload in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 received = array.array("i")
@@ -147,10 +157,10 @@ class Connection(Quick):
         view, filled = memoryview(whole), len(start)
         while filled < len(whole):
             # Descriptors of later messages may arrive early, with these bytes.
-            got, ancillary, _, _ = self.sock.recvmsg_into(
+            got, ancillary, result, _ = self.sock.recvmsg_into(
                 [view[filled:]], ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
             )
-            self.take_descriptors(ancillary)
+            self.take_descriptors(ancillary, result)
             if got == 0:
                 os._exit(1)  # the agent died in mid-message
             filled += got
