@@ -158,12 +158,17 @@ void GroupNews::watch(Group& group, std::uint64_t token) {
 }
 
 bool GroupNews::wait(const Group& group, std::uint64_t token, Duration limit) {
+  if (group.has_news()) return true;
+  if (limit <= Duration::zero()) {
+    const std::lock_guard lock(state_->mutex);
+    return !state_->withdrawn.empty();
+  }
   {
     const std::lock_guard lock(state_->mutex);
     state_->awaited = token;
     state_->awaited_changed = false;
   }
-  if (group.has_news()) return true;
+  if (group.has_news()) return true;  // it came meanwhile
   return wait_interruptibly(limit, [&](Duration step) {
     std::unique_lock lock(state_->mutex);
     return wait_within(lock, state_->changed, step,
@@ -192,6 +197,7 @@ void bind_group(nb::module_& module) {
       .def_prop_ro("task", &Group::task)
       .def_prop_ro("size", &Group::size, "Bytes of arguments.")
       .def_prop_ro("calls", &Group::calls, "How many were sent.")
+      .def_prop_ro("has_news", &Group::has_news, "Whether results have arrived, or its end.")
       .def("call", &Group::call, nb::arg("position"),
            "One of its calls, with the arguments as they were.")
       .def("send_again", &Group::send_again, nb::arg("packer"), nb::arg("positions"),

@@ -85,7 +85,8 @@ class GroupDraft {
   GroupWriter writer_;
 };
 
-// News of several groups, for a thread that waits for one of them.
+// News of several groups, for the one thread that waits for one of them. Other threads ask the
+// groups: a second one that waits here would take the first one's news.
 class GroupNews {
  public:
   void watch(Group& group, std::uint64_t token);

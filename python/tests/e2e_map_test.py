@@ -9,7 +9,7 @@ import time
 
 import pytest
 from quick_calls import Strange, double, lose_node_at, note, runs, wait_at
-from waiting import DEADLINE
+from waiting import DEADLINE, wait_until
 
 import skyward as sky
 
@@ -206,6 +206,28 @@ def test_the_end_of_the_block_tells_of_calls_that_are_cut_off(monkeypatch):
     ]
     with pytest.raises(sky.SkywardError):
         next(answers)
+
+
+def test_closing_the_pool_wakes_a_reader_in_another_thread(tmp_path):
+    got, raised = [], []
+
+    def read(answers):
+        try:
+            got.extend(answers)
+        except sky.SkywardError as error:
+            raised.append(error)
+
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        answers = pool.map(
+            wait_at, range(20), itertools.repeat(0), LAST, itertools.repeat(str(tmp_path))
+        )
+        reader = threading.Thread(target=read, args=(answers,), daemon=True)
+        reader.start()
+        core = pool._engine().core
+        wait_until(lambda: core.task_counts() == (20, 1))  # all but the first one have ended
+    reader.join(DEADLINE)
+    assert not reader.is_alive()
+    assert got == [] and len(raised) == 1
 
 
 @pytest.mark.parametrize("wrong", [math.nan, 0, -1, "1", True])

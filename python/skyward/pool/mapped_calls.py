@@ -207,8 +207,9 @@ class MappedCalls(GroupedCalls):
         return answered - ended_tasks, max(self._total, self._sent) - answered - len(self._window)
 
     def unfinished(self) -> int:
-        """How many of the sent calls have not ended; none of a group that has news."""
-        left = [sent for sent in list(self._window) if not self._wait(sent, 0)]
+        """How many of the sent calls have not ended; none of a group that has news. Any thread:
+        _wait() would take the news that the reader waits for."""
+        left = [sent for sent in list(self._window) if not _has_news(sent)]
         return sum(len(sent.calls) if isinstance(sent, Group) else 1 for sent in left)
 
     # ------------------------------------------------------------------ sending
@@ -456,6 +457,12 @@ class MappedCalls(GroupedCalls):
                 if isinstance(sent, Group) and sent.token == token:
                     super()._send_withdrawn(sent)
                     break
+
+
+def _has_news(sent: "_Sent") -> bool:
+    if isinstance(sent, Group):
+        return bool(sent.core.has_news)
+    return isinstance(sent, _Refused) or bool(sent.handle.done())
 
 
 class Mapped:
