@@ -1,11 +1,12 @@
 """Futures whose condition and lists are made on demand behave as those of concurrent.futures."""
 
+import sys
 import threading
 import time
 from concurrent import futures
 
 import pytest
-from skyward.pool.answer import AnswerFuture, set_results
+from skyward.pool.answer import AnswerFuture, _OnDemand, set_results
 
 ENDED = {
     "result": lambda future: future.set_result(7),
@@ -101,3 +102,25 @@ def test_those_that_have_ended_share_no_lock():
         thread.start()
         assert entered.wait(20)
     thread.join()
+
+
+def test_a_condition_that_is_made_meanwhile_is_the_one_that_counts():
+    future, before = AnswerFuture(), sys.gettrace()
+
+    def work():
+        assert not future.cancelled()  # makes the condition
+        future.set_result(1)
+
+    def trace(frame, *_):
+        if frame.f_code is _OnDemand.__get__.__code__:  # this thread has found none
+            sys.settrace(before)
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join(60)
+
+    sys.settrace(trace)
+    try:
+        assert futures.wait([future], 60).done == {future}
+    finally:
+        sys.settrace(before)
+    assert future.result(0) == 1

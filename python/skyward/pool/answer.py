@@ -55,7 +55,9 @@ class _OnDemand:
     def __get__(self, future: "AnswerFuture | None", _: Any) -> Any:
         if future is None:
             return self
-        if future._state not in _OPEN:
+        # One that had a condition when it ended keeps it: another thread may have made it just now,
+        # and whoever acquires what is returned here releases what the future then has.
+        if future._state not in _OPEN and not future._has_condition:
             return _ended
         condition = threading.Condition()
         with _making:
