@@ -79,6 +79,19 @@ def test_what_cannot_travel_fails_alone(executor):
     assert isinstance(tasks[1].exception(30), sky.SerializationError)
 
 
+def test_very_many_that_cannot_travel_fail_each_by_itself(pool, tmp_path):
+    executor = sky.Executor(pool=pool)
+    gate = str(tmp_path / "gate")
+    slow = [executor.submit(wait_for, gate) for _ in range(2 * pool.total_slots)]
+    wrong = [executor.submit(id, threading.Lock()) for _ in range(3000)]  # they wait in the queue
+    (tmp_path / "gate").touch()
+    assert [call.result(60) for call in slow] == [gate] * len(slow)
+    errors = [call.exception(60) for call in wrong]
+    assert {type(error) for error in errors} == {sky.SerializationError}
+    assert not any(error.__traceback__ for error in errors)  # it would keep the arguments
+    executor.shutdown()
+
+
 def test_map(executor):
     assert list(executor.map(pow, range(10), range(10))) == [n**n for n in range(10)]
     for size in (1, 3, 6, 50):

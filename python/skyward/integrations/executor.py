@@ -85,6 +85,7 @@ class Executor(futures.Executor):
         self._due = 1  # so many calls that wait are sent when another one is submitted
         self._ahead = _Ahead()
         self._paces = Paces()
+        self._sending = _Sending()
         self._latest: tuple[Any, ComputeFunction[..., Any] | None] = (None, None)
         self._process = os.getpid()
         self._shut = False
@@ -291,6 +292,7 @@ class Executor(futures.Executor):
     def _send(self) -> None:
         """Keeps every slot busy, and calls ready behind each."""
         engine, slots = self._pool._live, self._pool.total_slots
+        inside = self._sending.now  # a done callback, or the handler of a signal
         while True:
             batch: list[_Waiting] = []
             try:
@@ -302,10 +304,14 @@ class Executor(futures.Executor):
                     self._note_flying()
                 if not batch:
                     return
-                if pace is not None:
-                    self._submit_group(pace, batch)
-                else:
-                    self._submit(entries)
+                try:
+                    self._sending.now = True
+                    if pace is not None:
+                        self._submit_group(pace, batch)
+                    else:
+                        self._submit(entries)
+                finally:
+                    self._sending.now = inside
             except BaseException:  # Ctrl-C
                 self._drop(batch)
                 raise
@@ -365,15 +371,16 @@ class Executor(futures.Executor):
         try:
             self._pool._engine().send_all([call for _, call in batch], [sent for sent, _ in batch])
         except Exception as error:
-            if len(batch) > 1:  # one of them cannot travel
-                for entry in batch:
-                    self._submit([entry])
+            if len(batch) == 1:
+                self._settle(batch[0][0], None, error.with_traceback(None))
                 return
-            self._settle(batch[0][0], None, error)
+        else:
+            if self._given_up:
+                for sent, _ in batch:
+                    sent.give_up()
             return
-        if self._given_up:
-            for sent, _ in batch:
-                sent.give_up()
+        for entry in batch:  # one of them cannot travel
+            self._submit([entry])
 
     # Of calls that were sent in groups (pool/answers.py), which are known by their futures.
 
@@ -406,7 +413,7 @@ class Executor(futures.Executor):
             self._flying.difference_update(calls)
             self._note_flying()
             refill = bool(self._waiting) and self._ahead.is_low(len(self._flying))
-        if refill:
+        if refill and not self._sending.now:
             self._send()
 
     def _note_flying(self) -> None:
@@ -416,6 +423,13 @@ class Executor(futures.Executor):
 
 
 _Waiting = tuple[AnswerFuture, PendingCompute[Any]]
+
+
+class _Sending(threading.local):
+    """Whether this thread hands calls over, and will look for more by itself. If each call that
+    fails on the way sent the next one, many of them would exceed Python's recursion limit."""
+
+    now = False
 
 
 class _Ahead:
