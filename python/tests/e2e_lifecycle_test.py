@@ -355,6 +355,15 @@ def test_multi_pool_failure_leaves_nothing(broken_first):
         assert identity(1) >> good == 1
 
 
+def test_multi_pool_closes_no_pool_that_others_have_opened():
+    own = sky.ComputePool(display="quiet")
+    with sky.ComputePool(display="quiet") as others:
+        with pytest.raises(sky.ConfigurationError, match="open already"):
+            sky.MultiPool(own, others).__enter__()
+        assert others.is_active and not own.is_active
+        assert identity(1) >> others == 1
+
+
 def test_multi_pool_says_why_it_did_not_open_though_machines_are_left(monkeypatch):
     good = sky.ComputePool(display="quiet")
     broken = sky.ComputePool(image=sky.Image(python="3.99"), display="quiet")

@@ -20,9 +20,9 @@ class MultiPool:
 
         with MultiPool(ComputePool(nodes=1), ComputePool(nodes=2)) as (small, large): ...
 
-    If one cannot be opened, the others are closed, and its error is raised; of several errors, the
-    first one by position, with the others as notes. The end of the block closes all at the same
-    time. Inside asyncio, write ``async with``."""
+    If one cannot be opened, the others that were opened here are closed, and its error is raised;
+    of several errors, the first one by position, with the others as notes. The end of the block
+    closes all at the same time. Inside asyncio, write ``async with``."""
 
     def __init__(self, *pools: ComputePool) -> None:
         for position, pool in enumerate(pools):
@@ -102,18 +102,25 @@ class MultiPool:
         except BaseException as error:  # Ctrl-C while waiting, too
             failed.set()
             opening.end()
+            # One that could not be opened needs no closing, or others have opened it.
+            refused = frozenset(errors)
             try:
-                end_block(partial(self._close, error), error)
+                end_block(partial(self._close, error, refused), error)
             except Exception as other:  # why it did not open matters more
                 error.add_note(f"closing failed too: {type(other).__name__}: {other}")
             raise
         finally:
             errors.clear()  # their tracebacks have this frame
 
-    def _close(self, why: BaseException | None = None) -> None:
+    def _close(
+        self, why: BaseException | None = None, spared: frozenset[int] = frozenset()
+    ) -> None:
+        """All but those that are spared, by position."""
         errors: dict[int, BaseException] = {}
 
         def close_one(position: int) -> None:
+            if position in spared:
+                return
             try:
                 self.pools[position]._close(why)
             except BaseException as error:
