@@ -177,3 +177,32 @@ def test_a_child_sends_functions_whatever_the_parents_threads_held():
     what = "assert sky.compute(lambda: 3)() >> sky.ComputePool(display='quiet').open() == 3"
     lines, err = run(what, "hold(functions._bodies._lock)")
     assert lines == ["nothing", "0 9 1"], (lines, err)
+
+
+def test_a_child_of_a_parent_whose_slots_are_full_is_refused(tmp_path):
+    program = f"""
+import os, signal, time
+import skyward as sky
+
+def wait():
+    while not os.path.exists({str(tmp_path / "go")!r}):
+        time.sleep(0.01)  # on a worker
+
+with sky.Executor(display="quiet") as executor:
+    calls = [executor.submit(wait) for _ in range(4)]
+    if (pid := os.fork()) == 0:
+        signal.alarm(20)
+        try:
+            executor.submit(abs, -1)
+        except sky.NotProvisionedError as error:
+            print("refused:", "forked from" in str(error), flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    open({str(tmp_path / "go")!r}, "w").close()
+    print([call.result() for call in calls])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    assert done.stdout == "refused: True\n[None, None, None, None]\n", done.stderr

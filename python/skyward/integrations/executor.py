@@ -16,7 +16,12 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
-from skyward.exceptions import CancelledError, ConfigurationError, MachinesLeftError
+from skyward.exceptions import (
+    CancelledError,
+    ConfigurationError,
+    MachinesLeftError,
+    NotProvisionedError,
+)
 from skyward.integrations.initial import Initial, after, initial_of
 from skyward.pool.answer import AnswerFuture, set_results, settle
 from skyward.pool.compute_pool import ComputePool
@@ -119,7 +124,13 @@ class Executor(futures.Executor):
         """Queues ``fn(*args, **kwargs)`` and returns its future."""
         inside = self._lock._is_owned()  # the handler of a signal came in between
         function = self._compute(fn)
-        if self._owned and self._pool._live is None:
+        live = self._pool._live
+        if live is not None and not live.core.is_ours:  # nothing here would make room for it
+            raise NotProvisionedError(
+                "the executor's pool belongs to the process that this one was forked from; make"
+                " another executor here"
+            )
+        if self._owned and live is None:
             self._open()
         future = AnswerFuture()
         call = function.record(args, kwargs)
