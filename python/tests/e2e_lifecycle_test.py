@@ -90,6 +90,28 @@ def test_leaving_cancels_what_runs(tmp_path):
             future.result(0)
 
 
+def on_done(pool, close):
+    pool.submit(until_cancelled()).add_done_callback(close)
+
+
+def on_event(pool, close):
+    pool.on(sky.PoolStopped, close)
+
+
+@pytest.mark.parametrize("when", [on_done, on_event])
+def test_a_callback_may_close_a_pool_that_closes(when):
+    order = []
+
+    def close(_):
+        pool.close()
+        order.append("callback")
+
+    with sky.ComputePool(display="quiet") as pool:
+        when(pool, close)
+    order.append("block")
+    assert order == ["callback", "block"]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -67,6 +67,9 @@ if TYPE_CHECKING:
 else:
     from skyward.callback import SkywardEvent
 
+CHECK_SECONDS = 0.05
+"""How often a callback that closes the pool checks whether another thread does."""
+
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 E = TypeVar("E", bound=SkywardEvent)
@@ -123,6 +126,7 @@ class ComputePool(PoolRequest, StaysHere):
     new machines."""
 
     _live: "OpenPool | None" = None
+    _closing: "OpenPool | None" = None
     _opening: "Opening | None" = None
     _paid: Any = None  # the core whose cost still grows
     _delivery: Delivery | None = None
@@ -497,22 +501,37 @@ class ComputePool(PoolRequest, StaysHere):
         opening = self._opening
         if opening is not None and opening.abandon() and opening.is_event_thread():
             return  # its end waits for this thread
-        with self._lifecycle:
-            live, self._live = self._live, None
-            if live is None:
-                return
-            if not live.core.is_ours:  # a forked child: all of it is its parent's
-                self._delivery = self._paid = None
-                return
-            if self._display is not None and error is not None:
-                self._display.ended_by(error)
-            try:
-                live.close(tell=error is None)
-            finally:
-                self._settle_cost()
-                self._end_delivery()
-                if self._display is not None:
-                    self._display.close()
+        live = self._closing or self._live
+        if live is None or not live.waits_for_this_thread():
+            with self._lifecycle:
+                self._end(error)
+            return
+        while not self._lifecycle.acquire(timeout=CHECK_SECONDS):
+            if self._closing is not None:
+                return  # another thread closes it, and waits for this one
+        try:
+            self._end(error)
+        finally:
+            self._lifecycle.release()
+
+    def _end(self, error: BaseException | None) -> None:
+        live = self._live
+        if live is None:
+            return
+        if not live.core.is_ours:  # a forked child: all of it is its parent's
+            self._live = self._delivery = self._paid = None
+            return
+        self._closing, self._live = live, None
+        if self._display is not None and error is not None:
+            self._display.ended_by(error)
+        try:
+            live.close(tell=error is None)
+        finally:
+            self._closing = None
+            self._settle_cost()
+            self._end_delivery()
+            if self._display is not None:
+                self._display.close()
 
     def _settle_cost(self) -> None:
         if self._paid is not None:

@@ -78,6 +78,10 @@ class OpenPool:
             if tell and (count := self.answers.unfinished() + self.mapped.unfinished()):
                 self.tell(_cancelled_text(count))
 
+    def waits_for_this_thread(self) -> bool:
+        """Whether close() in another thread waits for this one."""
+        return self.answers.is_here() or self._machines.is_event_thread()
+
     def counts(self) -> tuple[int, int, int]:
         """Calls that are done, that run, and that wait for a slot."""
         sent, left = self.core.task_counts()
