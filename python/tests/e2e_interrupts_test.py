@@ -1,5 +1,6 @@
-"""Ctrl-C while calls are being sent."""
+"""Ctrl-C at bad moments: while pools open and close, and while calls are sent."""
 
+import contextlib
 import ctypes
 import operator
 import signal
@@ -7,10 +8,12 @@ from functools import partial
 
 import pytest
 from quick_calls import double, wait_at
+from skyward.pool.display import Display
+from skyward.pool.grouped_calls import new_draft
 from waiting import wait_until
 
 import skyward as sky
-from skyward.pool.grouped_calls import new_draft
+from skyward.pool import machines
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -45,3 +48,48 @@ def test_calls_are_cancelled_whose_handles_nobody_gets(pool, tmp_path, way):
         list(map(operator.call, [press_ctrl_c, send]))
     wait_until(lambda: engine.core.task_counts()[1] == 0)
     assert double(1) >> pool == 2
+
+
+def interrupted_once():
+    """What raises KeyboardInterrupt when it is first called."""
+    left = [KeyboardInterrupt]
+
+    def interrupt(*_):
+        if left:
+            raise left.pop()
+
+    return interrupt
+
+
+@pytest.fixture
+def cloud():
+    return sky.testing.FakeCloud(speed=0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(machines._opening, "discard"), (Display, "count_tasks")]
+)
+def test_a_pool_that_has_just_opened_is_closed(cloud, monkeypatch, owner, name):
+    pool = sky.ComputePool(provider=cloud)
+    monkeypatch.setattr(owner, name, interrupted_once())
+    with pytest.raises(KeyboardInterrupt) as caught:
+        pool.open()
+    assert (cloud.launched, cloud.running, pool.is_active) == (1, 0, False)
+    assert caught.tb, "it keeps all that was made"
+
+
+def test_a_pool_closes_although_its_display_is_interrupted(cloud, monkeypatch):
+    with pytest.raises(KeyboardInterrupt) as caught, sky.ComputePool(provider=cloud) as pool:
+        monkeypatch.setattr(pool._display, "ended_by", interrupted_once())
+        raise ValueError("mine")
+    assert (cloud.launched, cloud.running) == (1, 0)
+    assert caught.tb, "it keeps all that was made"
+
+
+def test_machines_are_released_before_what_else_there_is(cloud, monkeypatch):
+    pool = sky.ComputePool(provider=cloud, display="quiet").open()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as caught:
+        patched.setattr(contextlib.ExitStack, "callback", interrupted_once())
+        pool.close()
+    assert (cloud.launched, cloud.running) == (1, 0)
+    assert caught.tb, "it keeps all that was made"

@@ -450,14 +450,15 @@ class ComputePool(PoolRequest, StaysHere):
                 )
             self._opening = opening
             try:
-                self._provision(check, opening)
-            finally:
-                self._opening = None
-                opening.end()
-            try:
+                try:
+                    self._provision(check, opening)
+                finally:
+                    self._opening = None
+                    opening.end()
                 opening.check()
-            except BaseException:  # abandoned when all was ready
-                self._close()
+            except BaseException:
+                if self._live is not None:  # abandoned when all was ready, or Ctrl-C
+                    self._close()
                 raise
 
     def _provision(self, check: Callable[[], None] | None, opening: "Opening") -> None:
@@ -479,7 +480,9 @@ class ComputePool(PoolRequest, StaysHere):
         try:
             opening.machines = machines = Machines(spec, delivery)
             self._paid = machines.core
-            live = machines.open(poll, self._open_pool)
+            # Signals are handled in calls: none comes between the opening and this.
+            self._live = live = machines.open(poll, self._open_pool)
+            self._display = show
         except BaseException:
             self._settle_cost()
             self._end_delivery()
@@ -490,7 +493,6 @@ class ComputePool(PoolRequest, StaysHere):
             opening.machines = None
         if show is not None:
             show.count_tasks(live.counts)
-        self._live, self._display = live, show
 
     def _open_pool(self, machines: "Machines") -> "OpenPool":
         from skyward.pool.open_pool import OpenPool
@@ -522,16 +524,18 @@ class ComputePool(PoolRequest, StaysHere):
             self._live = self._delivery = self._paid = None
             return
         self._closing, self._live = live, None
-        if self._display is not None and error is not None:
-            self._display.ended_by(error)
         try:
-            live.close(tell=error is None)
-        finally:
-            self._closing = None
-            self._settle_cost()
-            self._end_delivery()
-            if self._display is not None:
-                self._display.close()
+            if self._display is not None and error is not None:
+                self._display.ended_by(error)
+        finally:  # whatever is raised on the way, by Ctrl-C too
+            try:
+                live.close(tell=error is None)
+            finally:
+                self._closing = None
+                self._settle_cost()
+                self._end_delivery()
+                if self._display is not None:
+                    self._display.close()
 
     def _settle_cost(self) -> None:
         if self._paid is not None:

@@ -1,7 +1,6 @@
 """A pool's machines, from the request to the last event."""
 
 import atexit
-import contextlib
 import threading
 import weakref
 from collections.abc import Callable
@@ -108,21 +107,25 @@ class Machines:
             self._events.start()
             _opening.add(self)  # the program may end meanwhile
             self.core.open(poll, self._tell_interrupt)
+            _opening.discard(self)
         except BaseException:
             self._has_events.set()  # a program that ends waits until they are delivered
-            (made[0] if made else self).close()
+            try:
+                (made[0] if made else self).close()
+            finally:
+                _opening.discard(self)
             raise
-        finally:
-            _opening.discard(self)
+        # No call from here on: a signal that is handled in it would leave all this open.
         self._kept = made[0]  # by the thread of events, until it is closed
         return made[0]
 
     def close(self) -> None:
         """Releases them. Returns when all events have been delivered. Raises MachinesLeftError
         then, if some machines may still run."""
-        with contextlib.ExitStack() as ends:
-            ends.callback(self.join_events)
-            ends.callback(self.core.close)
+        try:
+            self.core.close()
+        finally:
+            self.join_events()
 
     def is_event_thread(self) -> bool:
         """Whether this is the thread that calls the receivers of events."""

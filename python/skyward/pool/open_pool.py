@@ -67,16 +67,20 @@ class OpenPool:
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         # Whatever is raised on the way, by Ctrl-C too: the machines first, then the rest.
-        with contextlib.ExitStack() as ends:
-            ends.callback(_open_pools.discard, self)
-            ends.callback(self._machines.join_events)
-            ends.callback(self.packing.read_only.close)
-            ends.callback(self.answers.close)
-            ends.callback(self.core.close)
+        try:
             for awaited in self._awaited_calls():
                 awaited.flush()
             if tell and (count := self.answers.unfinished() + self.mapped.unfinished()):
                 self.tell(_cancelled_text(count))
+        finally:
+            try:
+                self.core.close()
+            finally:
+                with contextlib.ExitStack() as ends:
+                    ends.callback(_open_pools.discard, self)
+                    ends.callback(self._machines.join_events)
+                    ends.callback(self.packing.read_only.close)
+                    self.answers.close()
 
     def waits_for_this_thread(self) -> bool:
         """Whether close() in another thread waits for this one."""
