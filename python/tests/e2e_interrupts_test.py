@@ -1,4 +1,4 @@
-"""Ctrl-C at bad moments: while pools open and close, and while calls are sent."""
+"""Ctrl-C at bad moments: while pools open and close, calls are sent, and streams are read."""
 
 import contextlib
 import ctypes
@@ -93,3 +93,19 @@ def test_machines_are_released_before_what_else_there_is(cloud, monkeypatch):
         pool.close()
     assert (cloud.launched, cloud.running) == (1, 0)
     assert caught.tb, "it keeps all that was made"
+
+
+@sky.compute
+def fail_after(items):
+    yield from range(items)
+    raise LookupError("no more rows")
+
+
+@pytest.mark.parametrize("items", [1, 0])
+def test_a_read_that_is_interrupted_is_not_taken_for_the_end_of_a_stream(pool, monkeypatch, items):
+    stream = fail_after(items) >> pool
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("skyward.transport.serialize.loads", interrupted_once())
+        next(stream)
+    with pytest.raises(sky.CancelledError, match="interrupted or cancelled"):
+        next(stream)

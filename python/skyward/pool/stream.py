@@ -38,27 +38,35 @@ class TaskStream(Stream[Any], StaysHere):
 
     def __next__(self) -> Any:
         __tracebackhide__ = True  # for notebooks and pytest
-        with self._lock:
-            handle = self._handle
-            if handle is None:
-                raise self._end()
-            try:
-                item = handle.next()
-            except BaseException:
-                self._cut()  # Ctrl-C
-                raise
-            if item is None:
-                if self._handle is None:  # closed by another thread
-                    raise self._end()
-                self._handle = None
-        if item is not None:
-            return serialize.loads(item, f"{self._name}()")
-        outcome = handle.take()
+        handle: Any = None
         try:
-            if outcome.status != "ok":
-                answer_of(self._name, handle.task, outcome)
-        except SkywardError as error:
-            raise error.with_traceback(None) from error.__cause__  # the caller's line counts
+            with self._lock:
+                handle = self._handle
+                if handle is None:
+                    raise self._end()
+                try:
+                    item = handle.next()
+                except Exception:
+                    self._cut()
+                    raise
+                if item is None:
+                    if self._handle is None:  # closed by another thread
+                        raise self._end()
+                    self._handle = None
+            if item is not None:
+                return serialize.loads(item, f"{self._name}()")
+            outcome = handle.take()
+            try:
+                if outcome.status != "ok":
+                    answer_of(self._name, handle.task, outcome)
+            except SkywardError as error:
+                raise error.with_traceback(None) from error.__cause__  # the caller's line counts
+        except Exception:
+            raise
+        except BaseException:  # Ctrl-C: what it had taken is lost
+            if handle is not None:
+                self._cut()
+            raise
         raise StopIteration
 
     async def __anext__(self) -> Any:
