@@ -134,3 +134,22 @@ def test_a_handler_that_sends_while_the_thread_starts_starts_no_other(monkeypatc
         monkeypatch.setattr(threading.Thread, "start", start)
         assert (sky.compute(lambda: 3)() > opened).result(60) == 3
     assert len(started) == 1
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_an_interrupt_while_the_thread_starts_loses_no_answer(monkeypatch, runs):
+    real, started = threading.Thread.start, []
+
+    def start(thread):
+        if thread.name != "skyward-answers" or started:
+            return real(thread)
+        started.append(thread)
+        if runs:
+            real(thread)
+        raise KeyboardInterrupt
+
+    with sky.ComputePool(display="quiet") as opened:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        with pytest.raises(KeyboardInterrupt):
+            submit(opened, None, double(1))
+        assert (double(1) > opened).result(60) == 2

@@ -110,7 +110,8 @@ class Answers(GroupedCalls):
         self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
         self._lock = renewed(threading.RLock())  # a handler of a signal may send calls
         self._completions = _core.Completions()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []  # that have begun: the first one hands over
+        self._is_starting = False
         self._has_ended = False
         self._watched: dict[int, _Entry] = {}
         self._groups: dict[int, AnsweredGroup] = {}
@@ -185,12 +186,12 @@ class Answers(GroupedCalls):
 
     def is_here(self) -> bool:
         """Whether this is the thread of answers: it must wait for none."""
-        return self._thread is threading.current_thread()
+        return self._threads[:1] == [threading.current_thread()]
 
     def close(self) -> None:
         self._completions.close()
-        if self._thread is not None and not self.is_here():
-            self._thread.join(CLOSE_SECONDS)
+        if self._threads and not self.is_here():
+            self._threads[0].join(CLOSE_SECONDS)
 
     def _add(self, entries: list[_Entry]) -> None:
         handles = [receiver.handle for _, _, receiver, _ in entries]
@@ -205,16 +206,20 @@ class Answers(GroupedCalls):
     def start(self) -> None:
         """Before anything is sent: without its thread, there would be no answers."""
         with self._lock:
-            if self._thread is None:
+            if self._threads or self._is_starting:  # in the latter case a signal's handler is here
+                return
+            self._is_starting = True
+            try:
                 thread = threading.Thread(target=self._work, name="skyward-answers", daemon=True)
-                self._thread = thread  # first: a handler of a signal must not start another
-                try:
-                    thread.start()
-                except RuntimeError:
-                    self._thread = None
-                    raise
+                thread.start()
+                self._threads.append(thread)
+            finally:
+                self._is_starting = False
 
     def _work(self) -> None:
+        self._threads.append(threading.current_thread())
+        if not self.is_here():  # Ctrl-C had kept start() from noting the other one
+            return
         bring_answers()
         while tokens := self._completions.next():
             self._hand_over(tokens)
