@@ -63,6 +63,9 @@ void bind_gil(nb::module_& module) {
                                                           nb::cpp_function(&forget_askers));
   module.def("close_gil", &close_gil,
              "The interpreter ends: other threads that wait in the engine stay there.");
+  // Exit handlers run in reverse order: after those of the package, which end pools, since it
+  // registers them later.
+  nb::module_::import_("atexit").attr("register")(module.attr("close_gil"));
 }
 
 }  // namespace skyward::python

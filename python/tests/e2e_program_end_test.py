@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -240,6 +241,38 @@ while not os.path.exists({str(tmp_path / "pid")!r}):
     assert child.returncode == 0, err
     assert time.monotonic() - begin < 20
     assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_the_program_may_end_while_a_daemon_thread_asks_a_cloud():
+    """It has no pool."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        child = start(
+            """
+import select, sys, threading
+import skyward as sky
+
+class Late:
+    def __del__(self, wait=select.select):
+        wait([], [], [], 1)  # meanwhile the thread looks for signals several times
+
+late = Late()
+cloud = sky.AWS(region="us-east-1")
+threading.Thread(target=cloud.available_instances, daemon=True).start()
+sys.stdin.readline()
+""",
+            stdin=subprocess.PIPE,
+            env={
+                **os.environ,
+                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
+                "AWS_ACCESS_KEY_ID": "x",
+                "AWS_SECRET_ACCESS_KEY": "y",
+                "AWS_EC2_METADATA_DISABLED": "true",
+            },
+        )
+        silent.settimeout(DEADLINE)
+        with silent.accept()[0]:
+            _, err = child.communicate("go on\n", timeout=DEADLINE)
+    assert child.returncode == 0, err
 
 
 def test_interpreters_end_often(tmp_path):

@@ -157,9 +157,6 @@ class Machines:
 _opening: "weakref.WeakSet[Machines]" = weakref.WeakSet()
 
 
-atexit.register(_core.close_gil)  # last of all: exit handlers run in reverse order
-
-
 @atexit.register
 def _close_opening() -> None:
     """For a pool that another thread opens while the program ends."""
