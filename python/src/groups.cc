@@ -107,9 +107,10 @@ GroupDraft::GroupDraft(nb::callable dumps, nb::callable beside, nb::list buffers
       buffers_(std::move(buffers)),
       pending_(std::move(pending)) {}
 
-bool GroupDraft::add(const nb::tuple& arguments) {
+bool GroupDraft::add(nb::handle arguments) {
+  if (!nb::isinstance<nb::tuple>(arguments)) return false;  // of a call that was made by hand
   if (const ByteView small = pickled_.small(arguments); !small.empty()) return writer_.add(small);
-  if (has_pending(arguments, pending_)) return false;
+  if (has_pending(nb::borrow<nb::tuple>(arguments), pending_)) return false;
   const nb::object stream = pickled_(nb::make_tuple(arguments, no_names_));
   const bool is_plain = stream.is_valid() && nb::len(buffers_) == 0;
   clear(buffers_);
@@ -120,7 +121,7 @@ bool GroupDraft::add(const nb::tuple& arguments) {
 
 void GroupDraft::add_all(const nb::list& inputs) {
   for (nb::handle input : inputs) {
-    if (!add(nb::borrow<nb::tuple>(input))) return;
+    if (!add(input)) return;
   }
 }
 

@@ -67,9 +67,9 @@ class GroupDraft {
   // `beside` puts large buffers into `buffers`. `pending`: the type of a call that was not sent.
   GroupDraft(nb::callable dumps, nb::callable beside, nb::list buffers, nb::object pending);
 
-  // Pickles the arguments, a tuple. False if the group is full, or they are not for one: large, or
+  // Pickles the arguments. False if the group is full, or they are not for one: no tuple, large,
   // with a call that was not sent among them, or such as plain pickle does not take.
-  bool add(const nb::tuple& arguments);
+  bool add(nb::handle arguments);
   // Adds those of the inputs up to the first one that add() refuses.
   void add_all(const nb::list& inputs);
   std::uint32_t calls() const { return writer_.calls(); }

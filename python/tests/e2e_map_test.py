@@ -9,6 +9,7 @@ import time
 
 import pytest
 from quick_calls import Strange, double, lose_node_at, note, runs, wait_at
+from skyward.pool.grouped_calls import new_draft
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
@@ -166,6 +167,14 @@ def test_large_results_and_arguments_go_alone(pool):
     assert [len(x) for x in pool.map(lambda n: b"x" * n, sizes * 40)] == sizes * 40
     values = [bytes(size) for size in sizes] * 40
     assert list(pool.map(len, values)) == sizes * 40
+
+
+def test_arguments_that_are_no_tuple_are_not_for_a_group():
+    """Of a PendingCompute that was made by hand."""
+    draft = new_draft()
+    draft.add_all([(1,), [2], (3,)])
+    assert draft.calls == 1
+    assert not draft.add([2]) and draft.add((3,)) and draft.calls == 2
 
 
 def test_a_result_that_does_not_load_comes_at_its_place(pool):
