@@ -206,3 +206,30 @@ with sky.Executor(display="quiet") as executor:
         capture_output=True, text=True, timeout=DEADLINE, check=False,
     )  # fmt: skip
     assert done.stdout == "refused: True\n[None, None, None, None]\n", done.stderr
+
+
+@pytest.mark.parametrize("how", ["pass", "del future; import gc; gc.collect()"])
+def test_a_child_leaves_unread_errors_to_its_parent(how):
+    program = f"""
+import os, sys
+from concurrent.futures import wait
+import skyward as sky
+
+@sky.compute
+def fail():
+    raise LookupError("no row")
+
+with sky.ComputePool(display="quiet") as pool:
+    future = fail() > pool
+    wait([future])
+    if (pid := os.fork()) == 0:
+        {how}
+        sys.exit(3)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(code, isinstance(future.exception(), LookupError))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    assert done.stdout == "3 True\n" and "nothing read the error" not in done.stderr

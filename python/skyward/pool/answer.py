@@ -153,8 +153,12 @@ class AnswerFuture(Future[Any], StaysHere):
     def __reduce__(self) -> Any:
         raise TypeError("a future stays in its program: pass its result, future.result()")
 
+    def _is_ours(self) -> bool:
+        """False in a forked child."""
+        return self._owner == _generation
+
     def _check_process(self) -> None:
-        if self._owner == _generation:
+        if self._is_ours():
             return
         if self._state in _OPEN:
             raise NotProvisionedError(

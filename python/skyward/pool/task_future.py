@@ -74,6 +74,8 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
 
     def tell_if_unread(self) -> None:
         call, self._unread = self._unread, ""
+        if not self._is_ours():  # a forked child: its parent tells
+            return
         if call and not self.cancelled():  # else it was cancelled just before it failed
             logging.getLogger("skyward").error(
                 "%s failed, and nothing read the error from its future",
