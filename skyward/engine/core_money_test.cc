@@ -97,6 +97,7 @@ TEST_F(MoneyTest, ABudgetThatIsSpentInAJumpOfTheClockIsSeenAtOnce) {
 TEST_F(MoneyTest, MachinesThatEndedInAJumpOfTheClockHaveCostNothingSince) {
   const auto phase_after = [&](Result<std::vector<Charge>> told) {
     open(1, 3.6, 300s);  // an hour
+    state.options.billing.tells_ends = true;
     on_clocks(state, effects, now, now);
     effects.drop_all();
     on_clocks(state, effects, now, now + 10h);
@@ -120,9 +121,11 @@ TEST_F(MoneyTest, TimeAsleepCountsTowardsTheTimeoutOfRentedMachines) {
     state.spec.provider.name = provider;
     state.spec.timeout = 5h;
     on_open(state, effects, now);
-    offer({.instance_type = "big"});
+    offer({.instance_type = "big", .price_on_demand = kHourly});
     on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
     buy(1);
+    ready(0);
+    effects.drop_all();
     on_clocks(state, effects, now, now);
     on_clocks(state, effects, now, now + 1h);
     const Duration left = state.lifetime_ends - now;

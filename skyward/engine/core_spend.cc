@@ -99,8 +99,9 @@ void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_
     state.lifetime_ends -= state.costs.clock().to_local(asleep);
   }
   ask_for_bills(state, effects, now);
-  // What changing prices have come to is known with the answer, and which machines have ended.
-  if (!state.bills.is_asking()) act_on_budget(state, effects, now);
+  // What changing prices have come to is known with the answer, or which machines have ended.
+  const bool is_told = state.costs.book().prices_may_change() || state.options.billing.tells_ends;
+  if (!is_told || !state.bills.is_asking()) act_on_budget(state, effects, now);
 }
 
 void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {

@@ -34,6 +34,7 @@ struct BillingRules {
   // A machine that the cloud itself takes back before it has been there for so long costs nothing.
   Duration free_when_taken_back{};
   bool prices_change = false;  // of spot machines that run
+  bool tells_ends = false;     // charges tell which machines have ended by themselves
 
   // Of an offer that is billed by so many minutes; 0: as the cloud bills in general.
   void set_increment(int minutes) {

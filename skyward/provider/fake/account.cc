@@ -79,12 +79,6 @@ Status FakeSite::furnish(PoolBook& book, const Mark& mark, const std::string&, T
 Result<std::unique_ptr<MachineApi>> FakeSite::machine_api(PoolBook& book, const LaunchTerms& terms,
                                                           Time) {
   const EndTimer& timer = terms.boot.end_timer;
-  if (wall_s() >= timer.expires_s) {
-    return fail(ErrorKind::denied,
-                fmt::format("by the fake cloud's clock, this pool's timeout={:g} has expired",
-                            seconds(spec_.timeout)),
-                "open it with a longer timeout=, or let less time pass there");
-  }
   LaunchRequest common;
   common.group = group_;
   common.key = key_;

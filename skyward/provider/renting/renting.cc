@@ -293,7 +293,7 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
   auto host_key = cloud_->by_ssh() ? make_host_key(world_, file) : Result<HostKey>(HostKey());
   if (!host_key) return fail(host_key);
   known_hosts = host_key->known_hosts_file;
-  const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - plan.site->wall_s(), 60);
+  const std::int64_t left_s = plan.mark.expires_s - plan.site->wall_s();
   LaunchTerms terms;
   terms.boot.end_timer.expires_s = plan.mark.expires_s;
   terms.boot.end_timer.lifetime = std::chrono::seconds(left_s);
@@ -320,10 +320,12 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   const auto found = plans_.find(cluster.id);
   if (found == plans_.end()) return not_open_here(cluster);
   Plan& plan = found->second;
-  // By the cloud's clock: this computer may have slept, and its own clocks may not know it.
+  // This computer may have slept, and its clocks may not know it.
   if (plan.site->wall_s() >= plan.mark.expires_s - kLifeGrace / 1s) {
-    return fail(ErrorKind::lost, "the pool's timeout has expired, so no more machines are launched",
-                "allow more time: ComputePool(timeout=seconds)");
+    return fail(ErrorKind::denied,
+                fmt::format("by the clock of {}, this pool's timeout={:g} has expired",
+                            provider_label(std::string(name())), seconds(plan.spec.timeout)),
+                "open it with a longer timeout=");
   }
   if (plan.launches > 0) {
     if (Status ready = plan.site->refresh(deadline); !ready) return fail(ready);

@@ -199,14 +199,11 @@ TEST_F(RentingTest, MachinesEndByTheCloudsClock) {
   open();
   EXPECT_EQ(timer().expires_s, expires_s);
   EXPECT_EQ(timer().lifetime, std::chrono::seconds(kLifetime_s));
-  fixture_.now += 1h;
+  fixture_.now += 55min;
   ASSERT_TRUE(replace(life_.instances[0].id));
   EXPECT_EQ(timer().expires_s, expires_s);
-  EXPECT_LE(timer().lifetime, 15min) << "what is left of it";
-  EXPECT_GT(timer().lifetime, 14min);
-  fixture_.now += 1h;
-  ASSERT_TRUE(replace(life_.instances[1].id));
-  EXPECT_EQ(timer().lifetime, 60s) << "it ends at once, but it can boot";
+  EXPECT_LE(timer().lifetime, 20min) << "what is left of it";
+  EXPECT_GT(timer().lifetime, 19min);
 }
 
 TEST_F(RentingTest, AMachineThatNobodyClaimsEndsItselfWhereThatEndsItsCost) {
@@ -269,7 +266,7 @@ TEST_F(RentingTest, NoMachineIsLaunchedWhenTheTimeoutHasExpiredByTheCloudsClock)
   mall_.ahead_s += 60;
   const auto late = cloud_->provision(life_.cluster, 1, 0, soon());
   ASSERT_FALSE(late);
-  EXPECT_THAT(late.error().message, HasSubstr("timeout has expired"));
+  EXPECT_THAT(late.error().message, HasSubstr("this pool's timeout=3600 has expired"));
   EXPECT_EQ(mall_.terms.size(), launches + 1);
 }
 
