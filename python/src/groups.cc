@@ -236,8 +236,8 @@ void bind_groups(nb::module_& module) {
           },
           nb::arg("packer"), nb::arg("function"), nb::arg("most"),
           nb::arg("places").none() = nb::none(),
-           "Sends the calls at those places, or all, in groups of at most so many; an empty draft "
-           "again.");
+          "Sends the calls at those places, or all, in groups of at most so many; an empty draft "
+          "again.");
   nb::class_<GroupNews>(module, "GroupNews", "For a thread that waits for one of several groups.")
       .def(nb::init<>())
       .def("watch", &GroupNews::watch, nb::arg("group"), nb::arg("token"))

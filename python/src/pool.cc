@@ -452,8 +452,7 @@ void bind_pool(nb::module_& module) {
           },
           nb::arg("call"))
       .def("submit_many", &submit_many, nb::arg("calls"))
-      .def("broadcast", &broadcast, nb::arg("call"),
-           "Once on every worker; handles in rank order.")
+      .def("broadcast", &broadcast, nb::arg("call"), "Once on every worker; handles in rank order.")
       .def("await_delivery", &await_delivery, nb::arg("limit"))
       .def(
           "tell",

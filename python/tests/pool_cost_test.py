@@ -20,6 +20,9 @@ class Live:
         self.spent += 1
         return PoolCost(total=self.spent)
 
+    def waits_for_this_thread(self):
+        return False
+
     def close(self, tell):
         self.core.is_active = False
         self.during()

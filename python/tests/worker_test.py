@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from skyward.worker.protocol import LEAVES
 from waiting import wait_until
 from worker_agent import (
     CANCELLED,
@@ -272,6 +273,29 @@ def test_a_process_without_room_for_descriptors_says_so_and_exits(agent):
     os.close(agent.run_with_blob(1, len, data, blob=7))
     agent.wait_output(b"it has too many files open", 2)
     assert agent.process.wait(20) == 1
+
+
+def test_a_call_that_runs_is_answered_before_such_a_process_exits(agent, tmp_path):
+    def wait_without_files(go):
+        import os
+        import resource
+        import time
+
+        highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, highest))
+        while not os.path.exists(go):
+            time.sleep(0.01)  # on a worker
+        return "answered"
+
+    go = tmp_path / "go"
+    agent.run(1, wait_without_files, str(go))
+    wait_until(lambda: agent.begun() == 1)
+    os.close(agent.run_with_blob(2, len, pickle.PickleBuffer(bytearray(100_000)), blob=7))
+    agent.interrupt(2)  # the worker looks for calls that it can return
+    agent.wait_output(b"it has too many files open", 2)
+    go.touch()
+    assert agent.answer().value() == "answered"
+    assert agent.process.wait(20) == LEAVES
 
 
 def test_large_results_travel_in_shared_memory(agent):

@@ -18,11 +18,6 @@ namespace {
 
 constexpr std::int64_t kMetricsEveryMicroseconds = 30'000'000;
 constexpr std::int64_t kTellStepAfterMicroseconds = 500'000;
-
-// Also when the clock has been set back.
-bool has_passed(std::int64_t microseconds, std::int64_t since_us, std::int64_t now_us) {
-  return now_us - since_us >= microseconds || now_us < since_us;
-}
 constexpr std::string_view kInfo = "INFO";
 constexpr std::string_view kWarning = "WARNING";
 constexpr std::string_view kError = "ERROR";
@@ -36,6 +31,11 @@ constexpr std::string_view kThisMachine = "localhost";
 bool is_reached(std::string_view provider_or_region) {
   return provider_or_region == "ssh" || provider_or_region == "command" ||
          provider_or_region == "commands";
+}
+
+// Also when the clock has been set back.
+bool has_passed(std::int64_t microseconds, std::int64_t since_us, std::int64_t now_us) {
+  return now_us - since_us >= microseconds || now_us < since_us;
 }
 
 constexpr std::string_view kDim = "\x1b[2m";

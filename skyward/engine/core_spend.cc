@@ -93,13 +93,15 @@ void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
 
 void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_now) {
   const Duration asleep = state.costs.clock().read(now, cloud_now);
-  if (asleep == Duration{} || !has_machines(state.phase)) return;
-  // The timers of rented machines, which were set when the pool opened, went on meanwhile.
+  if (asleep == Duration{}) return;
+  // The timers of rented machines count from the opening, and went on meanwhile.
   if (state.lifetime_ends != kNever && provider_rents(state.spec.provider.name)) {
     state.lifetime_ends -= state.costs.clock().to_local(asleep);
   }
+  if (!has_machines(state.phase)) return;
   ask_for_bills(state, effects, now);
-  // What changing prices have come to is known with the answer, or which machines have ended.
+  // The answer tells what changing prices came to, or which machines have ended: the budget waits
+  // for it.
   const bool is_told = state.costs.book().prices_may_change() || state.options.billing.tells_ends;
   if (!is_told || !state.bills.is_asking()) act_on_budget(state, effects, now);
 }

@@ -20,6 +20,8 @@ namespace {
 constexpr std::size_t kManyTasks = 50'000;
 constexpr Duration kReadingTime = std::chrono::seconds(1);
 constexpr Duration kTendTimeout = std::chrono::seconds(20);
+// Attempts to reach a machine that boots fail every other second.
+constexpr Duration kTendUnreached = std::chrono::seconds(30);
 
 Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
 
@@ -232,8 +234,11 @@ void EngineLoop::tend() {
       &Verbs::add_urgent);
 }
 
-void EngineLoop::tend_connections() {
-  if (provider_->capabilities().tends_connections) tend();
+void EngineLoop::tend_connections(Duration pause) {
+  const Time now = io::EventLoop::now();
+  if (!provider_->capabilities().tends_connections || now - connections_tended_at_ < pause) return;
+  connections_tended_at_ = now;
+  tend();
 }
 
 void EngineLoop::list_offers() {
@@ -336,11 +341,12 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
   };
   events.on_trouble = [this, node, instance](const std::string& why) {
     tell_trouble(node, instance, why);
-    tend_connections();
+    tend_connections({});
   };
-  events.on_not_reconnected = [this] { tend_connections(); };
+  events.on_not_reconnected = [this] { tend_connections({}); };
   events.on_unreached = [this, node, instance, stands = connection.stands](Error why) {
     tell_unreached(node, instance, stands, std::move(why));
+    tend_connections(kTendUnreached);
   };
   events.on_recovered = [this, node, instance](Duration after) {
     caller_.emit(Notice{.message = fmt::format("node {}: connected again after {:.1f} s",

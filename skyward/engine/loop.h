@@ -126,8 +126,8 @@ class EngineLoop final : private EngineEffects {
   // Provider::tend(), again and again until the teardown ...
   void tend_later();
   void tend();
-  // ... and when a node is out of reach.
-  void tend_connections();
+  // ... and when a node is out of reach, unless it did so within `pause`.
+  void tend_connections(Duration pause);
   // For the next task, if that comes at once.
   void stay_awake();
   void tell_closed_when_quiet();
@@ -149,11 +149,12 @@ class EngineLoop final : private EngineEffects {
   Turns turn_;                // of state_
   std::vector<Event> lines_;  // of the turn
   bool had_many_tasks_ = false;
-  bool drops_memory_ = false;               // before long
-  bool completed_ = false;                  // some task of the turn
-  bool tends_later_ = false;                // a timer runs
-  bool tends_ = false;                      // a verb waits or runs
-  bool tend_failed_ = false;                // the last time
+  bool drops_memory_ = false;  // before long
+  bool completed_ = false;     // some task of the turn
+  bool tends_later_ = false;   // a timer runs
+  bool tends_ = false;         // a verb waits or runs
+  bool tend_failed_ = false;   // the last time
+  Time connections_tended_at_{};
   std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
   const std::string token_;                 // proves to the agents that this engine is theirs
   std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that each node has had

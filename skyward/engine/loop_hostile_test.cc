@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,7 @@ namespace {
 constexpr std::string_view kAgent = "--hostile-agent";  // then its seed and its machine
 constexpr std::string_view kNoShell = "-";              // in place of the machine
 constexpr std::uint64_t kSeeds = 100;
+constexpr std::size_t kDrivers = 4;        // at a time: they wait more than they compute
 constexpr std::uint64_t kShellSeeds = 10;  // these reconnect, which takes a second
 constexpr int kTasks = 12;
 constexpr int kWords = 60;
@@ -365,16 +368,22 @@ class Driver final : public Caller {
 class HostileLoopTest : public testing::TestWithParam<bool> {};
 
 TEST_P(HostileLoopTest, AHostileAgentCostsItsNodeAndNothingElse) {
-  int lost = 0;
-  int opened = 0;
-  for (std::uint64_t seed = 1; seed <= (GetParam() ? kShellSeeds : kSeeds) && !HasFailure();
-       ++seed) {
-    SCOPED_TRACE(seed);
-    Driver driver(seed, GetParam());
-    driver.run();
-    lost += driver.was_lost() ? 1 : 0;
-    opened += driver.went_well() ? 1 : 0;
-  }
+  std::atomic<int> lost = 0;
+  std::atomic<int> opened = 0;
+  std::atomic<std::uint64_t> seeds = 0;
+  const auto run = [&] {
+    const std::uint64_t last = GetParam() ? kShellSeeds : kSeeds;
+    for (std::uint64_t seed = ++seeds; seed <= last && !HasFailure(); seed = ++seeds) {
+      SCOPED_TRACE(seed);
+      Driver driver(seed, GetParam());
+      driver.run();
+      lost += driver.was_lost() ? 1 : 0;
+      opened += driver.went_well() ? 1 : 0;
+    }
+  };
+  std::vector<std::jthread> drivers(GetParam() ? 1 : kDrivers);
+  for (std::jthread& driver : drivers) driver = std::jthread(run);
+  drivers.clear();
   EXPECT_GT(opened, 2) << "they were honest for long enough";
   EXPECT_GT(lost, 2);
 }

@@ -55,7 +55,7 @@ struct Capabilities {
   Duration charges_interval{};
   // How often to call tend(). Zero: never.
   Duration tend_interval{};
-  // Whether to call it, too, when the connection to a node breaks or cannot be made again.
+  // Whether to call it, too, when the connection to a node breaks, or is not re-established.
   bool tends_connections = false;
 };
 

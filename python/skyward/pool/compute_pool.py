@@ -503,7 +503,7 @@ class ComputePool(PoolRequest, StaysHere):
         opening = self._opening
         if opening is not None and opening.abandon() and opening.is_event_thread():
             return  # its end waits for this thread
-        live = self._closing or self._live
+        live = self._live or self._closing  # which another thread sets first
         if live is None or not live.waits_for_this_thread():
             with self._lifecycle:
                 self._end(error)

@@ -55,6 +55,7 @@ class Connection(Quick):
         self.descriptors = collections.deque()  # received, not yet claimed by a message
         self.ready = collections.deque()  # Incoming, in order
         self.stopped = False
+        self.truncated = False  # a message has lost descriptors
         self.bodies = {}  # id -> pickled body, until it is loaded
         self.told = None  # the value of COMPUTE_POOL for the calls that begin from now on
         self.stream = 0
@@ -73,8 +74,10 @@ class Connection(Quick):
             return
         if ancillary or result & socket.MSG_CTRUNC:
             self.take_descriptors(ancillary, result)
+            if self.truncated:
+                data = b""
         if not data:
-            self.stopped = True  # the agent is gone
+            self.stopped = True  # the agent is gone, or this process cannot go on
             self.ready.clear()
             self.data, self.at = b"", 0
             return
@@ -93,7 +96,9 @@ class Connection(Quick):
             try:
                 os.write(2, TOO_MANY_FILES)
             finally:
-                os._exit(1)
+                if not self.running:
+                    os._exit(1)
+                self.truncated = self.ends = True  # when the running call has been answered
         for level, kind, payload in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 received = array.array("i")
@@ -161,8 +166,8 @@ class Connection(Quick):
                 [view[filled:]], ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
             )
             self.take_descriptors(ancillary, result)
-            if got == 0:
-                os._exit(1)  # the agent died in mid-message
+            if got == 0 or self.truncated:
+                os._exit(1)  # the agent died in mid-message, or not all of it can arrive
             filled += got
         return bytes(whole)
 

@@ -82,9 +82,10 @@ TEST_F(AwsTest, WhenMachinesEndedByThemselvesIsToldToTheMeter) {
   ASSERT_TRUE(offers);
   const auto cluster = aws->prepare(spec_, offers->front(), soon());
   ASSERT_TRUE(cluster);
-  const auto machines = aws->provision(*cluster, 2, 0, soon());
+  const auto machines = aws->provision(*cluster, 4, 0, soon());
   ASSERT_TRUE(machines) << machines.error().message;
-  const std::vector<std::string> ids = {machines->at(0).id, machines->at(1).id};
+  std::vector<std::string> ids;
+  for (const Instance& one : *machines) ids.push_back(one.id);
   const auto ends = [&] {
     std::map<std::string, Duration> out;
     const auto charges = aws->charges(*cluster, ids, soon());
@@ -93,15 +94,25 @@ TEST_F(AwsTest, WhenMachinesEndedByThemselvesIsToldToTheMeter) {
     return out;
   };
   EXPECT_THAT(ends(), testing::IsEmpty()) << "they stand";
-  amazon_.instances.front().ended = fixture_.now + 10min;
-  amazon_.instances.back().id = "i-forgotten";
-  fixture_.now += 40min;
+  const auto end = [&](std::size_t machine, const char* why) {
+    amazon_.instances[machine].ended = fixture_.now + 10min;
+    amazon_.instances[machine].reason = why;
+  };
+  end(0, "Client.UserInitiatedShutdown");
+  end(1, "Client.InstanceInitiatedShutdown");
+  end(2, "Client.InstanceInitiatedShutdown");
+  amazon_.instances[3].id = "i-forgotten";
+  fixture_.now += 15min;
+  ASSERT_TRUE(aws->terminate(*cluster, {ids[2]}, soon()));
+  fixture_.now += 25min;
   const auto told = ends();
-  ASSERT_EQ(told.size(), 2U);
+  ASSERT_EQ(told.size(), 4U);
   EXPECT_NEAR(seconds(told.at(ids[0])), seconds(30min), 5);
   EXPECT_NEAR(seconds(told.at(ids[1])), seconds(20min), 5) << "at the latest";
+  EXPECT_NEAR(seconds(told.at(ids[2])), seconds(25min), 5) << "when it was released";
+  EXPECT_NEAR(seconds(told.at(ids[3])), seconds(20min), 5) << "at the latest";
   EXPECT_THAT(ends(), testing::IsEmpty()) << "it is told once";
-  amazon_.instances.back().id = ids[1];
+  amazon_.instances[3].id = ids[3];
   ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
   ASSERT_TRUE(aws->teardown(*cluster, soon()));
 }

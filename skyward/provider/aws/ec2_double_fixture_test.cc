@@ -326,9 +326,11 @@ io::HttpReply Ec2Double::run(const Form& form) {
   return good(out + "</instancesSet>");
 }
 
-// "User initiated (2016-11-15 12:34:56 GMT)"; empty while it stands.
+// "User initiated (2016-11-15 12:34:56 GMT)", without a date if it switched itself off; empty while
+// it stands.
 std::string Ec2Double::reason_of(const DoubleInstance& one) const {
   if (one.ended == kNever || one.ended > fixture_.now) return "";
+  if (one.reason == "Client.InstanceInitiatedShutdown") return "User initiated";
   const auto ago = std::chrono::duration_cast<std::chrono::seconds>(fixture_.now - one.ended);
   return utc_moment(fixture_.world.wall_s() - ago.count(),
                     "User initiated (%Y-%m-%d %H:%M:%S GMT)");

@@ -128,7 +128,11 @@ class AwsSite final : public RentedSite {
   std::set<std::string> admitted_;                       // addresses of this computer
   std::map<std::string, LaunchTarget> spot_machines_{};  // by instance
   std::set<std::string> ended_spot_{};                   // of these, until why is known
-  std::map<std::string, std::int64_t> seen_s_{};         // when one was last seen to stand
+  struct Stay {
+    std::int64_t seen_s = 0;  // when it was last seen to stand
+    std::optional<std::int64_t> released_s{};
+  };
+  std::map<std::string, Stay> stays_{};  // of machines whose end was not told
   Duration lease_{};
 };
 
@@ -185,7 +189,7 @@ Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const L
 void AwsSite::on_launched(const std::vector<MachineStatus>& machines) {
   for (const MachineStatus& machine : machines) {
     const Instance& instance = machine.instance;
-    seen_s_[instance.id] = client_.wall_s();
+    stays_[instance.id] = {.seen_s = client_.wall_s()};
     if (!instance.spot) continue;
     spot_machines_[instance.id] = {.type = instance.instance_type, .zone = machine.zone};
   }
@@ -193,39 +197,43 @@ void AwsSite::on_launched(const std::vector<MachineStatus>& machines) {
 
 void AwsSite::on_terminate(const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
-    seen_s_.erase(id);
+    const auto stay = stays_.find(id);
+    if (stay != stays_.end() && !stay->second.released_s)
+      stay->second.released_s = client_.wall_s();
     if (spot_machines_.contains(id)) ended_spot_.insert(id);
   }
 }
 
-// Of machines that nobody has released, those which have ended all the same: when their lease
-// expired while this computer slept, say. Amazon forgets them an hour later. What it has forgotten
-// ended at the latest when a lease expired that was renewed until the next look, which never came.
+// When machines ended: by themselves, when their lease expired while this computer slept, say.
+// Amazon may not date that, and forgets the machine an hour later. It ended at the latest one lease
+// after the look that should have followed the last one, and before it was released.
 Status AwsSite::add_ended(std::vector<Charge>& out, const std::vector<std::string>& ids,
                           Time deadline) {
-  std::vector<std::string> held;
-  std::ranges::copy_if(ids, std::back_inserter(held),
-                       [this](const std::string& id) { return seen_s_.contains(id); });
-  if (held.empty()) return {};
-  const auto found = Fleet(client_, pool_).look_up(held, deadline);
+  std::vector<std::string> open;
+  std::ranges::copy_if(ids, std::back_inserter(open),
+                       [this](const std::string& id) { return stays_.contains(id); });
+  if (open.empty()) return {};
+  const auto found = Fleet(client_, pool_).look_up(open, deadline);
   if (!found) return fail(found);
   const std::int64_t now_s = client_.wall_s();
   const auto add = [&](const std::string& id, std::int64_t ended_s) {
     if (ended_s >= now_s) return;
     out.push_back({.instance = id, .ended = std::chrono::seconds(now_s - ended_s)});
-    seen_s_.erase(id);
+    stays_.erase(id);
   };
   for (const MachineStatus& one : *found) {
     const std::string& id = one.instance.id;
-    std::erase(held, id);
-    if (one.stage != Stage::terminated) {
-      seen_s_[id] = now_s;
-    } else if (one.ended_s) {
-      add(id, *one.ended_s);
-    }
+    const bool stands = one.stage != Stage::terminated;
+    if (stands && !stays_[id].released_s) stays_[id].seen_s = now_s;
+    if (!stands && one.ended_s) add(id, *one.ended_s);
+    if (stands || one.ended_s) std::erase(open, id);
   }
   if (lease_ == Duration{}) return {};
-  for (const std::string& id : held) add(id, seen_s_[id] + (lease_ + kLooksAndEnd) / 1s);
+  for (const std::string& id : open) {
+    const Stay stay = stays_[id];
+    const std::int64_t last_s = stay.seen_s + (lease_ + kLooksAndEnd) / 1s;
+    add(id, std::min(last_s, stay.released_s.value_or(last_s)));
+  }
   return {};
 }
 

@@ -88,7 +88,7 @@ Result<ReaperOrder> read_reaper_order(std::string_view text) {
 
 ReaperStep next_step(const ReaperOrder& order, const ReaperView& view) {
   if (view.is_closed || view.is_lost_and_clear) return ReaperStep::finish;
-  const bool over = std::min(view.now_s, view.unset_s) >= order.expires_s + kGrace_s;
+  const bool over = view.now_s >= order.expires_s + kGrace_s;
   return view.driver_runs && !over ? ReaperStep::wait : ReaperStep::terminate;
 }
 
@@ -115,8 +115,7 @@ Status reap(const World& world, PoolResources& resources, const ReaperOrder& ord
     const ReaperView view{.driver_runs = free_looks < kFreeLooks,
                           .is_closed = entered == Entered::closed,
                           .is_lost_and_clear = entered == Entered::unknown && is_clear,
-                          .now_s = world.wall_s(),
-                          .unset_s = began_s + (world.time_with_sleep() - began) / 1s};
+                          .now_s = began_s + (world.time_with_sleep() - began) / 1s};
     const ReaperStep step = next_step(order, view);
     if (step == ReaperStep::finish) return {};
     if (world.now() >= deadline) break;

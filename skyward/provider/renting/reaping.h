@@ -36,9 +36,8 @@ struct ReaperView {
   // The ledger does not know the pool, and never will say that it is closed. But what was left has
   // been removed, and whatever was requested has had time to appear.
   bool is_lost_and_clear = false;
+  // By the clock of the order. If that is set while the reaper runs, it goes on here as before.
   std::int64_t now_s = 0;
-  // The same by a clock that nobody sets. Where one is set forward, a running pool is not over.
-  std::int64_t unset_s = 0;
 };
 enum class ReaperStep : std::uint8_t { wait, terminate, finish };
 // Pure.

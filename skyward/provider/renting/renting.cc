@@ -320,8 +320,11 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   const auto found = plans_.find(cluster.id);
   if (found == plans_.end()) return not_open_here(cluster);
   Plan& plan = found->second;
-  // This computer may have slept, and its clocks may not know it.
-  if (plan.site->wall_s() >= plan.mark.expires_s - kLifeGrace / 1s) {
+  // This computer may have slept, and its clocks may not know it; or somebody has set its clock. A
+  // reply of the cloud tells.
+  const auto is_over = [&] { return plan.site->wall_s() >= plan.mark.expires_s - kLifeGrace / 1s; };
+  if (is_over()) (void)cloud_->machine_api(cluster)->find(cluster.id, deadline);
+  if (is_over()) {
     return fail(ErrorKind::denied,
                 fmt::format("by the clock of {}, this pool's timeout={:g} has expired",
                             provider_label(std::string(name())), seconds(plan.spec.timeout)),
