@@ -266,7 +266,7 @@ struct EventLoop::Impl {
       const std::lock_guard lock(inbox_mutex);
       lingers = !asked;
     }
-    while (!asked.load(std::memory_order_relaxed) && now() < until) relax();
+    while (!asked.load(std::memory_order_relaxed) && !stopped && now() < until) relax();
     {
       const std::lock_guard lock(inbox_mutex);
       if (!std::exchange(lingers, false) || !asked) return;

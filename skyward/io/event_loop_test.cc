@@ -110,6 +110,17 @@ TEST(EventLoop, ALoopThatLingersHearsEveryPost) {
   EXPECT_EQ(heard, posts);
 }
 
+TEST(EventLoop, ALoopThatIsStoppedDoesNotLinger) {
+  EventLoop loop;
+  const Time begin = EventLoop::now();
+  loop.post([&] {
+    loop.linger(10min);
+    loop.stop();
+  });
+  loop.run();
+  EXPECT_LT(EventLoop::now() - begin, 5min);
+}
+
 TEST(EventLoop, ALoopThatLingersGoesOnWhenNobodyPosts) {
   EventLoop loop;
   const Time begin = EventLoop::now();

@@ -68,7 +68,6 @@ def test_a_life_is_told_in_order(real: Cloud, tmp_path: Path) -> None:
         "TaskPoolInitCompleted",
         "ClusterSetupCompleted",
         "PoolStarted",
-        "CostUpdate",
         "PoolStopping",
         "InstanceStopping",
         "CostFinal",
@@ -76,6 +75,8 @@ def test_a_life_is_told_in_order(real: Cloud, tmp_path: Path) -> None:
     ]
     places = [names.index(name) for name in milestones]
     assert places == sorted(places), names
+    cost = names.index("CostUpdate")  # comes during a slow boot, too
+    assert names.index("InstanceProvisioned") < cost < names.index("PoolStopping")
     assert names.count("InstanceProvisioned") == names.count("InstanceStopping") == 2
     assert names[-2:] == ["CostFinal", "PoolStopped"]
     assert told.facts["types"] == ["m5.large"] * 2
