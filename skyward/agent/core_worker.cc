@@ -20,6 +20,7 @@
 #include "skyward/agent/core_schedule.h"
 #include "skyward/agent/core_start.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/blobs_of.h"
 
 namespace skyward::agent {
 namespace {
@@ -108,16 +109,6 @@ void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
   dispatch(state, effects, now);
 }
 
-// The blobs of the arguments, each once.
-std::vector<BlobId> blobs_of(const wire::Payload& arguments) {
-  std::vector<BlobId> blobs;
-  for (const wire::Buffer& buffer : arguments.buffers) {
-    const BlobId blob = buffer.blob.id;
-    if (buffer.in_blob() && std::ranges::find(blobs, blob) == blobs.end()) blobs.push_back(blob);
-  }
-  return blobs;
-}
-
 // Answers for a task that was to end, and has ended with its process.
 void answer_ended(AgentState& state, AgentEffects& effects, TaskId id, std::uint32_t worker) {
   const AgentTask& task = state.tasks.at(id);
@@ -125,7 +116,7 @@ void answer_ended(AgentState& state, AgentEffects& effects, TaskId id, std::uint
   result.status = task.ending.value_or(TaskStatus::cancelled);
   result.worker = worker;
   result.detail = ending_detail(task);
-  result.retained = blobs_of(task.run.arguments);  // children of the process may live on
+  result.retained = wire::blobs_of(task.run.arguments);  // children of the process may live on
   answer(state, effects, id, std::move(result));
 }
 

@@ -44,6 +44,7 @@
 #include "skyward/io/start_thread.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/answer_ring.h"
+#include "skyward/wire/blobs_of.h"
 #include "skyward/wire/group.h"
 #include "skyward/wire/worker_protocol.h"
 #include "skyward/worker/rank_error.h"
@@ -382,7 +383,8 @@ class Worker final : private ItemChannel {
       }
       finished.add(task);
     }
-    if (io::forks_made() != forks) result.retained = blobs_of(message.payload);
+    // What a child of the function may still have mapped must not be written to again.
+    if (io::forks_made() != forks) result.retained = wire::blobs_of(message.payload);
     result.run_ns = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(io::EventLoop::now() - start).count());
     if (cancel_seen.load() == task) {  // it looked, and ended because of what it saw
@@ -472,17 +474,6 @@ class Worker final : private ItemChannel {
       buffer = wire::blob_buffer(make_blob(buffer.bytes.view), 0, buffer.size);
     }
     return payload;
-  }
-
-  // What a child of the function may still have mapped: it must not be written to again.
-  static std::vector<BlobId> blobs_of(const wire::Payload& payload) {
-    std::vector<BlobId> blobs;
-    for (const wire::Buffer& buffer : payload.buffers) {
-      if (buffer.in_blob() && std::ranges::find(blobs, buffer.blob.id) == blobs.end()) {
-        blobs.push_back(buffer.blob.id);
-      }
-    }
-    return blobs;
   }
 
   // A body comes with the first call of its function only, which may be one that is never carried
