@@ -117,15 +117,9 @@ TEST_F(MoneyTest, MachinesThatEndedInAJumpOfTheClockHaveCostNothingSince) {
 // The timers of its machines go on while this computer sleeps.
 TEST_F(MoneyTest, TimeAsleepCountsTowardsTheTimeoutOfRentedMachines) {
   const auto left_after_sleep = [&](const char* provider) {
-    make({.nodes = 1});
+    open(1, std::nullopt);
     state.spec.provider.name = provider;
-    state.spec.timeout = 5h;
-    on_open(state, effects, now);
-    offer({.instance_type = "big", .price_on_demand = kHourly});
-    on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
-    buy(1);
-    ready(0);
-    effects.drop_all();
+    state.lifetime_ends = now + 5h;
     on_clocks(state, effects, now, now);
     on_clocks(state, effects, now, now + 1h);
     const Duration left = state.lifetime_ends - now;

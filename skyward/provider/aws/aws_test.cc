@@ -77,18 +77,15 @@ TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
 TEST_F(AwsTest, WhenMachinesEndedByThemselvesIsToldToTheMeter) {
   spec_.spot = Spot::Never();
   spec_.lease = 10min;
+  spec_.nodes = 4;
   const auto aws = provider();
-  const auto offers = aws->offers(spec_, soon());
-  ASSERT_TRUE(offers);
-  const auto cluster = aws->prepare(spec_, offers->front(), soon());
-  ASSERT_TRUE(cluster);
-  const auto machines = aws->provision(*cluster, 4, 0, soon());
-  ASSERT_TRUE(machines) << machines.error().message;
+  const Life life = open(*aws);
+  ASSERT_TRUE(life.status) << life.status.error().message;
   std::vector<std::string> ids;
-  for (const Instance& one : *machines) ids.push_back(one.id);
+  for (const Instance& one : life.instances) ids.push_back(one.id);
   const auto ends = [&] {
     std::map<std::string, Duration> out;
-    const auto charges = aws->charges(*cluster, ids, soon());
+    const auto charges = aws->charges(life.cluster, ids, soon());
     EXPECT_TRUE(charges);
     for (const Charge& one : *charges) out[one.instance] = one.ended.value_or(Duration{});
     return out;
@@ -103,7 +100,7 @@ TEST_F(AwsTest, WhenMachinesEndedByThemselvesIsToldToTheMeter) {
   end(2, "Client.InstanceInitiatedShutdown");
   amazon_.instances[3].id = "i-forgotten";
   fixture_.now += 15min;
-  ASSERT_TRUE(aws->terminate(*cluster, {ids[2]}, soon()));
+  ASSERT_TRUE(aws->terminate(life.cluster, {ids[2]}, soon()));
   fixture_.now += 25min;
   const auto told = ends();
   ASSERT_EQ(told.size(), 4U);
@@ -113,8 +110,8 @@ TEST_F(AwsTest, WhenMachinesEndedByThemselvesIsToldToTheMeter) {
   EXPECT_NEAR(seconds(told.at(ids[3])), seconds(20min), 5) << "at the latest";
   EXPECT_THAT(ends(), testing::IsEmpty()) << "it is told once";
   amazon_.instances[3].id = ids[3];
-  ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
-  ASSERT_TRUE(aws->teardown(*cluster, soon()));
+  ASSERT_TRUE(aws->terminate(life.cluster, ids, soon()));
+  ASSERT_TRUE(aws->teardown(life.cluster, soon()));
 }
 
 TEST_F(AwsTest, WhatAmazonTookBackIsToldToTheMeter) {
