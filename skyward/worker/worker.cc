@@ -566,7 +566,7 @@ void run_if_worker() {
     io::start_thread(listen_to_agent).detach();
     Worker().run();
   } catch (const std::exception& error) {
-    write_stderr_line(std::string("skyward: the worker lost its agent: ") + error.what());
+    write_stderr_line(std::string("skyward: the worker process exits: ") + error.what());
     std::fflush(nullptr);
     _exit(EXIT_FAILURE);
   }

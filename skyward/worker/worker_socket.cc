@@ -79,13 +79,19 @@ bool WorkerSocket::read_more() {
   }
   end_ += static_cast<std::size_t>(count);
   io::claim_descriptors(header, descriptors_);
+  if ((header.msg_flags & MSG_CTRUNC) != 0) lost_descriptors_ = true;
   return count > 0;
 }
 
 std::optional<wire::WorkerMessage> WorkerSocket::receive() {
   std::optional<std::size_t> length;
-  while (!(length = whole_message())) {
+  while (!(length = whole_message()) && !lost_descriptors_) {
     if (!read_more()) return std::nullopt;
+  }
+  if (lost_descriptors_) {
+    throw SkywardError(
+        "it cannot receive the arguments of a call, because it has too many files open. Close "
+        "files in your functions, or raise the limit (ulimit -n)");
   }
   const std::byte* begin = buffer_.data() + used_ + wire::kWorkerPrefixBytes;
   SharedBytes message(Bytes(begin, begin + *length));

@@ -19,7 +19,8 @@ class WorkerSocket {
   explicit WorkerSocket(int descriptor);
 
   // The next message, waiting for it; empty when the agent has closed. Throws SkywardError when the
-  // stream breaks.
+  // stream breaks, and from then on when the kernel had no room for a descriptor: which message has
+  // lost it is not known.
   std::optional<wire::WorkerMessage> receive();
   // Whether receive() need not wait for bytes.
   bool has_message() const { return whole_message().has_value(); }
@@ -37,6 +38,7 @@ class WorkerSocket {
   std::size_t used_ = 0;  // bytes of it already handed out
   std::size_t end_ = 0;   // ... and received
   std::deque<io::FileDescriptor> descriptors_;
+  bool lost_descriptors_ = false;
 };
 
 }  // namespace skyward

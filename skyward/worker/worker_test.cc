@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -150,6 +151,13 @@ int ends_while_it_saves() {
   return 1;
 }
 int steps_saved() { return steps_of_saving; }
+// No descriptor that comes after this has room.
+int forbids_files() {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = wire::kWorkerSocket;
+  return setrlimit(RLIMIT_NOFILE, &files);
+}
 int closes(int descriptor) { return close(descriptor); }
 std::string head_address() { return instance_info().head_addr; }
 bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
@@ -396,6 +404,18 @@ TEST_F(WorkerTest, LargeBuffersArePassedByDescriptor) {
     EXPECT_TRUE(result.payload.buffers[1].in_blob());
     EXPECT_EQ(value<std::vector<double>>(result), std::vector<double>(large.size(), 3.0));
   }
+}
+
+// Else a later call would take the memory of another for its own.
+TEST_F(WorkerTest, AProcessWithoutRoomForDescriptorsSaysSoAndExits) {
+  send(1, compute<forbids_files>());
+  EXPECT_EQ(value<int>(receive(1)), 0);
+  send(2, compute<twice>(std::vector<double>(kBlobThresholdBytes, 1.5)));
+  read_until(err_, "it has too many files open");
+  int status = -1;
+  ASSERT_EQ(waitpid(child_, &status, 0), child_);
+  child_ = -1;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE) << status;
 }
 
 TEST_F(WorkerTest, TellsThatAChildMayUseTheArgumentsStill) {
