@@ -98,12 +98,15 @@ class PublishedCase {
     };
   }
 
-  void run() {
+  Result<Credentials> find() const {
     const auto configuration = load_configuration(fixture_.world, "");
-    Result<Credentials> found =
-        !configuration ? fail(configuration)
-                       : find_credentials(fixture_.world, *configuration,
-                                          find_region(fixture_.world, *configuration, ""), kNever);
+    if (!configuration) return fail(configuration);
+    return find_credentials(fixture_.world, *configuration,
+                            find_region(fixture_.world, *configuration, ""), kNever);
+  }
+
+  void run() const {
+    const Result<Credentials> found = find();
     if (expected_.contains("ErrorContains")) {
       ASSERT_FALSE(found) << found->source;
       EXPECT_NE(found.error().message, "");
@@ -140,8 +143,15 @@ TEST(Credentials, AmazonsPublishedChain) {
         one.fixture_.variables["AWS_EC2_METADATA_DISABLED"] = "true";
         one.fixture_.variables.erase("AWS_ACCESS_KEY_ID");
       }
-      one.run();
       ++count;
+      // Its endpoint is another computer, without TLS: Skyward sends no key there.
+      if (entry.path().filename() == "sso_override_global_env_url") {
+        const auto found = one.find();
+        ASSERT_FALSE(found);
+        EXPECT_THAT(found.error().message, HasSubstr("would send the account's key unencrypted"));
+        continue;
+      }
+      one.run();
     }
   }
   EXPECT_EQ(count, 47);
