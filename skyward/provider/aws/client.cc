@@ -27,9 +27,7 @@ std::string_view version_of(std::string_view service) {
 }
 
 std::string_view target_of(std::string_view service) {
-  if (service == "ssm") return "AmazonSSM.";
-  if (service == "pricing") return "AWSPriceListService.";
-  return "ServiceQuotasV20190624.";
+  return service == "ssm" ? "AmazonSSM." : "AWSPriceListService.";
 }
 
 // EC2 says RequestExpired of a session that is over, and of a clock that is wrong; the latter has

@@ -166,13 +166,12 @@ struct EndpointNames {
   std::string_view section;
   std::string_view host;
 };
-constexpr std::array<EndpointNames, 9> kServices = {{
+constexpr std::array<EndpointNames, 8> kServices = {{
     {"ec2", "AWS_ENDPOINT_URL_EC2", "ec2", "ec2"},
     {"sts", "AWS_ENDPOINT_URL_STS", "sts", "sts"},
     {"ssm", "AWS_ENDPOINT_URL_SSM", "ssm", "ssm"},
     {"iam", "AWS_ENDPOINT_URL_IAM", "iam", "iam"},
     {"pricing", "AWS_ENDPOINT_URL_PRICING", "pricing", "api.pricing"},
-    {"servicequotas", "AWS_ENDPOINT_URL_SERVICE_QUOTAS", "service_quotas", "servicequotas"},
     {"sso", "AWS_ENDPOINT_URL_SSO", "sso", "portal.sso"},
     {"oidc", "AWS_ENDPOINT_URL_SSO_OIDC", "sso_oidc", "oidc"},
     {"checkip", "AWS_ENDPOINT_URL_CHECKIP", "checkip", "checkip"},

@@ -389,12 +389,9 @@ ApiError Ec2Api::dry_run(std::string_view action, Parameters parameters, Time de
           .status = 200};
 }
 
-ApiResult<std::vector<Ec2Instance>> Ec2Api::describe_instances(const std::vector<std::string>& ids,
-                                                               const std::vector<Filter>& filters,
+ApiResult<std::vector<Ec2Instance>> Ec2Api::describe_instances(const std::vector<Filter>& filters,
                                                                Time deadline) {
-  Parameters parameters;
-  if (ids.empty()) parameters.emplace_back("MaxResults", "1000");
-  add_list(parameters, "InstanceId", ids);
+  Parameters parameters{{"MaxResults", "1000"}};
   add_filters(parameters, filters);
   return list<Ec2Instance>("DescribeInstances", parameters, "reservationSet", deadline,
                            [](const XmlElement& item, auto& out) {

@@ -151,8 +151,7 @@ class Ec2Api {
   ApiResult<std::vector<Ec2Instance>> run_instances(const LaunchRequest& request, Time deadline);
   // Would it be allowed? "DryRunOperation" is the code for yes.
   ApiError dry_run(std::string_view action, Parameters parameters, Time deadline);
-  ApiResult<std::vector<Ec2Instance>> describe_instances(const std::vector<std::string>& ids,
-                                                         const std::vector<Filter>& filters,
+  ApiResult<std::vector<Ec2Instance>> describe_instances(const std::vector<Filter>& filters,
                                                          Time deadline);
   ApiResult<void> terminate_instances(const std::vector<std::string>& ids, Time deadline);
   ApiResult<std::vector<EbsVolume>> describe_volumes(const std::vector<Filter>& filters,

@@ -115,8 +115,7 @@ TEST_F(Ec2, EveryRequestIsWhatAmazonsModelSays) {
   (void)api_.admit_group("sg-1", kNever);
   (void)api_.delete_security_group("sg-1", kNever);
   (void)api_.run_instances(launch(), kNever);
-  (void)api_.describe_instances({"i-1", "i-2"}, {}, kNever);
-  (void)api_.describe_instances({}, filters, kNever);
+  (void)api_.describe_instances(filters, kNever);
   (void)api_.terminate_instances({"i-1", "i-2"}, kNever);
   (void)api_.describe_volumes(filters, kNever);
   (void)api_.delete_volume("vol-1", kNever);
@@ -124,7 +123,7 @@ TEST_F(Ec2, EveryRequestIsWhatAmazonsModelSays) {
   (void)api_.get_parameter("/a/b", kNever);
   (void)api_.on_demand_prices(kNever);
   (void)api_.caller(kNever);
-  EXPECT_EQ(fixture_.http->requests.size(), 23U);
+  EXPECT_EQ(fixture_.http->requests.size(), 22U);
 
   for (const io::HttpRequest& request : fixture_.http->requests) {
     SCOPED_TRACE(request.url + " " + request.body);

@@ -116,7 +116,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Fleet::launch(const Launc
 }
 
 Result<std::vector<Ec2Instance>> Fleet::list(const std::vector<Filter>& filters, Time deadline) {
-  auto found = Ec2Api(client_).describe_instances({}, filters, deadline);
+  auto found = Ec2Api(client_).describe_instances(filters, deadline);
   if (!found) return std::unexpected(explained(found.error(), "DescribeInstances"));
   return *std::move(found);
 }

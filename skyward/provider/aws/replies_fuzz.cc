@@ -86,7 +86,7 @@ void read_services(int status, const std::string& text) {
   ask([](Ec2Api& api, Time time) { return api.describe_security_groups({}, time); });
   ask([](Ec2Api& api, Time time) { return api.create_security_group("n", "v", "d", {}, time); });
   ask([](Ec2Api& api, Time time) { return api.run_instances({}, time); });
-  ask([](Ec2Api& api, Time time) { return api.describe_instances({}, {}, time); });
+  ask([](Ec2Api& api, Time time) { return api.describe_instances({}, time); });
   ask([](Ec2Api& api, Time time) { return api.describe_volumes({}, time); });
   ask([](Ec2Api& api, Time time) { return api.get_parameter("/n", time); });
   ask([](Ec2Api& api, Time time) { return api.on_demand_prices(time); });

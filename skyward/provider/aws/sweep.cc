@@ -82,7 +82,7 @@ Result<Listing> AwsLeaks::list(const std::string& region, const std::optional<st
   const auto failed = [&](const ApiError& error, const char* action) {
     return std::unexpected(to_error(error, fmt::format("EC2 {} in {}", action, client.region())));
   };
-  const auto instances = api.describe_instances({}, filters, deadline);
+  const auto instances = api.describe_instances(filters, deadline);
   if (!instances) return failed(instances.error(), "DescribeInstances");
   for (const Ec2Instance& one : *instances) {
     if (is_gone(one)) {

@@ -99,7 +99,6 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
   }
   if (!reply) return std::unexpected(std::move(reply.error()));
   answer.status = reply->status;
-  answer.headers = std::move(reply->headers);
   answer.text = std::move(reply->body);
   return answer;
 }

@@ -31,7 +31,6 @@ struct RestRequest {
 
 struct RestReply {
   int status = 0;
-  io::HttpHeaders headers{};
   std::string text{};
   nlohmann::json json{};  // null if the text is not JSON
 };
