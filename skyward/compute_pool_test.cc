@@ -33,6 +33,7 @@
 #include <thread>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "skyward/io/no_threads_fixture.h"
@@ -800,18 +801,19 @@ TEST(MultiPool, OpensAllOrNothing) {
 
 TEST(MultiPool, OnEventMayDestroyIt) {
   std::optional<MultiPool> pools;
-  std::atomic<bool> is_open{false};
+  std::promise<void> submitted;  // this thread no longer uses the pools
   std::promise<void> destroyed;
   PoolOptions options = quiet(1);
   options.collect_tasks = true;
-  options.on_event = [&](const Event&) {
-    if (!is_open.exchange(false)) return;
+  options.on_event = [&](const Event& event) {
+    if (!std::holds_alternative<TaskStarted>(event)) return;
+    submitted.get_future().wait();
     pools.reset();
     destroyed.set_value();
   };
   pools.emplace(std::vector{quiet(1), options, quiet(1)});
-  is_open = true;
   const Future<void> call = submit(nothing(), (*pools)[1]);
+  submitted.set_value();
   destroyed.get_future().wait();
 }
 
