@@ -275,7 +275,7 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
   }
   const SigpipeGuard guard;
   const Time now = time_with_sleep();
-  if (easy_ != nullptr && now - used_at_ > kConnectionsKept) {
+  if (easy_ != nullptr && (request.fresh_connection || now - used_at_ > kConnectionsKept)) {
     curl.easy_cleanup(std::exchange(easy_, nullptr));
   }
   if (easy_ == nullptr) easy_ = curl.easy_init();

@@ -31,7 +31,10 @@ struct HttpRequest {
   std::string body{};
   Duration connect_timeout = std::chrono::seconds(10);
   std::size_t max_reply_bytes = std::size_t{64} << 20;
-  bool direct = false;    // bypass proxies: for addresses of this machine
+  bool direct = false;  // bypass proxies: for addresses of this machine
+  // For what must not be sent twice: libcurl repeats a request by itself, whatever its method, when
+  // the connection that it kept turns out to be closed.
+  bool fresh_connection = false;
   std::string ca_file{};  // instead of the system's certificates
 };
 

@@ -125,6 +125,24 @@ TEST(Http, EachFailureHasItsKindAndNoSecrets) {
   EXPECT_EQ(dropped.error().kind, ErrorKind::unavailable);
 }
 
+TEST(Http, ARequestOnAFreshConnectionIsSentOnce) {
+  std::atomic<int> posts = 0;
+  HttpServerFixture server([&](const HttpServerFixture::Received& received) {
+    if (received.head.starts_with("GET")) return HttpServerFixture::reply(200, "kept");
+    ++posts;
+    return std::string();
+  });
+  const auto http = make_http();
+  ASSERT_TRUE(http->send(to(server.url()), soon()));
+  HttpRequest create = to(server.url());
+  create.method = "POST";
+  create.fresh_connection = true;
+  const auto reply = http->send(create, soon());
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(posts, 1);
+}
+
 TEST(Http, TheDeadlineEndsAReplyThatNeverEnds) {
   HttpServerFixture server([](const HttpServerFixture::Received&) {
     return std::string("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome");

@@ -90,7 +90,9 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
       return std::unexpected(std::move(error));
     }
     const Time until = std::min(deadline, world.now() + exchange.time_limit);
-    Result<io::HttpReply> reply = world.http->send(exchange.request(), until);
+    io::HttpRequest request = exchange.request();
+    request.fresh_connection = once;
+    Result<io::HttpReply> reply = world.http->send(request, until);
     if (!reply) {
       // An answer that did not come in its time may come to the next try.
       const bool late = reply.error().kind == ErrorKind::timeout && world.now() < deadline &&

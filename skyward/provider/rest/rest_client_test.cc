@@ -142,6 +142,13 @@ TEST_F(RestTest, ACreationIsNeverRepeatedBlindly) {
   EXPECT_THAT(sent(), SizeIs(5));
 }
 
+TEST_F(RestTest, ACreationUsesNoConnectionThatWasKept) {
+  ASSERT_TRUE(client_.send({.path = "/x"}, kNever));
+  EXPECT_FALSE(sent().back().fresh_connection);
+  ASSERT_TRUE(client_.send({.method = "POST", .path = "/x"}, kNever));
+  EXPECT_TRUE(sent().back().fresh_connection) << "libcurl would repeat it by itself";
+}
+
 TEST_F(RestTest, ACreationThatCameTooFastIsSentAgain) {
   answer(429, R"({"id":"too_many_requests"})", {{"Retry-After", "7"}});
   answer(202, "{}");
