@@ -501,7 +501,10 @@ TEST_F(AwsTest, NoMangledReplyLeavesAnything) {
       },
       [](const std::string&) { return R"({"Parameter":7,"PriceList":null,"NextToken":1e300})"; },
       [](const std::string& body) {
-        return body.starts_with('<') ? "<R><instancesSet>7</instancesSet><nextToken/></R>" : "[[]]";
+        const std::string root = body.substr(1, body.find('>') - 1);
+        return body.starts_with('<')
+                   ? fmt::format("<{0}><instancesSet>7</instancesSet><nextToken/></{0}>", root)
+                   : "[[]]";
       },
   };
   for (std::size_t how = 0; how < mangles.size(); ++how) {
@@ -526,6 +529,20 @@ TEST_F(AwsTest, NoMangledReplyLeavesAnything) {
       EXPECT_THAT(open_pools(), IsEmpty());
     }
   }
+}
+
+// A proxy that asks everybody to sign in.
+TEST_F(AwsTest, PagesOfOthersCloseNoPool) {
+  const auto aws = provider();
+  const Life life = open(*aws);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  amazon_.mangle = [](io::HttpReply& reply) { reply.body = "<R/>"; };
+  EXPECT_FALSE(aws->terminate(life.cluster, {life.instances.front().id}, soon()));
+  EXPECT_FALSE(aws->teardown(life.cluster, soon()));
+  EXPECT_THAT(open_pools(), SizeIs(1));
+  amazon_.mangle = nullptr;
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  EXPECT_EQ(amazon_.standing(), 0);
 }
 
 TEST_F(AwsTest, EveryRequestOfALifeIsWhatAmazonsModelSays) {

@@ -148,6 +148,12 @@ ApiResult<XmlElement> Client::query(std::string_view service, std::string_view a
   const auto reply = send(std::move(call), service, deadline);
   if (!reply) return std::unexpected(reply.error());
   Result<XmlElement> root = parse_xml(reply->body);
+  // Else a proxy's page would be an empty list, or the end of machines.
+  if (root && root->name != fmt::format("{}Response", action)) {
+    root = fail(ErrorKind::unavailable,
+                fmt::format("the reply is not Amazon's: it begins with <{}>", root->name),
+                "check the proxy settings, and whether this network asks you to sign in");
+  }
   if (!root) return std::unexpected(no_answer(root.error()));
   return *std::move(root);
 }

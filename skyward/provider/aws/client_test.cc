@@ -71,7 +71,7 @@ TEST(KeysInFiles, AreReadAnewWhenTheyAreOver) {
   fixture.http->answer = [](const io::HttpRequest& request) -> Result<io::HttpReply> {
     for (const auto& [name, value] : request.headers) {
       if (name == "Authorization" && value.contains("=NEW/")) {
-        return io::HttpReply{.status = 200, .headers = {}, .body = "<R/>"};
+        return io::HttpReply{.status = 200, .headers = {}, .body = "<DescribeVpcsResponse/>"};
       }
     }
     return io::HttpReply{
@@ -82,6 +82,27 @@ TEST(KeysInFiles, AreReadAnewWhenTheyAreOver) {
   ASSERT_FALSE(client.query("ec2", "DescribeVpcs", {}, kNever));
   fixture.files["/home/.aws/credentials"] = keys("NEW");
   EXPECT_TRUE(client.query("ec2", "DescribeVpcs", {}, kNever));
+}
+
+TEST(Replies, OfOthersAreNotAmazons) {
+  WorldFixture fixture;
+  fixture.variables["AWS_ACCESS_KEY_ID"] = "AKIA";
+  fixture.variables["AWS_SECRET_ACCESS_KEY"] = "s";
+  Client client(fixture.world, Configuration{}, "eu-west-1");
+  std::string body;
+  fixture.http->answer = [&](const io::HttpRequest&) -> Result<io::HttpReply> {
+    return io::HttpReply{.status = 200, .headers = {}, .body = body};
+  };
+  for (const char* other : {"<html><body>Sign in to this network</body></html>", "<R/>",
+                            "<DescribeInstancesResponse/>", "<TerminateInstances/>"}) {
+    body = other;
+    const auto reply = client.query("ec2", "TerminateInstances", {}, kNever);
+    ASSERT_FALSE(reply) << other;
+    EXPECT_EQ(reply.error().kind(), ErrorKind::unavailable) << other;
+    EXPECT_FALSE(is_certain(reply.error())) << other;
+  }
+  body = "<TerminateInstancesResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"/>";
+  EXPECT_TRUE(client.query("ec2", "TerminateInstances", {}, kNever));
 }
 
 }  // namespace

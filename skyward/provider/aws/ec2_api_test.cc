@@ -26,8 +26,11 @@ class Ec2 : public ::testing::Test {
     fixture_.variables["AWS_ACCESS_KEY_ID"] = "AKIA";
     fixture_.variables["AWS_SECRET_ACCESS_KEY"] = "secret";
     fixture_.http->answer = [this](const io::HttpRequest& request) -> Result<io::HttpReply> {
-      auto& replies = replies_[action_of(request)];
-      if (replies.empty()) return io::HttpReply{.status = 200, .headers = {}, .body = "<R/>"};
+      const std::string action = action_of(request);
+      auto& replies = replies_[action];
+      if (replies.empty()) {
+        return io::HttpReply{.status = 200, .headers = {}, .body = "<" + action + "Response/>"};
+      }
       const io::HttpReply reply = replies.front();
       if (replies.size() > 1) replies.erase(replies.begin());
       return reply;
@@ -45,8 +48,13 @@ class Ec2 : public ::testing::Test {
     if (!target.empty()) return target.substr(target.find('.') + 1);
     return request.body.substr(7, request.body.find('&') - 7);
   }
+  // "<R>" stands for the root that a reply to the action has.
   void reply(const std::string& action, int status, std::string body,
              io::HttpHeaders headers = {}) {
+    if (body.starts_with("<R>")) {
+      body = fmt::format("<{0}Response>{1}</{0}Response>", action,
+                         std::string_view(body).substr(3, body.size() - 7));
+    }
     replies_[action].push_back(
         {.status = status, .headers = std::move(headers), .body = std::move(body)});
   }
@@ -175,7 +183,7 @@ TEST_F(Ec2, AnAnswerThatIsLateIsAskedForAgain) {
   fixture_.http->answer = [&](const io::HttpRequest&) -> Result<io::HttpReply> {
     fixture_.now += std::chrono::seconds(30);
     if (++tries <= late) return fail(ErrorKind::timeout, "no answer in time");
-    return io::HttpReply{.status = 200, .headers = {}, .body = "<R/>"};
+    return io::HttpReply{.status = 200, .headers = {}, .body = "<DescribeRegionsResponse/>"};
   };
   EXPECT_TRUE(api_.describe_regions(fixture_.now + std::chrono::seconds(300)));
   EXPECT_EQ(tries, 3);

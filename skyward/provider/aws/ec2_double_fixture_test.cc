@@ -55,8 +55,9 @@ io::HttpReply refused(int status, const std::string& word, const std::string& to
                               code, message.empty() ? code : message)};
 }
 
+// Ec2Double::answer() adds the root.
 io::HttpReply good(const std::string& body) {
-  return {.status = 200, .headers = {}, .body = "<R>" + body + "</R>"};
+  return {.status = 200, .headers = {}, .body = body};
 }
 
 // What never changes.
@@ -226,6 +227,9 @@ Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
   }
   const bool lost = lose_reply && lose_reply(action);
   io::HttpReply reply = perform(action, form);
+  if (reply.status == 200 && !reply.body.starts_with('{')) {
+    reply.body = fmt::format("<{0}Response>{1}</{0}Response>", action, reply.body);
+  }
   if (number == die_after) throw DriverDied();
   if (mangle) mangle(reply);
   if (lost) return fail(ErrorKind::unavailable, "the connection broke");
