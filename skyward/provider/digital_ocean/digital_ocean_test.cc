@@ -60,6 +60,23 @@ TEST_F(DigitalOceanTest, ClosingAPoolLeavesTheOthersOfTheAccountAlone) {
   EXPECT_TRUE(second->teardown(other.cluster, soon()));
 }
 
+TEST_F(DigitalOceanTest, AProxyDoesNotSayThatAMachineIsGone) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const std::string id = life.instances.front().id;
+  cloud_->dials.answers = {{.path = "/v2/droplets/" + id,
+                            .times = -1,
+                            .status = 404,
+                            .body = "<html>no such site</html>"}};
+  const Status ended = cloud->terminate(life.cluster, {id}, soon());
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().kind, ErrorKind::unavailable);
+  EXPECT_THAT(open_pools(), SizeIs(1));
+  cloud_->dials.answers.clear();
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 // Nothing but "type=gpus" lists them.
 TEST_F(DigitalOceanTest, MachinesWithGpusAreFoundWhereTheyAre) {
   want("H100");

@@ -107,6 +107,11 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
     auto refused = exchange.read_error(*reply);
     if (!refused) return *std::move(reply);
     ApiError& error = *refused;
+    // Whoever is between here and the cloud may answer 404: it takes the cloud to say that
+    // something is gone.
+    if (error.refusal == Refusal::not_found && error.heard == Heard::unknown) {
+      error.refusal = Refusal::transient;
+    }
     maybe_done = maybe_done || !is_certain(error);
     error.maybe_done = maybe_done;
     if (exchange.mend && (!once || !maybe_done) && exchange.mend(*reply, error)) continue;

@@ -34,6 +34,7 @@ std::optional<ApiError> read_error(const io::HttpReply& reply, const nlohmann::j
   if (reply.status == 429) error.refusal = Refusal::rate_limited;
   if (reply.status >= 500) error.refusal = Refusal::transient;
   if (reply.status == 401) error.refusal = Refusal::auth;
+  if (reply.status == 404) error.refusal = Refusal::not_found;
   if (reply.status < 300) {
     error.refusal = Refusal::capacity;
     error.heard = Heard::answered;
@@ -167,6 +168,19 @@ TEST_F(RestTest, ARefusalIsCertainAndAProxysIsNot) {
             "Droplets: no such size (unprocessable_entity)");
   answer(403, "<html>your company's proxy</html>");
   EXPECT_FALSE(is_certain(client_.send({.path = "/x"}, kNever).error()));
+}
+
+TEST_F(RestTest, OnlyTheCloudSaysThatSomethingIsGone) {
+  answer(404, "<html>no such site</html>");
+  answer(404, R"({"id":"not_found","message":"no such droplet"})");
+  const auto gone = client_.send({.method = "DELETE", .path = "/x"}, kNever);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().refusal, Refusal::not_found);
+  EXPECT_THAT(sent(), SizeIs(2));
+  for (int i = 0; i < 20; ++i) answer(404, "<html>no such site</html>");
+  const auto unknown = client_.send({.method = "DELETE", .path = "/x"}, kNever);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().kind(), ErrorKind::unavailable);
 }
 
 TEST_F(RestTest, RequestsUnderALimitKeepApart) {
