@@ -194,6 +194,8 @@ constexpr std::array kForwarded = {
     "no_proxy",
 };
 
+bool is_proxy(std::string_view variable) { return lower(variable).ends_with("_proxy"); }
+
 // The names of the variables in which uv finds the credentials of the named indexes ("name=URL")
 // that a text lists.
 std::vector<std::string> credentials_of(std::string_view indexes) {
@@ -263,10 +265,16 @@ EnvironmentRequest request_of(const PoolSpec& spec) {
 // What uv and pip read on the node while they install the packages. `no_index` as the settings of
 // uv or pip here say; where the nodes would then find nothing, it fails.
 Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentRequest& request,
-                                    const Variable& variable) {
-  const Variable own = [&](const char* name) {
+                                    const Variable& variable, Proxies proxies) {
+  const Variable own = [&](const char* name) -> std::optional<std::string> {
     const auto given = request.variables.find(name);
-    if (given != request.variables.end()) return std::optional(given->second);
+    if (given != request.variables.end()) return given->second;
+    if (is_proxy(name)) {
+      for (const auto* variables : {&spec.env, &spec.image.env}) {
+        if (const auto at = variables->find(name); at != variables->end()) return at->second;
+      }
+      if (proxies == Proxies::given) return std::nullopt;
+    }
     std::optional<std::string> here = variable(name);
     if (here && std::string_view(name) == "UV_FIND_LINKS") here = addresses_in(*here);
     return here && here->empty() ? std::nullopt : here;
@@ -276,6 +284,7 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
   UvConfig uv;
   if (has_python && !spec.image.pip.empty()) {
     pip = pip_config(spec.runtime.python);
+    if (proxies == Proxies::given) pip.erase("proxy");
     Result<UvConfig> read = read_uv_config(uv_config_files(own));
     if (!read) return fail(read);
     uv = *std::move(read);
@@ -401,7 +410,8 @@ Status check_packages(const Image& image) {
   return {};
 }
 
-Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable) {
+Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,
+                                      Proxies proxies) {
   const EnvironmentRequest request = request_of(spec);
   const bool has_python = !spec.runtime.python.empty();
   RemoteImage image;
@@ -435,7 +445,7 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   const std::size_t dot = python.find('.');
   const std::string minor =
       python.substr(0, dot == std::string::npos ? dot : python.find('.', dot + 1));
-  auto installing = install_settings(spec, request, variable);
+  auto installing = install_settings(spec, request, variable, proxies);
   if (!installing) return fail(installing);
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(

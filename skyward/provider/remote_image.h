@@ -8,6 +8,7 @@
 // archives/<sha256>/ unpacked modules, environments/<key>/ the Python environment, created once and
 // used by every later pool that asks for the same. Nothing there is secret.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,9 +28,16 @@ struct RemoteImage {
   Bootstrap bootstrap;  // directory and end_command are the provider's to set
 };
 
+// Which proxies a node uses for its packages.
+enum class Proxies : std::uint8_t {
+  given,    // those of the pool's own variables: rented machines cannot reach this computer's
+  as_here,  // ... and this computer's
+};
+
 // Fails with `invalid` if a file to upload or the settings of uv cannot be read. `variable` is the
-// client's environment: its package indexes and proxies are used on the node, too.
-Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable);
+// client's environment: its package indexes are used on the node, too.
+Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,
+                                      Proxies proxies = Proxies::as_here);
 
 // Fails with `invalid` when the agent that would be uploaded cannot run here.
 Status check_agent(const PoolSpec& spec);

@@ -158,7 +158,7 @@ Result<Cluster> Renting::prepare(const PoolSpec& spec, const Offer& offer, Time 
 Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline) {
   auto site = cloud_->find_site(spec, offer, ledger_, deadline);
   if (!site) return fail(site);
-  auto image = cloud_->by_ssh() ? plan_remote_image(spec, world_.variable)
+  auto image = cloud_->by_ssh() ? plan_remote_image(spec, world_.variable, Proxies::given)
                                 : Result<RemoteImage>(RemoteImage());
   if (!image) return fail(image);
   if (Status kept = keep_from_strangers(spec, *image); !kept) return fail(kept);

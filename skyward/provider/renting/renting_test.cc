@@ -23,12 +23,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 // Sells one type in the zones "z1" and "z2"; its clock and what it can do are a test's.
 struct Mall {
   Capabilities facts{.spot = true};
   bool has_few_spot_types = false;
+  bool by_ssh = false;
   std::string user = "root";
   std::int64_t ahead_s = 0;  // of its clock
   std::vector<LaunchTarget> places = {{.type = "a", .zone = "z1"}, {.type = "a", .zone = "z2"}};
@@ -124,7 +126,7 @@ class MallCloud final : public RentedCloud {
   MallCloud(Mall& mall, World world) : mall_(mall), world_(std::move(world)) {}
   std::string_view name() const override { return "mall"; }
   Capabilities capabilities() const override { return mall_.facts; }
-  bool by_ssh() const override { return false; }
+  bool by_ssh() const override { return mall_.by_ssh; }
   bool has_few_spot_types() const override { return mall_.has_few_spot_types; }
   Result<std::vector<Offer>> offers(const PoolSpec&, Time) override {
     return std::vector<Offer>{{.instance_type = "a", .region = "here"}};
@@ -237,6 +239,22 @@ TEST_F(RentingTest, AnAgentEndsItsMachineAsRoot) {
   open();
   EXPECT_THAT(cloud_->bootstrap(life_.cluster, life_.instances[0]).end_command, IsEmpty())
       << "it would cost as before";
+}
+
+// It is in the network of this computer, and its address may have a password.
+TEST_F(RentingTest, AMachineGetsNoProxyButThePoolsOwn) {
+  mall_.by_ssh = true;
+  fixture_.variables["HTTPS_PROXY"] = "http://me:secret@proxy.example:3128";
+  fixture_.variables["no_proxy"] = "example.com";
+  fixture_.variables["UV_INDEX_URL"] = "https://mirror.example/simple";
+  const auto variables = [&] {
+    open();
+    return cloud_->bootstrap(life_.cluster, life_.instances[0]).environment;
+  };
+  EXPECT_THAT(variables(), ElementsAre(Pair("UV_INDEX_URL", "https://mirror.example/simple")));
+  spec_.image.env["HTTPS_PROXY"] = "http://near.example:3128";
+  EXPECT_THAT(variables(), ElementsAre(Pair("HTTPS_PROXY", "http://near.example:3128"),
+                                       Pair("UV_INDEX_URL", "https://mirror.example/simple")));
 }
 
 // ---- Replacements

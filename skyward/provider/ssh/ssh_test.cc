@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "skyward/io/machine.h"
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Pair;
 
 class Ssh : public ::testing::Test {
  protected:
@@ -32,7 +34,11 @@ class Ssh : public ::testing::Test {
   std::unique_ptr<Provider> make(std::map<std::string, std::string> settings) {
     auto made = make_ssh(
         {.name = "ssh", .settings = std::move(settings)},
-        [](const char*) { return std::optional<std::string>(); }, root_ + "/state");
+        [this](const char* name) {
+          const auto found = variables_.find(name);
+          return found == variables_.end() ? std::nullopt : std::optional(found->second);
+        },
+        root_ + "/state");
     EXPECT_TRUE(made) << made.error().message;
     return made ? *std::move(made) : nullptr;
   }
@@ -49,6 +55,7 @@ class Ssh : public ::testing::Test {
   }
 
   std::string root_;
+  std::map<std::string, std::string> variables_;
 };
 
 TEST_F(Ssh, EachHostIsOneNodeAndASpareReplacesOneThatFailed) {
@@ -154,6 +161,17 @@ TEST_F(Ssh, GivenKeysAreTheOnlyOnesThatCount) {
   text << std::ifstream(path).rdbuf();
   EXPECT_EQ(text.str(), keys + "\n");
   EXPECT_EQ(fs::status(fs::path(path).parent_path()).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(Ssh, HostsUseThisComputersProxies) {
+  variables_["HTTPS_PROXY"] = "http://proxy.example:3128";
+  const auto provider = make({{"hosts", "192.0.2.1"}});
+  const auto cluster = provider->prepare(spec(1), {}, kNever);
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const auto instances = provider->provision(*cluster, 1, 0, kNever);
+  ASSERT_TRUE(instances);
+  EXPECT_THAT(provider->bootstrap(*cluster, instances->at(0)).environment,
+              Contains(Pair("HTTPS_PROXY", "http://proxy.example:3128")));
 }
 
 TEST_F(Ssh, FailuresOfTheConnectionAreExplained) {
