@@ -170,6 +170,13 @@ std::unexpected<Error> explain(CURLcode code, const char* detail, const HttpRequ
                                const Arriving& arriving) {
   const std::string_view site = site_of(request.url);
   const std::string why = *detail != '\0' ? detail : libcurl().easy_strerror(code);
+  // These words quote the proxy's whole address.
+  if (why.starts_with("Unsupported proxy")) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} cannot be reached: the address of the proxy is not valid", site),
+                "correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY: percent-encode special characters "
+                "in its password, such as %23 for #");
+  }
   switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:

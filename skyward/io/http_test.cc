@@ -18,6 +18,7 @@
 #include "skyward/io/event_loop.h"
 #include "skyward/io/http_fixture.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/process.h"
 #include "skyward/io/tcp_socket.h"
 
 namespace skyward::io {
@@ -123,6 +124,28 @@ TEST(Http, EachFailureHasItsKindAndNoSecrets) {
   const auto dropped = http->send(to(dropping.url()), soon());
   ASSERT_FALSE(dropped);
   EXPECT_EQ(dropped.error().kind, ErrorKind::unavailable);
+}
+
+// In a process of its own, which has the variable.
+TEST(Http, AProxysPasswordIsNotShown) {
+  constexpr const char* kProxy = "http://me:pa#secret@proxy.example";
+  if (environment_variable("http_proxy") == kProxy) {
+    HttpRequest request = to("http://cloud.example/");
+    request.direct = false;
+    const auto reply = make_http()->send(request, soon());
+    ASSERT_FALSE(reply);
+    EXPECT_EQ(reply.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(reply.error().message, HasSubstr("address of the proxy"));
+    EXPECT_THAT(reply.error().message, Not(HasSubstr("secret")));
+    return;
+  }
+  SpawnOptions again;
+  again.command = {"/proc/self/exe", "--gtest_filter=Http.AProxysPasswordIsNotShown"};
+  again.environment = {{"http_proxy", kProxy}, {"no_proxy", ""}, {"NO_PROXY", ""}};
+  again.unset = {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_OUTPUT"};
+  const auto child = run_command(again, 60s);
+  ASSERT_TRUE(child) << child.error().message;
+  EXPECT_THAT(child->out, HasSubstr("[  PASSED  ] 1 test")) << child->err;
 }
 
 TEST(Http, ARequestOnAFreshConnectionIsSentOnce) {
