@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "skyward/provider/rest/rest_client.h"
+
 namespace skyward::provider::aws {
 
 namespace {
@@ -18,7 +20,7 @@ io::HttpRequest to_request(const World& world, const ApiCall& call, const Keys* 
   request.method = call.method;
   request.url = call.endpoint + call.path + (call.query.empty() ? "" : "?" + call.query);
   request.body = call.body;
-  request.direct = call.direct;
+  request.direct = is_of_this_computer(call.endpoint);
   request.ca_file = call.ca_file;
   request.headers = call.headers;
   request.headers.emplace_back("User-Agent", "skyward/" SKYWARD_VERSION);

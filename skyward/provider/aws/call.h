@@ -25,7 +25,6 @@ struct ApiCall {
   std::string query{};
   io::HttpHeaders headers{};
   std::string body{};
-  bool direct = false;  // without a proxy
   std::string ca_file{};
   Duration time_limit = std::chrono::seconds(30);  // of one try
 };

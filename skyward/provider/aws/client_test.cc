@@ -84,6 +84,18 @@ TEST(KeysInFiles, AreReadAnewWhenTheyAreOver) {
   EXPECT_TRUE(client.query("ec2", "DescribeVpcs", {}, kNever));
 }
 
+TEST(Requests, ToThisComputerPassNoProxy) {
+  WorldFixture fixture;
+  fixture.variables["AWS_ACCESS_KEY_ID"] = "AKIA";
+  fixture.variables["AWS_SECRET_ACCESS_KEY"] = "s";
+  Client client(fixture.world, Configuration{}, "eu-west-1");
+  (void)client.query("ec2", "DescribeVpcs", {}, kNever);
+  EXPECT_FALSE(fixture.http->requests.back().direct);
+  fixture.variables["AWS_ENDPOINT_URL"] = "http://127.0.0.1:5000";
+  (void)client.query("ec2", "DescribeVpcs", {}, kNever);
+  EXPECT_TRUE(fixture.http->requests.back().direct);
+}
+
 TEST(Replies, OfOthersAreNotAmazons) {
   WorldFixture fixture;
   fixture.variables["AWS_ACCESS_KEY_ID"] = "AKIA";
