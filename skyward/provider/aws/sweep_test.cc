@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace skyward::provider::aws {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -169,6 +171,24 @@ TEST_F(LeftBehind, IsFoundByItsMarksWithoutALedger) {
   fixture_.now += 6min;
   (void)sweep_all(told);
   EXPECT_THAT(amazon_.groups, IsEmpty());
+}
+
+TEST_F(LeftBehind, IsRemovedAtOnceWithALedgerThatCannotBeWritten) {
+  const auto open = fixture_.world.open_ledger;
+  fixture_.world.open_ledger = [](const std::string&) -> Result<std::unique_ptr<Ledger>> {
+    return fail(ErrorKind::unavailable, "ledger.db: database or disk is full");
+  };
+  std::vector<Swept> told;
+  const Status status = sweep_all(told);
+  ASSERT_FALSE(status) << "nobody has noted that they are gone";
+  EXPECT_THAT(status.error().message, HasSubstr("disk is full"));
+  EXPECT_THAT(told, Contains(Field(&Swept::action, SweepAction::removed)));
+  for (const Swept& one : told) EXPECT_EQ(one.action, at_once(one)) << one.why;
+  EXPECT_EQ(amazon_.standing(), 0);
+  fixture_.world.open_ledger = open;
+  fixture_.now += 6min;
+  (void)gc();
+  EXPECT_THAT(open_pools(), IsEmpty());
 }
 
 }  // namespace

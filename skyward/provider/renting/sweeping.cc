@@ -330,10 +330,15 @@ void Sweeping::tell_unseen(const LedgerPool& pool) {
 
 Status Sweeping::open_ledger() {
   auto ledger = provider::open_ledger(world_);
-  if (!ledger) return fail(ledger);
+  Status writable;
+  if (!ledger) {
+    writable = fail(ledger);
+    ledger = read_ledger(world_);  // works on a full disk
+  }
+  if (!ledger) return writable;
   const auto pools = (*ledger)->pools(false);
-  if (!pools) return fail(pools);
-  ledger_ = *std::move(ledger);
+  if (!pools) return writable ? Status(fail(pools)) : writable;
+  if (writable) ledger_ = *std::move(ledger);
   for (const LedgerPool& pool : *pools) {
     if (pool.provider != source_.name() || (options_.pool && *options_.pool != pool.id)) continue;
     const bool asked = options_.regions.empty() || contains(options_.regions, pool.region);
@@ -344,7 +349,7 @@ Status Sweeping::open_ledger() {
       elsewhere_ = options_.pool.has_value();
     }
   }
-  return {};
+  return writable;
 }
 
 // Whose time is over is judged by a clock: a wrong one would end machines at work elsewhere.
@@ -363,7 +368,7 @@ Status Sweeping::run() {
   if (!account) return fail(account);
   account_ = *std::move(account);
   if (Status same = check_clock(); !same) return same;
-  // Without its ledger, a computer is one that has never seen the pools.
+  // A computer that cannot even read its ledger is one that has never seen the pools.
   const Status known = open_ledger();
   if (!known) ledger_ = blank_ledger();
   std::vector<std::string> asked;
