@@ -11,6 +11,7 @@
 
 #include "skyward/base/forever.h"
 #include "skyward/cli/run_policy.h"
+#include "skyward/cli/run_results.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
@@ -110,7 +111,10 @@ Result<std::string> output_here(const std::string& said, int nodes) {
     fs::create_directories(directory, error);
     if (error) break;
   }
-  if (!error && io::is_writable_directory(path)) return path.native();
+  if (!error && io::is_writable_directory(path)) {
+    if (Status fits = check_output_space(path, &io::disk_space); !fits) return fail(fits);
+    return path.native();
+  }
   return fail(ErrorKind::denied,
               fmt::format("--output {}: cannot write there{}{}", said, error ? ": " : "",
                           error ? error.message() : ""),

@@ -17,9 +17,20 @@ using run::Piece;
 using run::PieceKind;
 
 constexpr std::size_t kToldPaths = 20;
+// The user named the directory for this, and what is not stored is lost.
+constexpr std::uint64_t kReserveDuringTransfer = std::uint64_t{16} << 20;
 
 // A directory is a repository when it has a file HEAD, beside others.
 constexpr std::string_view kHead = "HEAD";
+
+Error almost_full(const std::string& directory, const io::DiskSpace& space, const char* decision) {
+  const std::string files =
+      space.total_files == 0 ? "" : fmt::format(" and {} files", space.free_files);
+  return {ErrorKind::exhausted,
+          fmt::format("the disk that holds {} is almost full ({}{} free): {}", directory,
+                      size_text(space.free), files, decision),
+          "free some space, or name a directory on another disk with --output"};
+}
 
 bool is_git(std::string_view name) {
   constexpr std::string_view kGit = ".git";
@@ -29,6 +40,12 @@ bool is_git(std::string_view name) {
 }
 
 }  // namespace
+
+Status check_output_space(const std::string& directory, const RunResults::Space& space) {
+  const auto found = space(directory);
+  if (!found || io::leaves_reserve(*found, 0, 1)) return {};
+  return std::unexpected(almost_full(directory, *found, "the results might not fit"));
+}
 
 bool names_git(std::string_view path) {
   while (!path.empty()) {
@@ -97,14 +114,11 @@ Status RunResults::store(const Piece& piece) {
 Status RunResults::check_space(const Piece& piece) const {
   const auto space = space_(directory_);
   const std::uint64_t new_files = piece.kind == PieceKind::data ? 0 : 1;
-  if (!space || io::leaves_reserve(*space, piece.bytes.size(), new_files)) return {};
-  const std::string files =
-      space->total_files == 0 ? "" : fmt::format(" and {} files", space->free_files);
-  return fail(
-      ErrorKind::exhausted,
-      fmt::format("the disk that holds {} is almost full ({}{} free): not storing more there",
-                  directory_, size_text(space->free), files),
-      "free some space, or name a directory on another disk with --output");
+  if (!space ||
+      io::leaves_reserve(*space, piece.bytes.size(), new_files, kReserveDuringTransfer)) {
+    return {};
+  }
+  return std::unexpected(almost_full(directory_, *space, "not storing more there"));
 }
 
 Status RunResults::end_file() {

@@ -51,6 +51,9 @@ class RunResults {
   bool git_left_out_ = false;
 };
 
+// Fails with `exhausted` if the disk that holds an existing directory should not be filled further.
+Status check_output_space(const std::string& directory, const RunResults::Space& space);
+
 // Pure: whether one of the path's names is ".git", in any case, or its last one is "HEAD", which
 // makes its directory a repository. What a repository holds can make git run programs.
 bool names_git(std::string_view path);

@@ -99,6 +99,21 @@ TEST_F(Results, StopBeforeTheDiskIsFull) {
   EXPECT_THAT(io::list_directory(root_), IsEmpty()) << "half a file";
 }
 
+TEST_F(Results, AreStoredOnADiskThatHasBecomeTooFullToStartWith) {
+  space_ = io::DiskSpace{.free = 400'000'000, .total = 1'000'000'000'000};
+  const auto space = [this](const std::string&) { return space_; };
+  const Status full = check_output_space(root_, space);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().kind, ErrorKind::exhausted);
+  EXPECT_THAT(full.error().message, HasSubstr("almost full (400 MB free)"));
+  RunResults results = make(root_);
+  expect_taken(results, {file("a"), data(std::string(1000, 'x'))});
+  EXPECT_TRUE(results.finish());
+  EXPECT_TRUE(results.is_complete());
+  space_->free = 600'000'000;
+  EXPECT_TRUE(check_output_space(root_, space));
+}
+
 TEST_F(Results, StopBeforeTheDiskCanHoldNoMoreFiles) {
   space_ = io::DiskSpace{
       .free = 1'000'000'000, .total = 100'000'000'000, .free_files = 100, .total_files = 10'000};

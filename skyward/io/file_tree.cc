@@ -188,13 +188,13 @@ std::optional<DiskSpace> disk_space(const std::string& path) {
                    .total_files = status.f_files};
 }
 
-bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes, std::uint64_t files) {
-  constexpr std::uint64_t kMostReserve = std::uint64_t{512} << 20;
+bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes, std::uint64_t files,
+                    std::uint64_t most) {
   const auto leaves = [](std::uint64_t free, std::uint64_t taken, std::uint64_t reserve) {
     return free >= taken && free - taken >= reserve;
   };
   const bool needs_no_file = files == 0 || space.total_files == 0;
-  return leaves(space.free, bytes, std::min(space.total / 100, kMostReserve)) &&
+  return leaves(space.free, bytes, std::min(space.total / 100, most)) &&
          (needs_no_file || leaves(space.free_files, files, space.total_files / 100));
 }
 

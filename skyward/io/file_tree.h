@@ -52,9 +52,11 @@ struct DiskSpace {
   std::uint64_t total_files = 0;  // 0: there is no limit
 };
 std::optional<DiskSpace> disk_space(const std::string& path);
+inline constexpr std::uint64_t kDiskReserve = std::uint64_t{512} << 20;
 // Pure: whether storing `bytes` and so many new files leaves a reserve for others: 1 % of the disk,
-// at most 512 MB, and 1 % of the files that it can hold.
-bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes, std::uint64_t files = 0);
+// at most `most` bytes, and 1 % of the files that it can hold.
+bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes, std::uint64_t files = 0,
+                    std::uint64_t most = kDiskReserve);
 
 // Reads a regular file at an inner path in pieces; not through links, in the last name or before.
 class TreeFile {

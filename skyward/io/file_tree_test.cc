@@ -270,6 +270,8 @@ TEST(DiskSpace, KeepsAReserve) {
   const DiskSpace large{.free = 600 * kMegabyte, .total = 1'000'000 * kMegabyte};
   EXPECT_TRUE(leaves_reserve(large, 88 * kMegabyte));
   EXPECT_FALSE(leaves_reserve(large, 89 * kMegabyte));
+  EXPECT_TRUE(leaves_reserve(large, 590 * kMegabyte, 0, 10 * kMegabyte));
+  EXPECT_FALSE(leaves_reserve(large, 591 * kMegabyte, 0, 10 * kMegabyte));
   DiskSpace of_files = large;
   of_files.total_files = 1000;
   of_files.free_files = 11;

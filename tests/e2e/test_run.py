@@ -314,6 +314,20 @@ def test_a_full_disk_here_fails_the_run_and_keeps_what_is_whole(project, options
     assert whole == (["a"] if "b" not in done.stdout else ["a", "b", "c"]), done.stderr
 
 
+def test_a_disk_that_is_full_before_the_run_starts_is_refused(project):
+    if subprocess.run([*SMALL_DISK, "mount -t tmpfs none /mnt"], check=False).returncode != 0:
+        pytest.skip("this system lets nobody mount in a namespace")
+    (project / "out").mkdir()
+    fill = "head -c 8380000 /dev/zero > out/full"
+    mount = f'mount -t tmpfs -o size=8m none out && {fill}; "$@"'
+    words = [PROGRAM, "run", "--output", "out", "--", "echo", "ran"]
+    done = subprocess.run(
+        [*SMALL_DISK, mount, "sh", *words], capture_output=True, text=True, timeout=DEADLINE
+    )
+    assert (done.returncode, done.stdout) == (FAILED, ""), done.stderr
+    assert "almost full" in done.stderr and "opening" not in done.stderr
+
+
 def test_results_of_another_directory_come_to_the_working_directory(project):
     (project / "part/results").mkdir(parents=True)
     (project / "part/results/old").write_text("x")
