@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -68,13 +69,18 @@ void remove_directory(const std::string& path) {
   if (!removed) write_stderr_line("skyward-agent: " + removed.error().message);
 }
 
-// A daemon whose lock is free is dead: ends and removes what it has left. The caller holds the lock
+// A daemon holds its directory, too: something that cleans up /tmp may have removed its lock file.
+bool is_held(const std::string& path) {
+  return !io::FileLock::try_lock_directory(path) && errno == EWOULDBLOCK;
+}
+
+// A daemon whose locks are free is dead: ends and removes what it has left. The caller holds the lock
 // of all starts, so that no other process is between making its directory and locking it.
 void remove_abandoned(const std::string& nodes, const std::string& except) {
   for (const std::string& name : io::list_directory(nodes)) {
     const std::string path = nodes + "/" + name;
     if (path == except || !io::is_directory(path)) continue;
-    if (io::FileLock::holder(path + "/lock")) continue;
+    if (io::FileLock::holder(path + "/lock") || is_held(path)) continue;
     const auto lock = io::FileLock::try_lock(path + "/lock");
     if (!lock) continue;
     end_left_behind(path);
@@ -83,7 +89,7 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
 }
 
 // Ends the daemon in this directory, if there is one, and every process below it. False if the
-// daemon survives, or has not noted its number yet; then it keeps its directory.
+// daemon survives, as when its number is nowhere to be found; then it keeps its directory.
 bool end_daemon(const std::string& path) {
   if (const auto daemon = io::holder_of(path + "/lock")) {
     const Duration patience = kEndPatience + (has_end_script(path) ? kUnmountTimeout : Duration{});
@@ -93,6 +99,7 @@ bool end_daemon(const std::string& path) {
   }
   if (io::FileLock::holder(path + "/lock")) return false;
   if (io::is_directory(path)) end_left_behind(path);
+  if (is_held(path)) return false;
   remove_directory(path);
   return true;
 }

@@ -6,8 +6,8 @@
 //
 // Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
 // that only this user can read: `socket`, `log`, the folder where tasks run, and `lock`, which the
-// daemon holds while it runs. It is in /var/tmp where /tmp is memory (Debian 13, Ubuntu 24.10,
-// Fedora, Amazon Linux 2023), which checkpoints would fill.
+// daemon holds while it runs, as it does the directory itself. It is in /var/tmp where /tmp is
+// memory (Debian 13, Ubuntu 24.10, Fedora, Amazon Linux 2023), which checkpoints would fill.
 // The next `connect` or `end` on this machine cleans up after a daemon that was killed, mounts and
 // processes included. It trusts nothing there before it knows that this user owns it.
 

@@ -9,8 +9,10 @@
 #include <fstream>
 #include <string>
 
+#include "skyward/agent/node_directory.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/file_descriptor.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/other_processes.h"
 #include "skyward/io/private_directory.h"
@@ -75,6 +77,29 @@ TEST_F(ConnectTest, ADaemonThatDoesNotAnswerKeepsItsDirectory) {
   EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("busy its agent does not take"));
   EXPECT_EQ(end_daemons(root, "abc."), 1);
   EXPECT_TRUE(fs::exists(directory + "/lock"));
+}
+
+TEST_F(ConnectTest, ADaemonWhoseLockWasCleanedUpIsLeftAlone) {
+  const DaemonId other{.pool = io::random_hex(8), .node = NodeId{0}, .life = 1};
+  const std::string its = root + "/nodes/" + other.name();
+  ASSERT_TRUE(io::ensure_private_path(its));
+  io::FileDescriptor held = io::lock_directory(its);
+  io::EventLoop loop;
+  io::SpawnOptions options;
+  options.command = {"sleep", "600"};
+  options.environment = {{kNodeVariable, other.name()}};
+  const auto worker = io::Process::spawn(loop, options, [](io::ExitStatus) {});
+  ASSERT_TRUE(worker) << worker.error().message;
+  std::ofstream(directory) << "in the way of the daemon that would be started";
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(connect(root, daemon, true), 1);
+  EXPECT_FALSE(io::end_process((*worker)->pid(), 0, Duration{})) << "it lives";
+  EXPECT_EQ(end_daemons(root, other.pool), 1);
+  EXPECT_TRUE(fs::exists(its));
+  held.reset();
+  EXPECT_EQ(connect(root, daemon, true), 1);
+  EXPECT_FALSE(fs::exists(its)) << "the daemon has exited";
+  (void)testing::internal::GetCapturedStdout();
 }
 
 TEST_F(ConnectTest, ADirectoryWithoutADaemonIsRemoved) {
