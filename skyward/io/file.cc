@@ -187,8 +187,9 @@ Status write_private_file(const std::string& path, std::string_view text) {
   } else {
     code = errno;
   }
-  return fail(code == EACCES || code == EPERM ? ErrorKind::denied : ErrorKind::invalid,
-              fmt::format("cannot write {}: {}", path, errno_text(code)),
+  ErrorKind kind = is_shortage(code) ? ErrorKind::unavailable : ErrorKind::invalid;
+  if (code == EACCES || code == EPERM) kind = ErrorKind::denied;
+  return fail(kind, fmt::format("cannot write {}: {}", path, errno_text(code)),
               "check the permissions and free space of that directory");
 }
 

@@ -16,9 +16,7 @@ namespace skyward::io {
 namespace {
 
 ErrorKind kind_of(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS
-             ? ErrorKind::exhausted
-             : ErrorKind::unavailable;
+  return is_shortage(error) ? ErrorKind::exhausted : ErrorKind::unavailable;
 }
 
 }  // namespace
@@ -95,6 +93,21 @@ std::optional<std::size_t> write_part(int descriptor, std::span<const std::byte>
 bool can_write_now(int descriptor) {
   pollfd writable{.fd = descriptor, .events = POLLOUT, .revents = 0};
   return ::poll(&writable, 1, 0) == 1 && (writable.revents & POLLOUT) != 0;
+}
+
+bool is_shortage(int error) {
+  switch (error) {
+    case EAGAIN:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case ENOSPC:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::string errno_text(int error) {

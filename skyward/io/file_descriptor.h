@@ -68,6 +68,9 @@ std::optional<std::size_t> write_part(int descriptor, std::span<const std::byte>
 // Whether writing a line to a pipe or a terminal would not wait for its reader.
 bool can_write_now(int descriptor);
 
+// Whether an errno value reports that this machine is short of something now, which may pass:
+// memory, processes, descriptors or disk space.
+bool is_shortage(int error);
 // "Connection refused (errno 111)" for an errno value.
 std::string errno_text(int error);
 

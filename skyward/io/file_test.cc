@@ -8,6 +8,7 @@
 #include <string>
 
 #include "skyward/io/machine.h"
+#include "skyward/io/no_files_fixture.h"
 #include "skyward/io/private_directory.h"
 
 namespace skyward::io {
@@ -46,6 +47,17 @@ TEST_F(File, WhatCannotBeReadOrWrittenIsNamed) {
   ASSERT_FALSE(below);
   EXPECT_TRUE(below.error().message.contains("Not a directory")) << below.error().message;
   EXPECT_FALSE(read_file(root_)) << "a directory";
+}
+
+TEST_F(File, WhatCannotBeWrittenNowMayBeLater) {
+  ASSERT_TRUE(make_private_directory(root_));
+  Status written;
+  {
+    const NoFiles none_left;
+    written = write_private_file(root_ + "/file", "x");
+  }
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().kind, ErrorKind::unavailable) << written.error().message;
 }
 
 TEST_F(File, WhatOthersMayHaveWrittenIsNotRead) {

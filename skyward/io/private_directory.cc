@@ -145,8 +145,9 @@ void remove_around(const std::string& place, const std::vector<std::string>& mou
 Status make_private_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return {};
   const int error = errno;
-  return fail(error == EEXIST ? ErrorKind::invalid : ErrorKind::denied,
-              "cannot create the directory " + path + ": " + errno_text(error),
+  ErrorKind kind = is_shortage(error) ? ErrorKind::unavailable : ErrorKind::denied;
+  if (error == EEXIST) kind = ErrorKind::invalid;
+  return fail(kind, "cannot create the directory " + path + ": " + errno_text(error),
               "check the permissions and free space there, or choose another place with TMPDIR");
 }
 

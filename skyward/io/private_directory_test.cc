@@ -44,6 +44,24 @@ TEST_F(PrivateDirectory, IsMadeForItsOwnerOnly) {
   EXPECT_TRUE(list_directory(root_ + "/none").empty());
 }
 
+TEST_F(PrivateDirectory, CanBeMadeLaterWhereTheDiskIsFull) {
+  constexpr int kNoMounts = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if ((::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", root_.c_str(), "tmpfs", 0, "nr_inodes=1") != 0) {
+      ::_exit(kNoMounts);
+    }
+    const Status made = make_private_directory(root_ + "/a");
+    ::_exit(!made && made.error().kind == ErrorKind::unavailable ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == kNoMounts) GTEST_SKIP() << "this user may not mount";
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(PrivateDirectory, IsNotThatOfAnotherUser) {
   EXPECT_TRUE(is_own_directory(root_));
   EXPECT_FALSE(is_own_directory(root_ + "/none"));

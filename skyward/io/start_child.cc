@@ -204,8 +204,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 std::unexpected<Error> explain(const SpawnOptions& options, Step step, int error) {
   const std::string& name = options.command.front();
   const std::string what = fmt::format("cannot start '{}'", name);
-  const bool short_of_something =
-      error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+  const bool short_of_something = is_shortage(error);
   const ErrorKind other = short_of_something ? ErrorKind::exhausted : ErrorKind::unavailable;
   switch (step) {
     case Step::start:

@@ -36,6 +36,8 @@ struct Mall {
   std::vector<LaunchTarget> places = {{.type = "a", .zone = "z1"}, {.type = "a", .zone = "z2"}};
   std::set<std::string> full;  // zones
   bool has_spot = true;        // to sell now
+  bool by_ssh = false;
+  bool disk_is_full = false;  // of this computer
 
   std::vector<LaunchTerms> terms;  // of each launch
   std::map<std::string, MachineStatus> machines;
@@ -267,6 +269,24 @@ TEST_F(RentingTest, AReplacementIsSoughtWhereThePoolsMachinesAre) {
   ASSERT_TRUE(replace(life_.instances[0].id));
   EXPECT_THAT(mall_.standing(), ElementsAre("z2", "z2"));
   EXPECT_EQ(mall_.refreshes, 1);
+}
+
+TEST_F(RentingTest, AReplacementWhoseKeyCannotBeStoredNowMayComeLater) {
+  mall_.by_ssh = true;
+  fixture_.world.run = [this, run = fixture_.world.run](
+                           const io::SpawnOptions& options,
+                           Duration timeout) -> Result<io::CommandResult> {
+    if (!mall_.disk_is_full) return run(options, timeout);
+    return io::CommandResult{
+        .status = {.code = 1}, .out = "", .err = "Saving key failed: No space left on device"};
+  };
+  open();
+  mall_.disk_is_full = true;
+  const Status refused = replace(life_.instances[0].id);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::unavailable) << "the engine asks again";
+  mall_.disk_is_full = false;
+  EXPECT_TRUE(cloud_->provision(life_.cluster, 1, 0, soon()));
 }
 
 TEST_F(RentingTest, WhatMayHaveChangedIsLookedAtWhenThePoolIsTended) {

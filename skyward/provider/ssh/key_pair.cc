@@ -32,12 +32,12 @@ Result<std::string> make_key_pair(const World& world, const std::string& path) {
   const auto made = world.run(options, kKeyTimeout);
   if (!made) {
     const bool missing = made.error().kind == ErrorKind::invalid;  // it cannot be started at all
-    return fail(ErrorKind::unsupported,
+    return fail(missing ? ErrorKind::unsupported : ErrorKind::unavailable,
                 fmt::format("ssh-keygen cannot create a key: {}", made.error().message),
                 missing ? kInstall : made.error().hint);
   }
   if (made->status.code != 0 || made->status.signal != 0) {
-    return fail(ErrorKind::unsupported,
+    return fail(ErrorKind::unavailable,
                 fmt::format("ssh-keygen cannot create a key: {}", why_it_failed(*made)),
                 fmt::format("see whether 'ssh-keygen -t ed25519' works, and whether the disk of {} "
                             "is full",

@@ -16,7 +16,9 @@ TEST(KeyPair, OnlyAMissingProgramIsToBeInstalled) {
   fixture.world.run = [](const io::SpawnOptions&, Duration) -> Result<io::CommandResult> {
     return fail(ErrorKind::invalid, "there is no such program on PATH");
   };
-  EXPECT_THAT(make_key_pair(fixture.world, "/s/login").error().hint, HasSubstr("openssh-client"));
+  const Error missing = make_key_pair(fixture.world, "/s/login").error();
+  EXPECT_THAT(missing.hint, HasSubstr("openssh-client"));
+  EXPECT_EQ(missing.kind, ErrorKind::unsupported);
 
   fixture.world.run = [](const io::SpawnOptions&, Duration) -> Result<io::CommandResult> {
     return io::CommandResult{.status = {.code = 1},
@@ -27,8 +29,15 @@ TEST(KeyPair, OnlyAMissingProgramIsToBeInstalled) {
   EXPECT_EQ(full.message,
             "ssh-keygen cannot create a key: Saving key \"/s/login\" failed: No space left on "
             "device");
+  EXPECT_EQ(full.kind, ErrorKind::unavailable);
   EXPECT_THAT(full.hint, Not(HasSubstr("install")));
   EXPECT_THAT(full.hint, HasSubstr("the disk of /s is full"));
+
+  fixture.world.run = [](const io::SpawnOptions&, Duration) -> Result<io::CommandResult> {
+    return fail(ErrorKind::exhausted, "cannot start 'ssh-keygen': cannot create a process");
+  };
+  EXPECT_EQ(make_key_pair(fixture.world, "/s/login").error().kind, ErrorKind::unavailable)
+      << "the cloud has capacity";
 }
 
 }  // namespace
