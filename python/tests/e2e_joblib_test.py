@@ -15,7 +15,7 @@ import cloudpickle
 import numpy
 import pytest
 from skyward.integrations import JoblibPool, ScikitLearnPool, joblib_backend, sklearn_backend
-from skyward.transport.shared_arguments import SharedArguments
+from skyward.transport.shared_arguments import MOST_STORED, SharedArguments
 
 import skyward as sky
 
@@ -438,6 +438,31 @@ def test_what_is_used_once_makes_room(pool):
     huge = memoryview(bytes(600_000))
     assert kept.buffers(core, [huge])[0] is kept.buffers(core, [huge])[0], "larger than the limit"
     kept.close()
+
+
+def test_only_so_many_arguments_are_kept(pool):
+    core = pool._engine().core
+    kept = SharedArguments(pool)
+    often = memoryview(bytes(range(256)) * 300)
+    arrays = [numpy.full(8_750, float(n)) for n in range(300)]
+    views = [memoryview(array).cast("B") for array in arrays]
+    kept.buffers(core, [often])
+    for view in views:
+        assert kept.buffers(core, [often, view])[1] is not view
+        assert kept.kept_buffers <= MOST_STORED
+    assert kept.stored_bytes == len(often) + 300 * 70_000, "what is used again stays"
+    sent = kept.buffers(core, views)
+    assert kept.kept_buffers == MOST_STORED
+    assert sum(buffer is view for buffer, view in zip(sent, views, strict=True)) == 300 - 64
+    kept.close()
+
+
+@pytest.mark.parametrize("batch_size", [1, 100])
+def test_many_large_arguments_are_taken(backend, batch_size):
+    calls = (delayed(numpy.sum)(numpy.full(8_750, float(n))) for n in range(300))
+    got = Parallel(n_jobs=-1, batch_size=batch_size)(calls)
+    assert got == [8_750 * n for n in range(300)]
+    assert backend._arguments.kept_buffers <= MOST_STORED
 
 
 # ---------------------------------------------------------------------------- scikit-learn

@@ -6,7 +6,8 @@ import pickle
 import numpy
 import pytest
 from skyward.transport import read_only_arrays, serialize
-from skyward.transport.read_only_arrays import ARRAY_BYTES, MOST_STORED, ReadOnlyArrays
+from skyward.transport.read_only_arrays import ARRAY_BYTES, ReadOnlyArrays
+from skyward.transport.shared_arguments import MOST_STORED
 
 import skyward as sky
 

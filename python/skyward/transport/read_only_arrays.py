@@ -13,14 +13,17 @@ from functools import partial
 from typing import Any
 
 from skyward.transport.forks import renewed
-from skyward.transport.shared_arguments import default_limit, fingerprint
+from skyward.transport.shared_arguments import (
+    MOST_STORED,
+    default_limit,
+    fingerprint,
+    stored_limit,
+)
 
 ARRAY_BYTES = 1 << 20
 """Smaller arrays are copied in no time."""
 MOST_BYTES = 4 << 30
 """Of what is stored."""
-MOST_STORED = 64
-"""Each takes a descriptor."""
 MOST_SEEN = 1024
 """Arrays that were sent once."""
 
@@ -69,7 +72,7 @@ class ReadOnlyArrays:
             if seen.calls is calls or view.nbytes > self._most:
                 return view
         # Without the lock: it takes its time.
-        limit = self._limit()
+        limit = stored_limit(self._core, self._most)
         if view.nbytes > limit:
             return view
         reference = self._core.store(view)
@@ -101,12 +104,6 @@ class ReadOnlyArrays:
         stored = self._stored.pop(key, None)
         if stored is not None:
             self._core.forget(stored.reference)
-
-    def _limit(self) -> int:
-        """The nodes must hold what is stored, too: no more than an eighth of the smallest one. That
-        may be another one for each array, since nodes are replaced."""
-        least: int = self._core.least_memory()
-        return min(self._most, least // 8)
 
     def _make_room(self, size: int, limit: int) -> None:
         """Forgets what was sent longest ago."""

@@ -15,6 +15,8 @@ from skyward.transport.forks import renewed
 
 SHARED_BYTES = 64 << 10
 """Smaller buffers travel inside the call."""
+MOST_STORED = 64
+"""Each takes a descriptor."""
 MANY_ITEMS = 512
 """Containers below this are not looked at."""
 _SAMPLES, _SAMPLE_BYTES = 16, 256
@@ -25,7 +27,7 @@ class SharedArguments:
 
     def __init__(self, pool: Any, limit: int | None = None) -> None:
         self._pool = pool
-        self._limit = limit if limit is not None else default_limit()
+        self._most = limit if limit is not None else default_limit()
         self._lock = renewed(threading.Lock())
         self._kept: dict[tuple[int, int], list[_Kept]] = {}
         self._core: Any = None
@@ -33,6 +35,7 @@ class SharedArguments:
         self.stored_bytes = 0
         """Bytes that were stored for the nodes, over all calls."""
         self.kept_bytes = 0
+        self.kept_buffers = 0
 
     def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, those of joblib's batches with their large objects wrapped."""
@@ -52,7 +55,7 @@ class SharedArguments:
         with self._lock:
             if core is not self._core:  # the pool was left and entered again
                 self._kept.clear()
-                self._core, self.kept_bytes = core, 0
+                self._core, self.kept_bytes, self.kept_buffers = core, 0, 0
             self._clock += 1
             return [self._find(view) if view.nbytes >= SHARED_BYTES else view for view in views]
 
@@ -63,7 +66,7 @@ class SharedArguments:
                 for kept in entries:
                     self._core.forget(kept.stored)
             self._kept.clear()
-            self._core, self.kept_bytes = None, 0
+            self._core, self.kept_bytes, self.kept_buffers = None, 0, 0
 
     def _find(self, view: memoryview) -> Any:
         key = fingerprint(view)
@@ -73,16 +76,20 @@ class SharedArguments:
                 kept.last = self._clock
                 return kept.stored
         self._make_room(view.nbytes)
+        if self.kept_buffers >= MOST_STORED:
+            return view
         kept = _Kept(self._core.store(view), view.nbytes, self._clock)
         self._kept.setdefault(key, []).append(kept)
         self.stored_bytes += view.nbytes
         self.kept_bytes += view.nbytes
+        self.kept_buffers += 1
         return kept.stored
 
     def _make_room(self, size: int) -> None:
         """Drops what was used once and longest ago, then what was used longest ago; never what this
         very call uses."""
-        if self.kept_bytes + size <= self._limit:
+        limit = stored_limit(self._core, self._most) or self._most
+        if self._has_room(size, limit):
             return
         old = [
             (kept.uses > 1, kept.last, key, kept)
@@ -91,13 +98,17 @@ class SharedArguments:
             if kept.last < self._clock
         ]
         for _, _, key, kept in sorted(old, key=lambda entry: entry[:2]):
-            if self.kept_bytes + size <= self._limit:
+            if self._has_room(size, limit):
                 return
             self._kept[key].remove(kept)
             if not self._kept[key]:
                 del self._kept[key]
             self.kept_bytes -= kept.size
+            self.kept_buffers -= 1
             self._core.forget(kept.stored)
+
+    def _has_room(self, size: int, limit: int) -> bool:
+        return self.kept_bytes + size <= limit and self.kept_buffers < MOST_STORED
 
 
 class _Kept:
@@ -169,3 +180,10 @@ def default_limit() -> int:
     from skyward import _core
 
     return _core.usable_memory() // 8
+
+
+def stored_limit(core: Any, most: int) -> int:
+    """The nodes must hold what is stored, too: `most`, but no more than an eighth of the smallest
+    one, which may be another one each time, since nodes are replaced. 0 if that is not known."""
+    least: int = core.least_memory()
+    return min(most, least // 8)
