@@ -28,7 +28,7 @@ signal_all() {
 trap 'told=yes; signal_all TERM; touch "$d/over"' TERM
 exec 3<>"$d/calls"
 while read -r c <&3; do
-  { sh "$d/$c/line"; echo $? >"$d/$c/status"; } <"$d/$c/in" >"$d/$c/out" 2>"$d/$c/err" 3<&- &
+  { sh "$c/line"; echo $? 1<>"$c/status"; } <"$c/in" >"$c/out" 2>"$c/err" 3<&- &
 done &
 calls=$!
 )sh";
@@ -43,10 +43,11 @@ while [ "$told" ] && [ "$(date +%s)" -lt $end ]; do
   sleep 0.1
 done
 signal_all KILL
-rm -rf "$d"
+rm -rf "$d" "/dev/shm/${d##*/}".*
 )sh";
 
-// The job may have begun just now. Another user's directory is none.
+// The job may have begun just now. Another user's directory is none. Where the disk is full, a call
+// lies in memory; the place of its status is taken before the line runs.
 constexpr const char* kCall = R"sh(
 tries=0
 while [ ! -O "$d" ] || [ ! -p "$d/calls" ] || [ ! -e "$d/claimed" ]; do
@@ -54,10 +55,15 @@ while [ ! -O "$d" ] || [ ! -p "$d/calls" ] || [ ! -e "$d/claimed" ]; do
   [ $tries -le 50 ] || { echo "skyward: the keeper of the job does not run here" >&2; exit 1; }
   sleep 0.2
 done
-c=$(mktemp -d "$d/c.XXXXXXXX") && mkfifo "$c/in" "$c/out" "$c/err" || exit 1
-printf '%s\n' "$1" >"$c/line"
+for at in "$d/c" "/dev/shm/${d##*/}"; do
+  c=$(mktemp -d "$at.XXXXXXXX") && mkfifo "$c/in" "$c/out" "$c/err" &&
+    printf '%s\n' "$1" >"$c/line" && echo 1 >"$c/status" && break
+  [ -z "$c" ] || rm -rf "$c"
+  c=
+done
+[ "$c" ] || exit 1
 exec 3<&0
-echo "${c##*/}" >"$d/calls"
+echo "$c" >"$d/calls"
 cat <&3 >"$c/in" &
 in=$!
 cat <"$c/err" >&2 3<&- &

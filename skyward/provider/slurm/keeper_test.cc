@@ -47,6 +47,22 @@ TEST(SlurmKeeper, CopiesEveryByte) {
             "same\n");
 }
 
+TEST(SlurmKeeper, RunsALineWhereTheDiskIsFull) {
+  // What `mktemp` does in /tmp: it fails, or what it makes cannot hold the line.
+  for (const std::string_view act :
+       {"exit 1", "c=$(mktemp \"$@\"); mkdir \"$c/line\"; echo \"$c\""}) {
+    EXPECT_EQ(beside_keeper(fmt::format(
+                  "mkdir \"$d.bin\"; echo 'PATH=${{PATH#*:}}; case $2 in /tmp/*) {};;\n"
+                  "*) mktemp \"$@\";; esac' >\"$d.bin/mktemp\"; chmod +x \"$d.bin/mktemp\"\n"
+                  "(PATH=$d.bin:$PATH; printf hello | call 'cat; exit 7' 2>/dev/null; echo $?)\n"
+                  "ls \"$d\" | grep c[.]; mkdir \"/dev/shm/${{d##*/}}.left\"\n"
+                  "touch \"$d/over\"; wait $keeper; ls /dev/shm | grep \"${{d##*/}}\"\n"
+                  "rm -r \"$d.bin\"",
+                  act)),
+              "hello7\n");
+  }
+}
+
 TEST(SlurmKeeper, KeepsWhatALineStartsWhenTheCallIsOver) {
   EXPECT_EQ(beside_keeper("call 'setsid sleep 60 >/dev/null 2>&1 </dev/null & echo $! >/tmp/"
                           "skyward-pid-'$SLURM_JOB_ID </dev/null\n"
