@@ -69,7 +69,7 @@ void remove_directory(const std::string& path) {
   if (!removed) write_stderr_line("skyward-agent: " + removed.error().message);
 }
 
-// A daemon holds its directory, too: something that cleans up /tmp may have removed its lock file.
+// A daemon holds its directory, too: what cleans up /tmp may have removed its lock file.
 bool is_held(const std::string& path) {
   return !io::FileLock::try_lock_directory(path) && errno == EWOULDBLOCK;
 }
