@@ -121,6 +121,11 @@ Status RunResults::check_space(const Piece& piece) const {
   return std::unexpected(almost_full(directory_, *space, "not storing more there"));
 }
 
+Status RunResults::finish() {
+  if (Status ended = end_file(); !ended) return ended;
+  return writer_ ? writer_->sync() : Status();
+}
+
 Status RunResults::end_file() {
   if (file_.empty()) return {};
   const std::string path = std::exchange(file_, "");

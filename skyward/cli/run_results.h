@@ -24,8 +24,9 @@ class RunResults {
   // A directory, a link, a file, its bytes, or a note. What cannot be stored is told and skipped;
   // fails only when nothing more can be stored, because the disk is full.
   Status take(const run::Piece& piece);
-  // Nothing more comes, and nothing is missing.
-  Status finish() { return end_file(); }
+  // Nothing more comes, and nothing is missing. Afterwards it is on the disk: the nodes, which have
+  // it, too, may be terminated.
+  Status finish();
   // Says what came of it. `failed`: something did, and more should have come.
   void tell_end(bool failed) const;
   // Nothing that the command wrote is missing, except what is left out by rule.

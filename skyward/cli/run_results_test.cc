@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 
@@ -121,6 +123,18 @@ TEST_F(Results, StopBeforeTheDiskCanHoldNoMoreFiles) {
   EXPECT_THAT(results.take(file("a")).error().message,
               HasSubstr("almost full (1.0 GB and 100 files free)"));
   EXPECT_EQ(results.take(directory("b")).error().kind, ErrorKind::exhausted);
+}
+
+TEST_F(Results, AreCompleteOnlyWhenTheyAreOnTheDisk) {
+  std::thread([this] {
+    if (!io::forbid_call(SYS_syncfs)) return lines_.push_back("no filters");
+    RunResults results = make(root_);
+    expect_taken(results, {file("a"), data("1")});
+    const Status finished = results.finish();
+    ASSERT_FALSE(finished) << "nobody knows whether they are";
+    EXPECT_THAT(finished.error().message, HasSubstr("cannot store all files in " + root_));
+  }).join();
+  if (!lines_.empty()) GTEST_SKIP() << lines_[0];
 }
 
 TEST_F(Results, PlantNoRepository) {

@@ -323,4 +323,9 @@ Status TreeWriter::end_file() {
   return {};
 }
 
+Status TreeWriter::sync() const {
+  if (::syncfs(root_.get()) == 0) return {};
+  return std::unexpected(explain("cannot store all files in " + name_ + " on the disk", errno));
+}
+
 }  // namespace skyward::io

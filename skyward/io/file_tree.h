@@ -85,6 +85,8 @@ class TreeWriter {
   Status write(std::span<const std::byte> bytes);
   // The last file is whole: it takes the place of what has its name.
   Status end_file();
+  // Waits until all that was written is on the disk, and not only in memory.
+  Status sync() const;
   // The last file will not be whole: removes what there is of it.
   void drop_file() { begun_.reset(); }
 

@@ -97,6 +97,7 @@ TEST_F(FileTree, IsTheSameAfterTheWay) {
       EXPECT_TRUE(writer->end_file());
     }
   }
+  EXPECT_TRUE(writer->sync());
   const auto again = list_tree(copy);
   ASSERT_TRUE(again);
   ASSERT_EQ(again->size(), 5u);
