@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -203,23 +201,6 @@ Status touch(const std::string& path) {
       path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (file && ::futimens(file.get(), nullptr) == 0) return {};
   return fail(ErrorKind::invalid, fmt::format("cannot touch {}: {}", path, errno_text(errno)));
-}
-
-bool is_network_file_system(std::uint64_t type) {
-  // nfs, smb, cifs, smb2, afs, kafs, coda, ncp, 9p, ceph, fuse, lustre, gpfs, beegfs, ocfs2, gfs2,
-  // pvfs2, vboxsf, virtiofs is fuse's
-  constexpr std::array<std::uint64_t, 18> kTypes = {
-      0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x5346414f, 0x6b414653,
-      0x73757245, 0x564c,     0x01021997, 0x00c36400, 0x65735546, 0x0bd00bd0,
-      0x47504653, 0x19830326, 0x7461636f, 0x01161970, 0x20030528, 0x786f4256};
-  return std::ranges::find(kTypes, type) != kTypes.end();
-}
-
-bool is_on_network(const std::string& path) {
-  struct statfs found{};
-  // Negative where the type is a signed 32-bit number.
-  return ::statfs(path.c_str(), &found) == 0 &&
-         is_network_file_system(static_cast<std::uint32_t>(found.f_type));
 }
 
 bool exists(const std::string& path) {

@@ -3,7 +3,6 @@
 // Small files, read and written whole: configuration, caches, tokens.
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -42,12 +41,6 @@ Result<std::string> read_named(const std::string& path,
 // Sets the file's modification time to now; creates the file if missing. Does not follow a symbolic
 // link.
 Status touch(const std::string& path);
-
-// Whether the file system at this path is, or may be, on another machine: NFS, SMB, FUSE and the
-// like. Memory mapped there is not shared between machines.
-bool is_on_network(const std::string& path);
-// The same for a type number of statfs().
-bool is_network_file_system(std::uint64_t type);
 
 // Whether anything is at this path, even a dangling link. Opens nothing.
 bool exists(const std::string& path);

@@ -118,14 +118,6 @@ TEST_F(File, WhatTheUserNamesMayBelongToAnotherUserAlone) {
   EXPECT_EQ(read_named(link), "text");
 }
 
-TEST_F(File, FileSystemsOfOtherMachines) {
-  EXPECT_TRUE(is_network_file_system(0x6969)) << "NFS";
-  EXPECT_TRUE(is_network_file_system(0xff534d42)) << "CIFS";
-  EXPECT_FALSE(is_network_file_system(0xef53)) << "ext4";
-  EXPECT_FALSE(is_on_network("/proc"));
-  EXPECT_FALSE(is_on_network(root_ + "/none"));
-}
-
 TEST_F(File, PathsWithoutLinksOnTheWay) {
   ASSERT_TRUE(write_private_file(root_ + "/a/file", ""));
   ASSERT_EQ(::symlink((root_ + "/a").c_str(), (root_ + "/b").c_str()), 0);

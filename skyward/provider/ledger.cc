@@ -15,7 +15,6 @@
 #include <variant>
 
 #include "skyward/base/text.h"
-#include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/shared_library.h"
 
@@ -72,10 +71,11 @@ const Sqlite& sqlite() {
 
 constexpr int kBusyTimeout_ms = 10'000;  // of other processes' writing
 
-// synchronous=FULL: a line that was written is there after a power cut.
-constexpr const char* kModes = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
-// A write-ahead log needs memory that all its processes share, which a network does not give.
-constexpr const char* kNetworkModes = "PRAGMA journal_mode=DELETE; PRAGMA synchronous=FULL;";
+// Not a write-ahead log: that needs memory that all its processes share, which a network file
+// system does not give, and a file may be local on one computer and not on another.
+constexpr const char* kJournalMode = "PRAGMA journal_mode=DELETE";
+// A line that was written is there after a power cut: FULL would not write the journal's removal.
+constexpr const char* kSynchronous = "PRAGMA synchronous=EXTRA";
 
 constexpr std::int64_t kSchemaVersion = 1;
 
@@ -127,8 +127,9 @@ class SqliteLedger final : public Ledger {
   ~SqliteLedger() override { sqlite().close_v2(database_); }
 
   Status prepare_schema() {
-    const bool far = io::is_on_network(std::filesystem::path(path_).parent_path());
-    if (Status status = execute(far ? kNetworkModes : kModes); !status) return status;
+    // Fails while an older version has the file open with a log, which serves as well.
+    (void)execute(kJournalMode);
+    if (Status status = execute(kSynchronous); !status) return status;
     const auto version = schema_version();
     if (!version) return fail(version);
     if (*version == kSchemaVersion) return {};
@@ -511,11 +512,19 @@ Result<std::unique_ptr<Ledger>> Ledger::open_to_read(const std::string& path) {
   auto ledger = open_file(path, address_of(path, "mode=ro"), kFlags);
   if (!ledger) return fail(ledger);
   Status learned = (*ledger)->learn_schema();
-  // Where SQLite cannot make the files that it reads with, nobody can write either; unless
-  // something was written there that has not come into the file itself.
-  const std::string log = path + "-wal";
-  if (!learned && (!std::filesystem::exists(log, error) || std::filesystem::is_empty(log, error))) {
-    ledger = open_file(path, address_of(path, "immutable=1"), kFlags);
+  if (!learned) {
+    const auto is_used = [&](const char* ending) {
+      const std::string file = path + ending;
+      return std::filesystem::exists(file, error) && !std::filesystem::is_empty(file, error);
+    };
+    // A writer that was killed leaves a journal, and the first reader undoes what it began. Where
+    // SQLite cannot make the files that it reads with, nobody can write either; unless something
+    // was written there that has not come into the file itself.
+    if (is_used("-journal")) {
+      ledger = open_file(path, path, SQLITE_OPEN_READWRITE);
+    } else if (!is_used("-wal")) {
+      ledger = open_file(path, address_of(path, "immutable=1"), kFlags);
+    }
     if (!ledger) return fail(ledger);
     learned = (*ledger)->learn_schema();
   }

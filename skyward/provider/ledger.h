@@ -58,7 +58,8 @@ class Ledger {
  public:
   // Creates the file and its directory if missing.
   static Result<std::unique_ptr<Ledger>> open(const std::string& path);
-  // For reading: creates and changes nothing. A missing file reads as an empty ledger.
+  // For reading: creates and changes nothing, but undoes what a killed writer began. A missing file
+  // reads as an empty ledger.
   static Result<std::unique_ptr<Ledger>> open_to_read(const std::string& path);
   virtual ~Ledger() = default;
 

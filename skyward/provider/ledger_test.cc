@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +22,31 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+// Another program that has the file open.
+class OtherProgram {
+ public:
+  explicit OtherProgram(const std::string& path) {
+    decltype(&sqlite3_open) open_file = nullptr;
+    void* library = io::load_library({"libsqlite3.so.0"}).handle;
+    EXPECT_TRUE(library != nullptr && io::find_symbol(library, "sqlite3_open", open_file) &&
+                io::find_symbol(library, "sqlite3_exec", execute_) &&
+                io::find_symbol(library, "sqlite3_close", close_));
+    EXPECT_EQ(open_file(path.c_str(), &database_), SQLITE_OK);
+  }
+  OtherProgram(const OtherProgram&) = delete;
+  OtherProgram& operator=(const OtherProgram&) = delete;
+  ~OtherProgram() { EXPECT_EQ(close_(database_), SQLITE_OK); }
+
+  void execute(const std::string& statements) {
+    EXPECT_EQ(execute_(database_, statements.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+  }
+
+ private:
+  decltype(&sqlite3_exec) execute_ = nullptr;
+  decltype(&sqlite3_close) close_ = nullptr;
+  sqlite3* database_ = nullptr;
+};
+
 class LedgerFile : public ::testing::Test {
  protected:
   ~LedgerFile() override { (void)io::remove_tree(root_); }
@@ -32,19 +58,12 @@ class LedgerFile : public ::testing::Test {
   }
 
   // What another program writes into the file.
-  void sqlite(const std::string& statements) const {
-    decltype(&sqlite3_open) open_file = nullptr;
-    decltype(&sqlite3_exec) execute = nullptr;
-    decltype(&sqlite3_close) close_file = nullptr;
-    void* library = io::load_library({"libsqlite3.so.0"}).handle;
-    ASSERT_NE(library, nullptr);
-    ASSERT_TRUE(io::find_symbol(library, "sqlite3_open", open_file) &&
-                io::find_symbol(library, "sqlite3_exec", execute) &&
-                io::find_symbol(library, "sqlite3_close", close_file));
-    sqlite3* database = nullptr;
-    ASSERT_EQ(open_file(path_.c_str(), &database), SQLITE_OK);
-    EXPECT_EQ(execute(database, statements.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
-    EXPECT_EQ(close_file(database), SQLITE_OK);
+  void sqlite(const std::string& statements) const { OtherProgram(path_).execute(statements); }
+
+  // The byte of the file that tells a write-ahead log (2) from a journal (1).
+  int journal_byte() const {
+    std::ifstream file(path_, std::ios::binary);
+    return file.seekg(18).get();
   }
 
   const std::string root_ = ::testing::TempDir() + "skyward-ledger-" + io::random_hex(12);
@@ -187,6 +206,69 @@ TEST_F(LedgerFile, SeveralProcessesWriteAtOnce) {
   }
   for (std::thread& writer : writers) writer.join();
   EXPECT_THAT(open()->entries("aws-1", true).value(), SizeIs(20));
+}
+
+// A log would need memory that the computers which have the file on a network cannot share.
+TEST_F(LedgerFile, HasAJournalAndNoLog) {
+  ASSERT_TRUE(io::ensure_private_path(root_ + "/state/skyward"));
+  sqlite("PRAGMA journal_mode=DELETE; CREATE TABLE other (id TEXT)");
+  ASSERT_TRUE(open()->open_pool(pool_));
+  EXPECT_EQ(journal_byte(), 1);
+  sqlite("PRAGMA journal_mode=WAL");
+  EXPECT_EQ(journal_byte(), 2);
+  EXPECT_EQ(open()->pools(true).value(), std::vector{pool_});
+  EXPECT_EQ(journal_byte(), 1);
+}
+
+TEST_F(LedgerFile, IsOpenedWhileAnOlderVersionHasItOpenWithALog) {
+  ASSERT_TRUE(io::ensure_private_path(root_ + "/state/skyward"));
+  OtherProgram older(path_);
+  older.execute("PRAGMA journal_mode=WAL; CREATE TABLE other (id TEXT)");
+  const auto ledger = open();
+  ASSERT_TRUE(ledger->open_pool(pool_));
+  older.execute("INSERT INTO other VALUES ('x')");
+  EXPECT_EQ(Ledger::open_to_read(path_).value()->pools(true).value(), std::vector{pool_});
+  EXPECT_EQ(journal_byte(), 2);
+}
+
+TEST_F(LedgerFile, IsOpenedWhileAnotherProgramWrites) {
+  (void)open();
+  OtherProgram other(path_);
+  other.execute("BEGIN IMMEDIATE");
+  (void)open();
+  EXPECT_THAT(Ledger::open_to_read(path_).value()->pools(true).value(), IsEmpty());
+  other.execute("COMMIT");
+}
+
+TEST_F(LedgerFile, OfAProgramThatJustMadeTheFileTheOthersWait) {
+  ASSERT_TRUE(io::ensure_private_path(root_ + "/state/skyward"));
+  OtherProgram first(path_);
+  first.execute("BEGIN IMMEDIATE");
+  std::latch opening(1);
+  std::thread second([&] {
+    opening.count_down();
+    EXPECT_TRUE(open()->open_pool(pool_));
+  });
+  opening.wait();
+  first.execute("COMMIT");
+  second.join();
+}
+
+TEST_F(LedgerFile, WhatAKilledWriterBeganIsNotRead) {
+  ASSERT_TRUE(open()->open_pool(pool_));
+  const std::string left = root_ + "/left.db";
+  OtherProgram writer(path_);
+  writer.execute(
+      "PRAGMA cache_size=1; BEGIN IMMEDIATE; DELETE FROM pool; CREATE TABLE big AS WITH RECURSIVE "
+      "n(i) AS (VALUES (1) UNION ALL SELECT i+1 FROM n WHERE i<2000) "
+      "SELECT hex(zeroblob(500)) FROM n");
+  for (const char* ending : {"", "-journal"}) {
+    std::filesystem::copy_file(path_ + ending, left + ending);
+  }
+  const auto ledger = Ledger::open_to_read(left);
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  EXPECT_EQ((*ledger)->pools(true).value(), std::vector{pool_});
+  writer.execute("ROLLBACK");
 }
 
 TEST_F(LedgerFile, WhatIsNoLedgerIsRefused) {

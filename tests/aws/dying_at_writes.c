@@ -1,5 +1,6 @@
 /* Preloaded into a driver: it is killed, -9, at one write of its ledger. A write is a transaction of SQLite's: what it
- * appends to the file ending in "ledger.db-wal", up to the sync that makes it last.
+ * saves in the file ending in "ledger.db-journal", then writes to "ledger.db", up to the removal of the journal, which
+ * makes it last.
  *
  * $DIE_AT_WRITE is "before 3", "within 3" (the third write is begun, not complete) or "after 3". For each write that is
  * done a byte is appended to the file $WRITES_DONE. */
@@ -12,19 +13,22 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOG_HEADER_BYTES = 32 }; /* at the beginning of the file; no part of a transaction */
+static const char journal[] = "/ledger.db-journal";
+static const char ledger[] = "/ledger.db";
 
 static int done;  /* writes */
-static int begun; /* something of the next one is in the file */
-static int parts; /* so many pieces of it */
+static int begun; /* something of the next one is in the journal */
+static int parts; /* so many pieces of it are in the ledger */
 
-static int is_ledger(int file) {
-  static const char ending[] = "/ledger.db-wal";
+static int ends_with(const char* path, ssize_t length, const char* ending) {
+  const ssize_t rest = length - (ssize_t)strlen(ending);
+  return rest > 0 && memcmp(path + rest, ending, strlen(ending)) == 0;
+}
+
+static int is_open_at(int file, const char* ending) {
   char link[64], path[4096];
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-  ssize_t length = readlink(link, path, sizeof path);
-  const ssize_t rest = length - (ssize_t)(sizeof ending - 1);
-  return rest > 0 && memcmp(path + rest, ending, sizeof ending - 1) == 0;
+  return ends_with(path, readlink(link, path, sizeof path), ending);
 }
 
 static void reach(const char* moment) {
@@ -37,19 +41,20 @@ static void reach(const char* moment) {
 ssize_t pwrite64(int file, const void* bytes, size_t count, off64_t offset) {
   static ssize_t (*real)(int, const void*, size_t, off64_t);
   if (!real) real = (ssize_t(*)(int, const void*, size_t, off64_t))dlsym(RTLD_NEXT, "pwrite64");
-  if (is_ledger(file)) {
+  if (is_open_at(file, journal)) {
     if (!begun) reach("before");
     begun = 1;
-    if (offset >= LOG_HEADER_BYTES && ++parts == 2) reach("within");
+  } else if (begun && is_open_at(file, ledger) && ++parts == 2) {
+    reach("within");
   }
   return real(file, bytes, count, offset);
 }
 
-int fdatasync(int file) {
-  static int (*real)(int);
-  if (!real) real = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
-  const int result = real(file);
-  if (parts > 0 && is_ledger(file)) {
+int unlink(const char* path) {
+  static int (*real)(const char*);
+  if (!real) real = (int (*)(const char*))dlsym(RTLD_NEXT, "unlink");
+  const int result = real(path);
+  if (parts > 0 && ends_with(path, (ssize_t)strlen(path), journal)) {
     const char* told = getenv("WRITES_DONE");
     int count = told ? open(told, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     if (count >= 0 && write(count, ".", 1) != 1) abort();
