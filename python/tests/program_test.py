@@ -374,6 +374,21 @@ def test_gc_says_that_it_has_no_ledger(state, monkeypatch):
         assert code == 74 and f"{state}/ledger.db cannot be" in err, (words, err)
 
 
+def test_gc_tells_of_pools_at_a_provider_that_only_another_version_knows(state, monkeypatch):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET provider = 'nimbus'")
+    ledger.close()
+    docker_that_is_empty(state, monkeypatch)
+    code, out, err = skyward("gc")
+    assert code == 1 and "0 removed" in err and "1 not checked" in err
+    assert out.startswith("skipped pool aws-11111111")
+    assert "this version of Skyward does not know the provider nimbus" in out
+    assert "'skyward gc' from the environment that opened the pool" in out
+    code, out, _ = skyward("gc", "--provider", "container")
+    assert code == 0 and out == ""
+
+
 def recorded(state, provider, job="174f6ce4"):
     """A pool of which the ledger has nothing (any more)."""
     folder = state / f"20240131-235900-{job}"

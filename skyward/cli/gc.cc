@@ -68,6 +68,37 @@ std::string home_region(const Streams& streams, const provider::World& world,
   return "";
 }
 
+void tell(const Streams& streams, const Swept& swept, Tally& tally) {
+  ++tally.actions[swept.action];
+  const bool kept = swept.action == SweepAction::kept && !may_stay(swept.resource.kind);
+  tally.unfinished +=
+      kept || swept.action == SweepAction::skipped || swept.action == SweepAction::failed;
+  if (streams.json) {
+    print_json(streams, to_json(swept));
+  } else {
+    streams.out << printable_line(text_of(swept)) << '\n';
+  }
+  streams.out.flush();  // each as soon as it is known
+}
+
+// What is left of pools that a program with another version opened; gives how many there are.
+int tell_unknown(const Streams& streams, const provider::World& world, Tally& tally) {
+  int told = 0;
+  for (const LedgerPool& pool : pools_if_readable(world)) {
+    if (pool.closed_s || provider::find_row(pool.provider) != nullptr) continue;
+    if (provider::is_open_here(world, pool.id)) continue;
+    ++told;
+    tell(streams,
+         {.resource = {.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id},
+          .action = SweepAction::skipped,
+          .why = fmt::format("this version of Skyward does not know the provider {}; run 'skyward "
+                             "gc' from the environment that opened the pool",
+                             pool.provider)},
+         tally);
+  }
+  return told;
+}
+
 // Tells what is found; counts it.
 Status sweep(const Streams& streams, const provider::TableRow& row, const GcOptions& options,
              Tally& tally) {
@@ -77,20 +108,11 @@ Status sweep(const Streams& streams, const provider::TableRow& row, const GcOpti
                                 .is_named = !options.provider.empty()};
   if (!options.pool.empty()) wanted.pool = options.pool;
   wanted.home_region = home_region(streams, world, row, options);
-  const auto tell = [&](const Swept& swept) {
-    ++tally.actions[swept.action];
+  const auto found = [&](const Swept& swept) {
     tally.off += swept.action == SweepAction::skipped && swept.resource.id == row.name;
-    const bool kept = swept.action == SweepAction::kept && !may_stay(swept.resource.kind);
-    tally.unfinished +=
-        kept || swept.action == SweepAction::skipped || swept.action == SweepAction::failed;
-    if (streams.json) {
-      print_json(streams, to_json(swept));
-    } else {
-      streams.out << printable_line(text_of(swept)) << '\n';
-    }
-    streams.out.flush();  // each as soon as it is known
+    tell(streams, swept, tally);
   };
-  return row.sweep(world, wanted, tell, io::EventLoop::now() + options.timeout);
+  return row.sweep(world, wanted, found, io::EventLoop::now() + options.timeout);
 }
 
 void tell_counts(const Streams& streams, const Tally& tally, bool dry_run) {
@@ -208,11 +230,12 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
   // The names of regions say which cloud is meant; most are Amazon's.
   const std::string named =
       options.provider.empty() && !options.regions.empty() ? "aws" : options.provider;
-  const auto clouds =
-      clouds_here(provider::world_of_this_process(), named, io::EventLoop::now() + options.timeout);
+  const provider::World world = provider::world_of_this_process();
+  Tally tally;
+  const int unknown = named.empty() ? tell_unknown(streams, world, tally) : 0;
+  const auto clouds = clouds_here(world, named, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
   streams.err << note_of(*clouds, "not searched");
-  Tally tally;
   if (const int failed = sweep_all(streams, *clouds, options, tally); failed != 0) {
     return failed;
   }
@@ -221,7 +244,7 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
                               "'skyward providers list' shows which have credentials"});
   }
   tell_counts(streams, tally, options.dry_run);
-  return tally.of(SweepAction::failed) > 0 ? 1 : 0;
+  return tally.of(SweepAction::failed) + unknown > 0 ? 1 : 0;
 }
 
 int delete_pool(const Streams& streams, const GcOptions& options) {
