@@ -69,7 +69,7 @@ class WorldFixture {
     };
     world.run_with_input = [this](const io::SpawnOptions& options, Duration,
                                   std::string_view input) -> Result<io::CommandResult> {
-      started.push_back({options.command, std::string(input)});
+      started.push_back({options.command, options.unset, std::string(input)});
       return io::CommandResult{};
     };
     world.http = http;
@@ -104,6 +104,7 @@ class WorldFixture {
   std::vector<Duration> pauses;
   struct Started {
     std::vector<std::string> command;
+    std::vector<std::string> unset;
     std::string input;
   };
   std::vector<Started> started;  // programs that got a text

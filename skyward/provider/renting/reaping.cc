@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -31,6 +32,10 @@ constexpr Duration kOneTry = 600s;
 // A pool closes itself when its time is over; it gets so long for that.
 constexpr std::int64_t kGrace_s = 300;
 constexpr Duration kReaperStart = 20s;
+
+// At the end of a job, the runners of GitHub and Jenkins kill every process that has these.
+constexpr std::array kMarksOfJobs = {"RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "BUILD_ID",
+                                     "HUDSON_COOKIE"};
 
 std::string last_words_path(const World& world, const std::string& pool) {
   return pool_directory(world, pool) + "/gave-up";
@@ -151,8 +156,10 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
                             program),
                 kHint);
   }
-  const auto started = world.run_with_input({.command = {program, "reap"}, .new_session = true},
-                                            kReaperStart, to_text(order));
+  const io::SpawnOptions options{.command = {program, "reap"},
+                                 .unset = {kMarksOfJobs.begin(), kMarksOfJobs.end()},
+                                 .new_session = true};
+  const auto started = world.run_with_input(options, kReaperStart, to_text(order));
   if (!started) return fail(started);
   if (started->status.code == 0 && started->status.signal == 0) return {};
   return fail(ErrorKind::unavailable,

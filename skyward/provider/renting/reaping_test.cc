@@ -19,6 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -190,6 +191,14 @@ TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
   const auto cloud = opened();
   EXPECT_THAT(fixture_.started.back().command, ElementsAre(home_ + "/skyward", "reap"));
   EXPECT_EQ(order().provider.setting("token"), cloud_->token);
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+}
+
+// A runner of jobs would kill it with the program.
+TEST_F(ReaperTest, DoesNotBelongToAJobOfAContinuousIntegration) {
+  const auto cloud = opened();
+  EXPECT_THAT(fixture_.started.back().unset,
+              IsSupersetOf({"RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "BUILD_ID"}));
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
 }
 
