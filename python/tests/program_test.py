@@ -239,6 +239,28 @@ def test_hidden_commands_are_not_offered(state):
     assert code == 2 and "'skyward reap' has no option --frob" in err
 
 
+def test_a_reaper_that_could_not_reach_its_cloud_does_not_start(state, monkeypatch):
+    for library in ("libcurl.so.4", "libcurl-gnutls.so.4"):
+        (state / library).touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(state))
+    order = {
+        "provider": "digital_ocean",
+        "settings": {"token": "x"},
+        "pool": "digital_ocean-1a2b3c4d",
+        "region": "ams3",
+        "expires": int(time.time()) + 3600,
+    }
+    done = subprocess.run(
+        [str(PROGRAM), "reap"],
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0 and "this machine has no libcurl.so.4" in done.stderr
+
+
 def with_job(state, job):
     """The pool that was left behind was that of the job."""
     with sqlite3.connect(state / "ledger.db") as ledger:

@@ -10,6 +10,7 @@
 #include "skyward/io/ending_signals.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/file_lock.h"
+#include "skyward/io/http.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/renting/reaping.h"
@@ -45,6 +46,9 @@ int reap(const Streams& streams, const std::string& text) {
   }
   const auto cloud = row->cloud(order->provider, world);
   if (!cloud) return complain(streams, cloud.error());
+  // The environment that the program runs in may be deleted before they are needed.
+  if (Status loaded = io::load_libcurl(); !loaded) return complain(streams, loaded.error());
+  (void)provider::open_ledger(world);  // loads SQLite
   const std::string directory = provider::pool_directory(world, order->pool);
   if (Status made = io::ensure_private_path(directory); !made) {
     return complain(streams, made.error());

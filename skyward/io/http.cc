@@ -269,12 +269,8 @@ bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
 }
 
 Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
+  if (Status loaded = load_libcurl(); !loaded) return fail(loaded);
   const Curl& curl = libcurl();
-  if (!curl.ready) {
-    return fail(ErrorKind::unsupported,
-                "Skyward uses libcurl to reach clouds, but this machine has no libcurl.so.4",
-                "install it, for example with 'apt-get install libcurl4'");
-  }
   const Duration left = deadline == kNever ? Duration::max() : deadline - EventLoop::now();
   if (left <= Duration::zero()) {
     return fail(ErrorKind::timeout,
@@ -343,6 +339,13 @@ BackgroundRequests::~BackgroundRequests() {
 }
 
 std::unique_ptr<Http> make_http() { return std::make_unique<CurlHttp>(); }
+
+Status load_libcurl() {
+  if (libcurl().ready) return {};
+  return fail(ErrorKind::unsupported,
+              "Skyward uses libcurl to reach clouds, but this machine has no libcurl.so.4",
+              "install it, for example with 'apt-get install libcurl4'");
+}
 
 std::string percent_encode(std::string_view text, std::string_view keep) {
   std::string out;

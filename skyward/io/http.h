@@ -3,7 +3,7 @@
 // One HTTP request and its reply, over libcurl: proxies, certificates and the reuse of connections
 // are libcurl's business.
 //
-// libcurl is loaded by the first request. A program that never talks to a cloud does not need it,
+// libcurl is loaded by the first request, or by load_libcurl(). A program that never talks to a cloud does not need it,
 // and has no second TLS library besides Python's.
 //
 // An Http blocks its caller and belongs to one thread at a time. A reply of any status is a success
@@ -62,6 +62,9 @@ class Http {
 };
 
 std::unique_ptr<Http> make_http();
+
+// From then on, requests work even if the file of libcurl is deleted. Fails with `unsupported`.
+Status load_libcurl();
 
 // For a thread that nobody waits for: exit() cancels the requests that it sends while this exists
 // (`cancelled`), and waits until no BackgroundRequests is left, at most kBreakOffTimeout.
