@@ -103,9 +103,12 @@ std::map<std::string, std::string> this_computer() {
   return {{"host", io::host_name()}, {"boot", io::boot_id()}};
 }
 
-bool opened_here(const LedgerPool& pool) {
+bool opened_here(const LedgerPool& pool, std::int64_t booted_s) {
   const std::string boot = io::boot_id();
-  return pool.setting("host") == io::host_name() || (!boot.empty() && pool.setting("boot") == boot);
+  const std::string its_boot = pool.setting("boot");
+  if (!boot.empty() && its_boot == boot) return true;
+  const bool at_the_same_time = !boot.empty() && !its_boot.empty() && pool.opened_s > booted_s;
+  return pool.setting("host") == io::host_name() && !at_the_same_time;
 }
 
 }  // namespace skyward::provider

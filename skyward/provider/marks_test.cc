@@ -68,17 +68,28 @@ TEST(Marks, TellWhichNodesAMachineIsFor) {
 }
 
 TEST(Marks, AComputerKnowsItsPoolsByItsNameOrItsBoot) {
-  const LedgerPool mine{.id = "p", .settings = this_computer()};
-  EXPECT_TRUE(opened_here(mine));
+  constexpr std::int64_t kBooted_s = 200;
+  const LedgerPool mine{.id = "p", .settings = this_computer(), .opened_s = 100};
+  EXPECT_TRUE(opened_here(mine, kBooted_s));
   LedgerPool renamed = mine;
   renamed.settings["host"] = "another name";
-  EXPECT_TRUE(opened_here(renamed)) << "until it boots";
+  EXPECT_TRUE(opened_here(renamed, kBooted_s)) << "until it boots";
   LedgerPool booted = mine;
   booted.settings["boot"] = "another boot";
-  EXPECT_TRUE(opened_here(booted));
+  EXPECT_TRUE(opened_here(booted, kBooted_s));
   LedgerPool other = renamed;
   other.settings["boot"] = "another boot";
-  EXPECT_FALSE(opened_here(other));
+  EXPECT_FALSE(opened_here(other, kBooted_s));
+}
+
+TEST(Marks, AComputerKnowsThePoolsOfOthersThatHaveItsName) {
+  LedgerPool pool{.id = "p", .settings = this_computer(), .opened_s = 300};
+  EXPECT_TRUE(opened_here(pool, 200));
+  pool.settings["boot"] = "another boot";
+  EXPECT_FALSE(opened_here(pool, 200)) << "this computer ran then, in this boot";
+  EXPECT_TRUE(opened_here(pool, 400));
+  pool.settings.erase("boot");
+  EXPECT_TRUE(opened_here(pool, 200)) << "an older version wrote it";
 }
 
 }  // namespace

@@ -38,6 +38,10 @@ World world_of_this_process() {
   return world;
 }
 
+std::int64_t booted_s(const World& world) {
+  return world.wall_s() - world.time_with_sleep().time_since_epoch() / std::chrono::seconds(1);
+}
+
 void wait_while_launching(const World& world, Duration duration) {
   constexpr Duration kSlice = std::chrono::seconds(5);
   if (!world.meanwhile) return world.pause(duration, world.launching.get_token());

@@ -39,7 +39,8 @@ struct World {
   std::shared_ptr<io::Http> http;
   std::function<Time()> now;
   std::function<std::int64_t()> wall_s;  // seconds since 1970; people and NTP set this clock
-  // Nobody sets this one, and it goes on while this computer sleeps. Not comparable with now().
+  // Since this computer booted. Nobody sets this one, and it goes on while the computer sleeps. Not
+  // comparable with now().
   std::function<Time()> time_with_sleep;
   // Waits so long, or until stop is requested.
   std::function<void(Duration, const std::stop_token&)> pause;
@@ -54,6 +55,9 @@ struct World {
 };
 
 World world_of_this_process();
+
+// When this computer booted, in seconds since 1970 as its clock is set now.
+std::int64_t booted_s(const World& world);
 
 // Waits so long, or until no more machines are needed. What must not wait as long is done
 // meanwhile.

@@ -128,8 +128,9 @@ void remove_left_groups(Client& client, Ledger& ledger, const std::string& accou
   if (!pools) return;
   std::size_t asked = 0;
   for (const LedgerPool& pool : *pools) {
-    if (pool.provider != "aws" || pool.region != client.region() || !opened_here(pool) ||
-        pool.setting("account") != account || is_open_here(world, pool.id)) {
+    if (pool.provider != "aws" || pool.region != client.region() ||
+        !opened_here(pool, booted_s(world)) || pool.setting("account") != account ||
+        is_open_here(world, pool.id)) {
       continue;
     }
     PoolBook book(world, ledger, pool.id);
