@@ -34,19 +34,17 @@ constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:?}/.cache}/sky
 constexpr std::string_view kUntilPackages = R"bash(
 say() { printf 'skyward: %s\n' "$*" >&2; }
 step() { printf '%s\n' "$1" >&3; }
-version_of() {
-  "$1" -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
-}
 
 (umask 077 && mkdir -p -- "$root/environments" "$root/archives")
 chmod go-rwx -- "$root" 2>/dev/null || true # earlier versions left it open
-environment=$root/environments/$key
+environment=$root/environments/$key-$(uname -m) # nodes of two architectures may share a home
 exec 9>"$environment.lock"
 flock 9
 
 ready=
 if [[ -z $python ]] ||
-  [[ -e $environment/skyward-ready && -n $(version_of "$environment/bin/python") ]]; then
+  [[ -e $environment/skyward-ready &&
+    $(version_of "$environment/bin/python"). == "$minor".* ]]; then
   ready=yes
 fi
 
@@ -356,7 +354,7 @@ std::vector<std::string> worker_command(const PoolSpec& spec, const std::string&
     } else if (i == 0 && !program.empty()) {
       line += fmt::format(" \"$root/files/{}\"", program);
     } else if (word == "{python}") {
-      line += fmt::format(" \"$root/environments/{}/bin/python\"", key);
+      line += fmt::format(" \"$root/environments/{}-$(uname -m)/bin/python\"", key);
     } else if (word.starts_with(kArchive) && !archives.empty()) {
       line += fmt::format(" \"$root/archives/{}\"{}", archives[0],
                           shell_quote(word.substr(kArchive.size())));
@@ -442,19 +440,17 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
 
   const std::string key = environment_key(request);
   const std::string& python = request.python;
-  const std::size_t dot = python.find('.');
-  const std::string minor =
-      python.substr(0, dot == std::string::npos ? dot : python.find('.', dot + 1));
+  const std::string minor = minor_version(python);
   auto installing = install_settings(spec, request, variable, proxies);
   if (!installing) return fail(installing);
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
       "set -euo pipefail\ncd /\n{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
-      "options=({})\npackages=({})\nprograms=({})\narchives=({})\n{}{}{}{}",
+      "options=({})\npackages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}",
       volumes.begin, kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
       list_of(spec.image.pip), installing->no_index ? "--no-index" : "", list_of(spec.image.apt),
-      list_of(volumes.packages), list_of(archives), kInstallRequirements, kUntilPackages,
-      volumes.mount, kModules);
+      list_of(volumes.packages), list_of(archives), kInstallRequirements, kVersionOf,
+      kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
   image.bootstrap.environment = std::move(installing->environment);
   for (const auto& credential : volumes.environment) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <vector>
 
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
@@ -183,6 +184,40 @@ TEST_F(RemoteImageTest, AnInterruptedStartIsMadeAgain) {
   EXPECT_EQ(run(image, path_).code, 0);
 }
 
+TEST_F(RemoteImageTest, NodesOfTwoArchitecturesMayShareAHome) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  fs::create_directory(root_ + "/bin");
+  std::ofstream(root_ + "/bin/uname") << "#!/bin/sh\necho another\n";
+  fs::permissions(root_ + "/bin/uname", fs::perms::owner_all);
+  ASSERT_EQ(run(image, root_ + "/bin:" + path_).code, 0);
+  std::vector<fs::path> made;
+  for (const auto& entry : fs::directory_iterator(root_ + "/home/.cache/skyward/environments")) {
+    if (entry.is_directory()) made.push_back(entry.path());
+  }
+  ASSERT_EQ(made.size(), 2u);
+  const bool is_first = made[0].string().ends_with("-another");
+  const fs::path& other = made[is_first ? 0 : 1];
+  EXPECT_TRUE(other.string().ends_with("-another")) << other;
+  EXPECT_TRUE(io::remove_tree(other));
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
+TEST_F(RemoteImageTest, AnEnvironmentWhosePythonBecameAnotherIsMadeAnew) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  const fs::path environments = root_ + "/home/.cache/skyward/environments";
+  for (const auto& entry : fs::directory_iterator(environments)) {
+    if (!entry.is_directory()) continue;
+    const fs::path python = entry.path() / "bin/python";
+    fs::remove(python);
+    std::ofstream(python) << "#!/bin/sh\necho 3.99\n";
+    fs::permissions(python, fs::perms::owner_all);
+  }
+  ASSERT_EQ(run(image, path_).code, 0);
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
 TEST_F(RemoteImageTest, APackageThatCannotBeHadSaysSo) {
   io::SpawnOptions uv;
   uv.command = {"uv", "--version"};
@@ -224,7 +259,7 @@ TEST_F(RemoteImageTest, AnotherPythonWithoutUvIsNamed) {
   wanted.image.python = "3.99";
   wanted.runtime.environment = {{"SKYWARD_CLIENT_PYTHON", "3.99"}};
   fs::create_directory(root_ + "/bin");
-  for (const char* program : {"mkdir", "flock", "dirname", "rm", "id"}) {
+  for (const char* program : {"mkdir", "flock", "dirname", "rm", "id", "uname"}) {
     const fs::path place = fs::exists(fs::path("/usr/bin") / program) ? "/usr/bin" : "/bin";
     fs::create_symlink(place / program, root_ + "/bin/" + program);
   }

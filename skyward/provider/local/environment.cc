@@ -62,7 +62,8 @@ chmod go-rwx -- "${environment%/*}" 2>/dev/null || true # earlier versions left 
 exec 9>"$environment.lock"
 flock 9
 
-if [[ -e $environment/skyward-ready ]] && "$environment/bin/python" -S -c '' </dev/null; then
+if [[ -e $environment/skyward-ready ]] &&
+  [[ $(version_of "$environment/bin/python"). == "$minor".* ]]; then
   printf '%s\n' uv apt deps skyward >&3
   exit 0
 fi
@@ -93,14 +94,22 @@ echo skyward >&3
 
 }  // namespace
 
+std::string minor_version(std::string_view version) {
+  const std::size_t first = version.find('.');
+  const std::size_t second = first == std::string_view::npos ? first : version.find('.', first + 1);
+  return std::string(version.substr(0, second));
+}
+
 std::string environment_key(const EnvironmentRequest& request) {
   std::vector<std::string> parts = requirements(request);
   std::ranges::sort(parts);
-  std::string text = "1";  // the number of this recipe: a change in the script needs a new one
+  std::string text = "2";  // the number of this recipe: a change in the script needs a new one
   const auto add = [&](std::string_view part) {
     text += fmt::format("\n{}:{}", part.size(), part);
   };
   add(request.python);
+  add(request.version);
+  add(request.machine);
   add(request.extra_index.value_or(""));
   if (!request.index_project.empty()) add(request.index_project);
   for (const auto& [name, value] : request.variables) {
@@ -134,15 +143,17 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
       "set -euo pipefail\n"
       "environment={}\n"
       "python={}\n"
+      "minor={}\n"
       "uv={}\n"
       "requirements=({})\n"
       "options=({})\n"
       "check={}\n"
-      "{}{}",
+      "{}{}{}",
       shell_quote(environment_directory(request)), shell_quote(request.python),
+      request.version.empty() ? "3" : shell_quote(minor_version(request.version)),
       shell_quote(request.uv), list, no_index ? "--no-index" : "",
       request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kInstallRequirements,
-      kEnvironmentScript);
+      kVersionOf, kEnvironmentScript);
 }
 
 std::map<std::string, std::string> parse_pip_config(std::string_view text) {

@@ -19,6 +19,8 @@ namespace skyward::provider {
 struct EnvironmentRequest {
   std::string root;                // directory of all environments
   std::string python;              // path of an interpreter, or a version for uv to find
+  std::string version{};           // "3.12", "3.12.4": what `python` is; empty: not known
+  std::string machine{};           // as `uname -m` says it; empty: not a part of the key
   std::string cloudpickle{};       // exact version; empty: not installed (C++ workers)
   std::vector<std::string> pip{};  // requirements
   std::optional<std::string> extra_index{};
@@ -26,6 +28,16 @@ struct EnvironmentRequest {
   std::string uv = "uv";        // the program
   std::map<std::string, std::string> variables{};  // of the pool that steer uv: UV_…, PIP_…
 };
+
+// "3.11" of "3.11.7".
+std::string minor_version(std::string_view version);
+
+// A function for bash: the version of an interpreter, "3.12"; empty if it does not start.
+inline constexpr std::string_view kVersionOf = R"bash(
+version_of() {
+  "$1" -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
+}
+)bash";
 
 // 16 hex digits. The order of packages does not matter.
 std::string environment_key(const EnvironmentRequest& request);

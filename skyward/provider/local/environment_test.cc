@@ -26,6 +26,12 @@ TEST(EnvironmentKey, SeesAllThatGoesIn) {
   other.python = "3.12";
   EXPECT_NE(environment_key(other), key);
   other = request();
+  other.version = "3.12";
+  EXPECT_NE(environment_key(other), key) << "the same path may lead to another Python";
+  other = request();
+  other.machine = "aarch64";
+  EXPECT_NE(environment_key(other), key) << "another machine may share the cache";
+  other = request();
   other.cloudpickle = "3.1.0";
   EXPECT_NE(environment_key(other), key);
   other = request();
@@ -63,6 +69,13 @@ TEST(EnvironmentScript, QuotesWhatComesFromOutside) {
       R"(requirements=(cloudpickle==3.1.1 'numpy>=1,<2' 'x ; extra == '\''y'\'''))"))
       << script;
   EXPECT_TRUE(script.contains("\noptions=(--no-index)\n"));
+}
+
+TEST(EnvironmentScript, KnowsTheVersionThatItsPythonMustHave) {
+  EnvironmentRequest wanted = request();
+  EXPECT_TRUE(environment_script(wanted, false).contains("\nminor=3\n"));
+  wanted.version = "3.12.4";
+  EXPECT_TRUE(environment_script(wanted, false).contains("\nminor=3.12\n"));
 }
 
 TEST(EnvironmentScript, ShellcheckHasNothingToSay) {

@@ -51,13 +51,6 @@ bool is_instance_of(std::string_view cluster, std::string_view id) {
          !id.contains('/') && !id.contains('\0');
 }
 
-// "3.11" of "3.11.7".
-std::string minor_version(std::string_view version) {
-  const std::size_t first = version.find('.');
-  const std::size_t second = first == std::string_view::npos ? first : version.find('.', first + 1);
-  return std::string(version.substr(0, second));
-}
-
 class LocalProvider final : public Provider {
  public:
   LocalProvider(const ProviderSpec& spec, LocalSurroundings surroundings)
@@ -268,6 +261,8 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   request.python = interpreter(spec);
   if (by_name || request.python.empty()) request.python = wanted;
   if (request.python.empty() || request.python == "auto") request.python = std::string("3");
+  request.version = by_name ? wanted : client_python(spec);
+  request.machine = io::machine_architecture();
 
   request.variables = steering_variables(spec);
   return request;
