@@ -114,6 +114,23 @@ def test_workers_need_the_path_of_an_interpreter(monkeypatch):
         pass
 
 
+@pytest.mark.parametrize("image", [sky.Image(), sky.Image(pip=["six"])])
+def test_a_frozen_program_does_not_start_itself(monkeypatch, image):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with pytest.raises(sky.ConfigurationError, match="this program is frozen: .* Set sys.exec"):
+        sky.ComputePool(provider=sky.Local(), image=image).open()
+
+
+def test_a_frozen_program_may_name_an_interpreter(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with sky.ComputePool(provider=sky.Local(), display="quiet") as pool:
+        assert sky.compute(abs)(-1) >> pool == 1
+
+
 def test_paths_that_are_no_utf_8_are_named(tmp_path, monkeypatch):
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     os.mkdir(odd)

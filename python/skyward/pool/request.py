@@ -9,13 +9,19 @@ from skyward.base.programs import agent_path, other_agents, record_root
 from skyward.exceptions import ConfigurationError
 from skyward.providers.choice import Provider
 from skyward.spec.accelerator import Accelerator
-from skyward.spec.image import Image
+from skyward.spec.image import CLIENT_PYTHON, Image
 from skyward.spec.options import memory_mb
 from skyward.spec.spot import SpotStrategy
 from skyward.spec.spot import to_core as spot_to_core
 from skyward.spec.volume import to_core as volume_to_core
 
 HASH_SEED = "PYTHONHASHSEED"
+
+
+def _is_frozen_program() -> bool:
+    """Whether sys.executable is this program itself, as PyInstaller and others pack it."""
+    frozen = getattr(sys, "frozen", False)
+    return bool(frozen) and os.path.realpath(sys.executable) == os.path.realpath("/proc/self/exe")
 
 
 class PoolRequest:
@@ -122,9 +128,17 @@ class PoolRequest:
         spec.name = provider.name
         spec.settings = provider.settings()
         slots = self.workers_per_instance * self.concurrency
+        own = provider.name in ("local", "fake")
+        if (own or self.image.pip) and _is_frozen_program():
+            raise ConfigurationError(
+                f"this program is frozen: {sys.executable} is no Python interpreter, so every node"
+                " would start the program itself once more. Set sys.executable to the path of a"
+                f" Python {CLIENT_PYTHON} with the same packages before you open the pool, or run"
+                " the program's source with such a Python"
+            )
         if provider.remote:
             return spec, remote_runtime(self.image, slots, self.architecture)
-        if provider.name not in ("local", "fake"):
+        if not own:
             return spec, worker_runtime(self.image, slots)
         if self.image.needs_environment():
             import cloudpickle  # nothing else of a local pool needs it before its nodes start
