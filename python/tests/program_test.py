@@ -353,6 +353,12 @@ def test_an_open_pool_is_told_with_its_program(state):
         code, out, err = skyward("pool", "delete", "aws-11111111")
     assert code == 1 and out == ""
     assert "the process 4242 on this computer uses it" in err and "kill -INT 4242" in err
+    with open(folder / "lock", "w") as lock:
+        lock.write("1 2\n")  # of another container
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, out, err = skyward("pool", "delete", "aws-11111111")
+    assert code == 1 and "a program on this computer uses it" in err and "kill" not in err
 
 
 def test_a_broken_settings_file_keeps_no_machine_alive(state, tmp_path, monkeypatch):

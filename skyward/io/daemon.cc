@@ -11,6 +11,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -23,7 +24,13 @@ namespace skyward::io {
 
 namespace {
 
-constexpr std::size_t kMaxDigits = 20;
+constexpr std::size_t kLongestNote = 64;
+
+// Tells the process numbers of a container from those outside it; 0: not known.
+std::uint64_t process_namespace() {
+  struct stat found{};
+  return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+}
 
 void close_others(std::vector<int> keep) {
   std::ranges::sort(keep);
@@ -100,7 +107,8 @@ std::optional<FileDescriptor> lock_file(const std::string& path, Duration patien
 }
 
 void note_holder(int lock) {
-  const std::string text = std::to_string(::getpid()) + "\n";
+  const std::string text =
+      std::to_string(::getpid()) + " " + std::to_string(process_namespace()) + "\n";
   if (::ftruncate(lock, 0) != 0) return;  // an empty note means: unknown
   (void)!::pwrite(lock, text.data(), text.size(), 0);
 }
@@ -112,11 +120,16 @@ std::optional<pid_t> noted_holder(int file) {
   }
   if (errno == ENOSYS || errno == EOPNOTSUPP) return std::nullopt;  // there are no locks
   if (errno != EWOULDBLOCK) return 0;
-  char text[kMaxDigits] = {};
+  char text[kLongestNote] = {};
   const ssize_t size = ::pread(file, text, sizeof text, 0);
+  if (size <= 0) return 0;
+  const char* const end = text + size;
   pid_t process = 0;
-  if (size > 0) std::from_chars(text, text + size, process);
-  return process;
+  std::uint64_t its_namespace = 0;
+  const auto number = std::from_chars(text, end, process);
+  if (number.ptr != end) std::from_chars(number.ptr + 1, end, its_namespace);
+  const std::uint64_t own = process_namespace();
+  return its_namespace == 0 || own == 0 || its_namespace == own ? process : 0;
 }
 
 std::optional<pid_t> holder_of(const std::string& path) {

@@ -24,10 +24,11 @@ Result<bool> split_daemon(const std::string& directory, const std::vector<int>& 
 // Locks the file at the path, made if missing; waits up to `patience` for another holder. Empty
 // when that is not enough, or when the file cannot be opened.
 std::optional<FileDescriptor> lock_file(const std::string& path, Duration patience);
-// Writes this process's number into a file that it has locked.
+// Writes this process's number into a file that it has locked, and in which namespace it has that.
 void note_holder(int lock);
-// The process number that the holder of this open file's lock wrote; 0 if it wrote none, or if the
-// file system does not say whether there is a holder. Empty when nobody holds it.
+// The process number that the holder of this open file's lock wrote; 0 if it wrote none, if it has
+// that number in another container, or if the file system does not say whether there is a holder.
+// Empty when nobody holds it.
 std::optional<pid_t> noted_holder(int file);
 // The same for a path, if there is a number. Empty when nobody holds the lock, or when the file
 // belongs to another user, who may have written anything.

@@ -1,5 +1,6 @@
 #include "skyward/io/daemon.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -101,6 +102,22 @@ TEST_F(DaemonTest, ALockOfSomebodyElseNamesNobody) {
   constexpr uid_t kStranger = 4242;
   if (::fchown(lock->get(), kStranger, static_cast<gid_t>(-1)) != 0) return;  // for root alone
   EXPECT_FALSE(holder_of(path));
+}
+
+TEST_F(DaemonTest, ANumberOfAnotherContainerNamesNobodyHere) {
+  const std::string path = directory + "/lock";
+  const auto lock = lock_file(path, Duration{});
+  ASSERT_TRUE(lock);
+  note_holder(lock->get());
+  const std::string note = text_of("lock");
+  const FileDescriptor look(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(noted_holder(look.get()), ::getpid());
+  const std::string number = note.substr(0, note.find(' '));
+  EXPECT_EQ(number, std::to_string(::getpid())) << "older versions read as far as that";
+  std::ofstream(path) << number << " 1\n";
+  EXPECT_EQ(noted_holder(look.get()), 0);
+  std::ofstream(path) << number << "\n";
+  EXPECT_EQ(noted_holder(look.get()), ::getpid()) << "an older version wrote it";
 }
 
 TEST_F(DaemonTest, ALockOfAFileThatWasRemovedMeanwhileIsNone) {
