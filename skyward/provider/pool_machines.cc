@@ -230,7 +230,9 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
   Time looked = world.now();
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, api_.facts().slowest_look)) {
     auto found = api_.look_up(ids, deadline);
-    const bool passing = !found && found.error().kind == ErrorKind::unavailable;
+    const bool passing =
+        !found && (found.error().kind == ErrorKind::unavailable ||
+                   (found.error().kind == ErrorKind::timeout && world.now() < deadline));
     if (!found && (!passing || world.now() - looked >= api_.facts().patience)) {
       return std::unexpected(NotRunning{{found.error()}});
     }

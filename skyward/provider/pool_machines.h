@@ -50,7 +50,7 @@ struct MachineApiFacts {
   int most_per_batch = 0;  // machines that one request can launch; 0: any number
   Duration slowest_look = std::chrono::seconds(5);  // between looks at machines that start
   // For so long, machines that start are waited for although looking at them fails.
-  Duration patience{};
+  Duration patience = std::chrono::minutes(3);
   bool ends_itself = true;  // a machine that nobody uses ends its cost by itself
 };
 

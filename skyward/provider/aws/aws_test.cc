@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <ranges>
 
 #include "skyward/io/file.h"
@@ -528,6 +529,26 @@ TEST_F(AwsTest, NoMangledReplyLeavesAnything) {
       let_go();
       EXPECT_THAT(open_pools(), IsEmpty());
     }
+  }
+}
+
+TEST_F(AwsTest, AMinuteWithoutANetworkCostsNoLaunch) {
+  for (const ErrorKind kind : {ErrorKind::unavailable, ErrorKind::timeout}) {
+    forget();
+    const auto online = fixture_.http->answer;
+    std::optional<Time> off;  // since the machines were launched
+    fixture_.http->answer = [&](const io::HttpRequest& request) -> Result<io::HttpReply> {
+      if (!off && !amazon_.instances.empty()) off = fixture_.now;
+      if (!off || fixture_.now >= *off + 60s) return online(request);
+      if (kind == ErrorKind::timeout) fixture_.now += 20s;
+      return fail(kind, "Could not resolve host");
+    };
+    const auto aws = provider();
+    const Life life = live(*aws);
+    EXPECT_TRUE(life.status) << life.status.error().message;
+    EXPECT_GE(fixture_.now, off.value() + 60s);
+    EXPECT_EQ(amazon_.standing(), 0);
+    fixture_.http->answer = online;
   }
 }
 
