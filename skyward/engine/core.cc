@@ -96,8 +96,11 @@ void on_terminated(EngineState& state, EngineEffects& effects, Time now, Status 
   remove_shared(state, effects);
 }
 
-void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status status) {
-  if (!state.placement.is_moving_out()) return finish_closing(state, effects, now, status);
+void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status status,
+                  const std::vector<InstanceId>& standing) {
+  if (!state.placement.is_moving_out()) {
+    return finish_closing(state, effects, now, status, standing);
+  }
   on_moved_out(state, effects, now, status);
   release_machines(state, effects);
 }

@@ -96,7 +96,9 @@ void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cl
 void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
                     int count, Result<std::vector<Instance>> instances);
 void on_terminated(EngineState& state, EngineEffects& effects, Time now, Status status);
-void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status status);
+// `standing`: after a failure, the machines that are not known to be gone.
+void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status status,
+                  const std::vector<InstanceId>& standing = {});
 void on_charges(EngineState& state, EngineEffects& effects, Time now,
                 Result<std::vector<Charge>> charges);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -220,8 +221,13 @@ void remove_shared(EngineState& state, EngineEffects& effects) {
   effects.teardown();
 }
 
-void finish_closing(EngineState& state, EngineEffects& effects, Time now, const Status& removed) {
-  const std::vector<InstanceId> left = state.releases.take_left();
+void finish_closing(EngineState& state, EngineEffects& effects, Time now, const Status& removed,
+                    const std::vector<InstanceId>& standing) {
+  std::vector<InstanceId> left = state.releases.take_left();
+  // Those of failed launches: they were never nodes.
+  std::ranges::copy_if(standing, std::back_inserter(left), [&](const InstanceId& id) {
+    return std::ranges::find(left, id) == left.end();
+  });
   if (removed) {
     state.costs.on_gone(now, left);
   } else {

@@ -21,7 +21,8 @@ void fail_open(EngineState& state, EngineEffects& effects, Time now, Error why);
 void start_closing(EngineState& state, EngineEffects& effects, Time now);
 void release_machines(EngineState& state, EngineEffects& effects);
 void remove_shared(EngineState& state, EngineEffects& effects);
-void finish_closing(EngineState& state, EngineEffects& effects, Time now, const Status& removed);
+void finish_closing(EngineState& state, EngineEffects& effects, Time now, const Status& removed,
+                    const std::vector<InstanceId>& standing);
 
 // The pool's timeout has expired. Later calls fail with the same error.
 void end_lifetime(EngineState& state, EngineEffects& effects, Time now);

@@ -336,6 +336,20 @@ TEST_F(CorePoolTest, PrepareFails) {
   effects.take<Closed>();
 }
 
+TEST_F(CorePoolTest, MachinesThatAFailedLaunchLeavesAreTold) {
+  open_to_provisioning({.nodes = 2});
+  state.spec.provider.name = "aws";
+  on_provisioned(state, effects, now, kFirst, 2, kRefused);
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, kRefused, {"i-1", "i-2"});
+  effects.drop_events();
+  EXPECT_FALSE(effects.take<Opened>().status);
+  const Status left = effects.take<Closed>().status;
+  ASSERT_FALSE(left);
+  EXPECT_THAT(left.error().message, HasSubstr("i-1, i-2 of AWS"));
+}
+
 TEST_F(CorePoolTest, ProvisionFails) {
   open_to_provisioning({.nodes = 3});
   on_provisioned(state, effects, now, kFirst, 3, kRefused);

@@ -293,15 +293,18 @@ void EngineLoop::ask_charges(std::vector<InstanceId> instances) {
 }
 
 void EngineLoop::teardown() {
+  const auto standing = std::make_shared<std::vector<InstanceId>>();
   ask_provider(
-      [this]() -> Status {
+      [this, standing]() -> Status {
         // Runs after a prepare() that was under way, and sees what that made.
         if (!cluster_) return {};
-        return provider_->teardown(*cluster_, deadline_in(kProvisionTimeout));
+        Status done = provider_->teardown(*cluster_, deadline_in(kProvisionTimeout));
+        if (!done) *standing = provider_->standing(*cluster_);
+        return done;
       },
-      [this](Time now, const Status& status) {
+      [this, standing](Time now, const Status& status) {
         if (status) cluster_.reset();
-        on_torn_down(state_, *this, now, status);
+        on_torn_down(state_, *this, now, status, *standing);
       });
 }
 

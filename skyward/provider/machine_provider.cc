@@ -80,4 +80,12 @@ Status MachineProvider::teardown(const Cluster& cluster, Time deadline) {
   return closed;
 }
 
+std::vector<std::string> MachineProvider::standing(const Cluster& cluster) {
+  std::vector<std::string> ids;
+  for (const LedgerEntry& entry : book_of(cluster).open_entries()) {
+    if (entry.kind == "instance" && !entry.id.empty()) ids.push_back(entry.id);
+  }
+  return ids;
+}
+
 }  // namespace skyward::provider

@@ -35,6 +35,7 @@ class MachineProvider : public Provider {
   }
   void stop_launching() override { world_.launching.request_stop(); }
   Status teardown(const Cluster& cluster, Time deadline) override;
+  std::vector<std::string> standing(const Cluster& cluster) override;
 
  protected:
   explicit MachineProvider(World world) : world_(std::move(world)) {}

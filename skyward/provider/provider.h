@@ -152,6 +152,8 @@ class Provider {
   // When this succeeds, nothing of the cluster is left: no machines that terminate() failed to
   // terminate, and nothing that they used.
   virtual Status teardown(const Cluster& cluster, Time deadline) = 0;
+  // After teardown() failed: the machines, also of failed launches, that are not known to be gone.
+  virtual std::vector<std::string> standing(const Cluster&) { return {}; }
 
   // What only the cloud knows about the bill of these machines, running or terminated: a spot price
   // that has changed, when a machine was preempted. Machines without news are left out. Called

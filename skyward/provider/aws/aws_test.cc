@@ -20,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -550,6 +551,23 @@ TEST_F(AwsTest, AMinuteWithoutANetworkCostsNoLaunch) {
     EXPECT_EQ(amazon_.standing(), 0);
     fixture_.http->answer = online;
   }
+}
+
+TEST_F(AwsTest, WhatAFailedLaunchLeavesIsToldWhenThePoolCloses) {
+  const auto online = fixture_.http->answer;
+  fixture_.http->answer = [&](const io::HttpRequest& request) -> Result<io::HttpReply> {
+    if (amazon_.instances.empty()) return online(request);
+    return fail(ErrorKind::unavailable, "Could not resolve host");
+  };
+  const auto aws = provider();
+  const Life life = open(*aws);
+  ASSERT_FALSE(life.status);
+  EXPECT_FALSE(aws->teardown(life.cluster, soon()));
+  EXPECT_THAT(aws->standing(life.cluster),
+              ElementsAre(amazon_.instances[0].id, amazon_.instances[1].id));
+  fixture_.http->answer = online;
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  EXPECT_EQ(amazon_.standing(), 0);
 }
 
 // A proxy that asks everybody to sign in.
