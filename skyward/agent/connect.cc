@@ -74,8 +74,8 @@ bool is_held(const std::string& path) {
   return !io::FileLock::try_lock_directory(path) && errno == EWOULDBLOCK;
 }
 
-// A daemon whose locks are free is dead: ends and removes what it has left. The caller holds the lock
-// of all starts, so that no other process is between making its directory and locking it.
+// A daemon whose locks are free is dead: ends and removes what it has left. The caller holds the
+// lock of all starts, so that no other process is between making its directory and locking it.
 void remove_abandoned(const std::string& nodes, const std::string& except) {
   for (const std::string& name : io::list_directory(nodes)) {
     const std::string path = nodes + "/" + name;
