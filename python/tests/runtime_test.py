@@ -1,5 +1,6 @@
 """Folders from which workers import what the caller imports."""
 
+import errno
 import os
 import pathlib
 import sys
@@ -20,6 +21,10 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+def folder_for(name):
+    return cache_folder(name, holds=lambda _: False)
+
+
 def test_a_module_is_alone_in_its_folder(cache):
     for _ in range(2):
         folder = runtime._folder_with("skyward", PACKAGE)
@@ -33,7 +38,7 @@ def test_folders_of_earlier_versions_are_closed(cache):
         cache.mkdir(mode=0o755)
         for old in ("skyward", "skyward/programs", "skyward/programs/arm64"):
             (cache / old).mkdir()
-        assert cache_folder("programs") == cache / "skyward" / "programs"
+        assert folder_for("programs") == cache / "skyward" / "programs"
     finally:
         os.umask(before)
     for made in (cache / "skyward", cache / "skyward" / "programs"):
@@ -46,17 +51,17 @@ def test_a_cache_folder_that_others_may_write_to_keeps_its_rights(cache, tmp_pat
     cache.chmod(rights)
     os.chown(cache, -1, 12345) if os.getuid() == 0 else None
     if rights == 0o1777:  # nobody can rename what others have there
-        assert cache_folder("archives") == cache / "skyward" / "archives"
+        assert folder_for("archives") == cache / "skyward" / "archives"
     elif rights == 0o777 or os.getuid() == 0:
         with pytest.raises(sky.ConfigurationError, match="yours alone"):
-            cache_folder("archives")
+            folder_for("archives")
     assert os.stat(cache).st_mode & 0o7777 == rights
 
 
 def test_a_missing_cache_folder_is_made_for_its_user_alone(cache):
     before = os.umask(0o002)
     try:
-        archives = cache_folder("archives")
+        archives = folder_for("archives")
     finally:
         os.umask(before)
     for made in (cache, cache / "skyward", archives):
@@ -67,11 +72,11 @@ def test_a_link_to_another_disk_is_followed(cache, tmp_path):
     cache.mkdir()
     (tmp_path / "large").mkdir(mode=0o700)
     (cache / "skyward").symlink_to(tmp_path / "large")
-    assert cache_folder("archives") == tmp_path / "large" / "archives"
+    assert folder_for("archives") == tmp_path / "large" / "archives"
     if os.getuid() == 0:  # another user's link
         os.chown(cache / "skyward", 12345, 12345, follow_symlinks=False)
         with pytest.raises(sky.ConfigurationError, match="yours alone"):
-            cache_folder("archives")
+            folder_for("archives")
 
 
 def test_an_archive_that_another_program_has_changed_is_written_again(cache):
@@ -80,6 +85,52 @@ def test_an_archive_that_another_program_has_changed_is_written_again(cache):
     archive.write_bytes(b"something else")
     assert shipping.package_archive() == str(archive)
     assert archive.read_bytes() == data
+
+
+@pytest.fixture
+def read_only(cache, monkeypatch):
+    """Everything in the cache folder from now on; root can write to folders without the right."""
+
+    def refuse(*_args, **_options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def make():
+        access = os.access
+        monkeypatch.setattr(
+            os,
+            "access",
+            lambda path, mode: not str(path).startswith(f"{cache}/") and access(path, mode),
+        )
+        monkeypatch.setattr(os, "utime", refuse)
+
+    return make
+
+
+def test_an_archive_in_a_folder_that_is_read_only_serves(cache, read_only):
+    archive = shipping.package_archive()
+    read_only()
+    assert shipping.package_archive() == archive
+
+
+def test_a_folder_that_is_read_only_counts_as_missing(cache, read_only, tmp_path, monkeypatch):
+    folder_for("archives")
+    read_only()
+    with pytest.raises(sky.ConfigurationError, match="can be written to"):
+        shipping.package_archive()
+    (tmp_path / "temporary").mkdir(mode=0o700)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "temporary"))
+    assert shipping.package_archive().startswith(f"{tmp_path}/temporary/")
+    assert os.listdir(cache / "skyward" / "archives") == []
+
+
+def test_half_an_archive_is_removed(cache, monkeypatch):
+    def refuse(*_args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(sky.ConfigurationError, match="No space left"):
+        shipping.package_archive()
+    assert os.listdir(cache / "skyward" / "archives") == []
 
 
 @pytest.mark.parametrize("what", ["file", "link"])

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from skyward.exceptions import ConfigurationError
@@ -108,9 +109,10 @@ def make_ours(folder: Path, others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
     return True
 
 
-def cache_folder(*names: str) -> Path:
+def cache_folder(*names: str, holds: Callable[[Path], bool]) -> Path:
     """skyward/NAMES in the cache folder, for what nodes or this program will run: a folder that
-    nobody else can enter. A temporary one where the cache folder cannot have it."""
+    nobody else can enter. A temporary one where the cache folder cannot have it. `holds`: whether a
+    folder has all that is wanted, and need not be writable."""
     cache = cache_root()
     for root in (Path(os.path.realpath(cache)), temporary_root()):
         with contextlib.suppress(OSError):
@@ -123,11 +125,13 @@ def cache_folder(*names: str) -> Path:
             ours = [top]
             for name in names:
                 ours.append(ours[-1] / name)
-            if all(make_ours(folder, stat.S_IRWXG | stat.S_IRWXO) for folder in ours):
+            if not all(make_ours(folder, stat.S_IRWXG | stat.S_IRWXO) for folder in ours):
+                continue
+            if os.access(ours[-1], os.W_OK | os.X_OK) or holds(ours[-1]):
                 return ours[-1]
     raise ConfigurationError(
-        f"cannot create skyward/{'/'.join(names)} under {cache} as a folder that is yours alone;"
-        " set XDG_CACHE_HOME to a directory of your own"
+        f"cannot create skyward/{'/'.join(names)} under {cache} as a folder that is yours alone and"
+        " can be written to; set XDG_CACHE_HOME to a directory of your own"
     )
 
 
@@ -178,9 +182,9 @@ def find_uv() -> str | None:
 def fetch_uv(architecture: str) -> str | None:
     """uv for machines of another architecture, from where this computer's packages come from; None
     where there is none to have, then they look for one themselves."""
-    programs = cache_folder("programs")
-    folder = programs / architecture
-    program = folder / "bin" / "uv"
+    kept = Path(architecture, "bin", "uv")
+    programs = cache_folder("programs", holds=lambda folder: (folder / kept).exists())
+    folder, program = programs / architecture, programs / kept
     own = find_uv()
     if program.exists() or own is None:
         return str(program) if program.exists() else None

@@ -94,8 +94,9 @@ def _folder_with(name: str, place: Path) -> str:
     import hashlib  # packages in an image are few pools' need
 
     key = hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
-    folder = cache_folder("package", key)
-    link = folder / (place.name if place.is_file() else name)
+    name = place.name if place.is_file() else name
+    folder = cache_folder("package", key, holds=lambda folder: (folder / name).exists())
+    link = folder / name
     if not link.exists():
         with contextlib.suppress(FileExistsError):  # another program made it just now
             link.symlink_to(place)

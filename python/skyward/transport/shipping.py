@@ -5,6 +5,7 @@ program's own modules: those that it has imported, and those that its sources im
 inside functions. What is installed (site-packages) is not sent: it is named in ``Image(pip=…)``."""
 
 import ast
+import contextlib
 import filecmp
 import hashlib
 import importlib.util
@@ -226,16 +227,38 @@ def _store(files: dict[str, Path]) -> str:
             entry.mode = 0o755 if os.access(files[name], os.X_OK) else 0o644
             archive.addfile(entry, io.BytesIO(data))
     data = buffer.getvalue()
-    folder = cache_folder("archives")
-    target = folder / f"{hashlib.sha256(data).hexdigest()}.tar"
-    if target.exists() and target.read_bytes() == data:
-        os.utime(target)
+    name = f"{hashlib.sha256(data).hexdigest()}.tar"
+
+    def is_in(folder: Path) -> bool:
+        return (folder / name).exists() and (folder / name).read_bytes() == data
+
+    folder = cache_folder("archives", holds=is_in)
+    target = folder / name
+    if is_in(folder):
+        with contextlib.suppress(OSError):  # it may be read-only
+            os.utime(target)
         return str(target)
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as unfinished:
-        unfinished.write(data)
-    os.replace(unfinished.name, target)
+    try:
+        _write(target, data)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot store the modules for the nodes in {folder}: {error}; free some space there,"
+            " or set XDG_CACHE_HOME to a directory on another disk"
+        ) from error
     _forget_old(folder)
     return str(target)
+
+
+def _write(target: Path, data: bytes) -> None:
+    """The whole file, or nothing."""
+    number, unfinished = tempfile.mkstemp(dir=target.parent)
+    try:
+        with open(number, "wb") as file:
+            file.write(data)
+        os.replace(unfinished, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
 
 
 def _forget_old(folder: Path) -> None:
