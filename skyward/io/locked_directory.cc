@@ -50,8 +50,13 @@ void LockedDirectory::remove_abandoned(const std::string& root,
     const auto taken = try_lock(path);
     if (!taken) continue;
     if (before) before(path);
-    (void)remove_tree(path);  // tried again next time
+    (void)taken->remove();  // tried again next time
   }
+}
+
+Status LockedDirectory::remove() {
+  file_.reset();
+  return remove_tree(path_);
 }
 
 }  // namespace skyward::io

@@ -28,6 +28,9 @@ class LockedDirectory {
                                const std::function<void(const std::string& path)>& before = {});
 
   const std::string& path() const { return path_; }
+  // Removes the directory, which stays locked until this object is destroyed. A network file system
+  // keeps a file that is open under another name: the one in there is closed first.
+  Status remove();
 
  private:
   LockedDirectory(std::string path, std::unique_ptr<FileLock> directory,
@@ -38,7 +41,7 @@ class LockedDirectory {
 
   std::string path_;
   const std::unique_ptr<FileLock> directory_;
-  const std::unique_ptr<FileLock> file_;
+  std::unique_ptr<FileLock> file_;
 };
 
 }  // namespace skyward::io

@@ -47,6 +47,16 @@ TEST_F(LockedDirectoryTest, IsAbandonedWhenItsHolderIsGone) {
   EXPECT_TRUE(list_directory(root_).empty());
 }
 
+TEST_F(LockedDirectoryTest, IsRemovedByItsHolderWithoutAnOpenFileInIt) {
+  const auto held = LockedDirectory::make(root_, "mine-1");
+  ASSERT_TRUE(held);
+  const std::string path = (*held)->path();
+  std::filesystem::create_hard_link(path + "/lock", root_ + "/lock");
+  EXPECT_TRUE((*held)->remove());
+  EXPECT_FALSE(is_directory(path));
+  EXPECT_TRUE(FileLock::try_lock(root_ + "/lock")) << "it was still open";
+}
+
 TEST_F(LockedDirectoryTest, IsHeldWithoutItsFile) {
   const auto held = LockedDirectory::make(root_, "mine-1");
   ASSERT_TRUE(held);

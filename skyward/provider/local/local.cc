@@ -424,7 +424,10 @@ Status LocalProvider::terminate(const Cluster& cluster, const std::vector<std::s
 Status LocalProvider::teardown(const Cluster& cluster, Time) {
   const Result<std::string> directory = directory_of(cluster);
   if (!directory) return fail(directory);
-  if (Status status = io::remove_tree(*directory); !status) return status;
+  const auto plan = plans_.find(cluster.id);
+  Status removed =
+      plan == plans_.end() ? io::remove_tree(*directory) : plan->second.held->remove();
+  if (!removed) return removed;
   plans_.erase(cluster.id);
   return {};
 }
