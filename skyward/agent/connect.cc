@@ -138,7 +138,7 @@ int serve(const DaemonId& daemon, NewDaemon prepared) {
   io::note_holder(prepared.lock.get());
   io::set_variable(kNodeVariable, daemon.name());
   io::set_variable(kDirectoryVariable, prepared.directory);
-  io::ignore_broken_pipes();
+  io::ignore_write_signals();
   io::forbid_core_files();
   io::allow_many_files();
   const int code = AgentLoop(std::move(prepared.listener), prepared.directory).run();

@@ -48,7 +48,7 @@ int run() {
     skyward::write_stderr_line("skyward-agent: " + streams.error().message);
     return 2;
   }
-  skyward::io::ignore_broken_pipes();
+  skyward::io::ignore_write_signals();
   // A crashed function must not fill the disk; its stack is in the task's output.
   skyward::io::forbid_core_files();
   skyward::io::allow_many_files();

@@ -56,7 +56,7 @@ struct Agent {
 
 class PeersTest : public testing::Test {
  protected:
-  void SetUp() override { io::ignore_broken_pipes(); }
+  void SetUp() override { io::ignore_write_signals(); }
 
   Agent& start(const std::string& pool = "pool", const std::string& secret = kSecret) {
     agents.push_back(std::make_unique<Agent>(loop, [this] { look(); }));

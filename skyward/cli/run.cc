@@ -292,7 +292,7 @@ int run_program(const Streams& streams, const RunOptions& options) {
     return kRunFailed;
   };
   try {
-    io::ignore_broken_pipes();
+    io::ignore_write_signals();
     auto request = make_run_request(options);
     if (!request) return failed(request.error());
     for (const std::string& note : request->notes) {

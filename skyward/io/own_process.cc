@@ -58,7 +58,10 @@ Result<StandardStreams> take_standard_streams() {
   return streams;
 }
 
-void ignore_broken_pipes() { ::signal(SIGPIPE, SIG_IGN); }
+void ignore_write_signals() {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
+}
 
 void forbid_core_files() {
   const rlimit none{.rlim_cur = 0, .rlim_max = 0};

@@ -19,9 +19,9 @@ struct StandardStreams {
 };
 Result<StandardStreams> take_standard_streams();
 
-// From now on, writing to a pipe without a reader fails instead of killing this process. Not for
-// processes that run other people's code.
-void ignore_broken_pipes();
+// From now on, writing to a pipe without a reader, or beyond the limit of file sizes (ulimit -f),
+// fails instead of killing this process. Not for processes that run other people's code.
+void ignore_write_signals();
 
 // No process started from here on leaves a core file.
 void forbid_core_files();

@@ -7,6 +7,7 @@
 #include <linux/audit.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -220,6 +222,22 @@ TEST_F(ProcessTest, SignalsAreDefaultAndUnblockedInTheChild) {
   ::signal(SIGTERM, before);
   ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
   EXPECT_EQ(status.signal, SIGTERM);
+}
+
+TEST_F(ProcessTest, ChildrenOfOneThatIgnoresSignalsOfWritesDoNot) {
+  const pid_t user = ::fork();
+  if (user == 0) {
+    ignore_write_signals();
+    const rlimit limit{.rlim_cur = 10, .rlim_max = 10};
+    const FileDescriptor file(::memfd_create("test", MFD_CLOEXEC));
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
+    if (::ftruncate(file.get(), 20) == 0 || errno != EFBIG) ::_exit(2);
+    const auto child = run_command(shell("kill -XFSZ $$"), 10s);
+    ::_exit(child && child->status.signal == SIGXFSZ ? 0 : 3);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(user, &status, 0), user);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
 TEST_F(ProcessTest, ChildrenOfOneThatMayOpenManyFilesMayOpenAsManyAsItCould) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,7 +37,16 @@ std::size_t rounded(std::size_t size) {
 std::unexpected<Error> no_memory(std::size_t size, int error) {
   return fail(ErrorKind::exhausted,
               fmt::format("cannot get shared memory of {} bytes: {}", size, errno_text(error)),
-              "free memory, send less at once, or raise the limits of memory and open files");
+              error == EFBIG
+                  ? "raise the limit of file sizes (ulimit -f), which holds for shared memory, too"
+                  : "free memory, send less at once, or raise the limits of memory and open files");
+}
+
+// To exceed the limit would be a SIGXFSZ.
+bool is_beyond_file_limit(std::size_t size) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         size > limit.rlim_cur;
 }
 
 // Whether nobody can cut the file off any more, however many processes have it open: touching what
@@ -93,6 +103,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size, std
       left && used > *left) {
     return no_memory(used, ENOMEM);
   }
+  if (is_beyond_file_limit(size)) return no_memory(size, EFBIG);
   FileDescriptor descriptor(::memfd_create("skyward", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor || ::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0 ||
       ::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -134,6 +136,21 @@ TEST(SharedMemory, MoreThanTheMachineHasIsExhausted) {
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().kind, ErrorKind::exhausted);
   EXPECT_NE(memory.error().message.find("Cannot allocate memory"), std::string::npos);
+}
+
+TEST(SharedMemory, MoreThanAFileMayHoldIsExhausted) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{.rlim_cur = kMiB, .rlim_max = kMiB};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(1);
+    if (!SharedMemory::create(kMiB)) ::_exit(2);
+    const auto refused = SharedMemory::create(kMiB + 1);
+    if (refused || refused.error().kind != ErrorKind::exhausted) ::_exit(3);
+    ::_exit(refused.error().hint.contains("ulimit -f") ? 0 : 4);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "it ended by a signal, or with " << WEXITSTATUS(status);
 }
 
 TEST(Arena, ASegmentComesBackWhenTheLastHolderLetsGo) {

@@ -33,7 +33,7 @@ struct End {
 
 class TlsTest : public testing::Test {
  protected:
-  void SetUp() override { ignore_broken_pipes(); }
+  void SetUp() override { ignore_write_signals(); }
 
   std::shared_ptr<const TlsKey> key(const std::string& group, const std::string& secret) {
     auto made = TlsKey::make(group, secret);

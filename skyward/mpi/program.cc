@@ -127,7 +127,7 @@ int find(const std::string& wanted) {
 }  // namespace
 
 int run_meeting() {
-  io::ignore_broken_pipes();
+  io::ignore_write_signals();
   return with_order(read_all(), [](const json& order) {
     io::EventLoop loop;
     std::optional<Met> met;
@@ -154,7 +154,7 @@ int run_meeting() {
 }
 
 int run_world() {
-  io::ignore_broken_pipes();
+  io::ignore_write_signals();
   std::string text = read_all();
   const std::size_t line = std::min(text.find('\n'), text.size());
   return with_order(text.substr(0, line), [&](const json& order) {
