@@ -1,5 +1,6 @@
 # `cmake --install BUILD --component cpp --prefix PLACE`: what find_package(skyward) needs. Headers, the static
-# libraries behind skyward::skyward, and skyward-agent, which is the target skyward::skyward-agent.
+# libraries behind skyward::skyward, skyward-agent, which is the target skyward::skyward-agent, and beside it the program
+# skyward, which pools start as their reaper.
 
 include(CMakePackageConfigHelpers)
 
@@ -15,6 +16,7 @@ set_target_properties(skyward_face PROPERTIES EXPORT_NAME skyward)
 install(TARGETS ${libraries} skyward-agent EXPORT skyward
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cpp
   RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT cpp)
+install(TARGETS skyward-cli RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT cpp)
 foreach(folder "" /base /spec /wire /call /worker /display /pool /pool/clouds)  # what skyward.h and testing.h lead to
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/skyward${folder}/*.h)
   list(FILTER headers EXCLUDE REGEX "_fixture\\.h$")

@@ -61,12 +61,16 @@ def test_an_installed_skyward_is_found_and_runs(installed: Path, tmp_path: Path)
     assert "-Wconversion" not in commands and str(ROOT) not in commands
 
 
+def test_the_program_that_reaps_is_installed_beside_the_agent(installed: Path) -> None:
+    assert run(installed / "libexec/skyward", "--version").strip()
+
+
 def test_a_folder_in_a_project_adds_its_library_alone(tmp_path: Path) -> None:
     write_project(tmp_path, f"add_subdirectory({ROOT} skyward)")
     build = tmp_path / "build"
     run("cmake", "-S", tmp_path, "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
     targets = run("cmake", "--build", build, "--target", "help")
-    assert "skyward_face" in targets and "skyward-agent" in targets
+    assert "skyward_face" in targets and "skyward-agent" in targets and "skyward-cli" in targets
     assert "_test" not in targets and "example" not in targets and "_core" not in targets
     commands = (build / "compile_commands.json").read_text()
     assert "main.cc" in commands
