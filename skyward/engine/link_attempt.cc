@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "skyward/base/text.h"
 #include "skyward/engine/link_policy.h"
 #include "skyward/engine/link_uploads.h"
+#include "skyward/io/forks.h"
 #include "skyward/io/wide_pipe.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/codec.h"
@@ -36,6 +38,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOffline 
      {"Unable to connect to the server", "Temporary failure in name resolution"},
      {"Unable to connect to the server", "server misbehaving"},
      {"Could not connect to", "the endpoint URL"}}};
+
+// The attempts of this program that upload now, over one line as likely as not.
+struct Uploads {
+  std::atomic<int> count = 0;
+};
+std::atomic<int>& uploads_now() { return io::of_this_process<Uploads>().count; }
 
 }  // namespace
 
@@ -62,6 +70,7 @@ LinkAttempt::LinkAttempt(io::EventLoop& loop, const provider::Connection& connec
 
 LinkAttempt::~LinkAttempt() {
   *alive_ = false;
+  count_upload(false);
   loop_.cancel_timer(timer_);
   if (stderr_) loop_.unwatch(stderr_.get());
   if (read_) loop_.unwatch(read_.get());
@@ -127,6 +136,7 @@ Status LinkAttempt::start(bool socket) {
 }
 
 void LinkAttempt::open_channel() {
+  count_upload(false);
   if (write_) io::widen_socket(write_.get());  // no sooner: an upload must be seen to move
   channel_ = std::make_unique<io::Channel>(
       loop_, std::move(read_), std::move(write_), wire::kFramePrefixBytes, wire::decode_prefix,
@@ -227,7 +237,8 @@ void LinkAttempt::load(const EntryReader::Word& need) {
         if (!*bytes) return finish({.error = bytes->error(), .means = {.permanent = true}});
         upload_ = {SharedBytes(fmt::format("{}\n", (*bytes)->size())), **bytes};
         upload_bytes_ = upload_.front().size() + (*bytes)->size();
-        uploads_since_ = io::EventLoop::now();
+        handed_over_at_ = io::EventLoop::now();
+        count_upload(true);
         write_upload();
       });
 }
@@ -251,9 +262,14 @@ void LinkAttempt::write_upload() {
       return;
     }
     moved_ += *taken;
+    handed_over_at_ = io::EventLoop::now();
     left = left.subspan(*taken);
   }
   loop_.want_write(write_.get(), false);
+}
+
+void LinkAttempt::count_upload(bool uploading) {
+  if (std::exchange(uploading_, uploading) != uploading) uploads_now() += uploading ? 1 : -1;
 }
 
 // ---- while it runs
@@ -270,7 +286,8 @@ std::size_t LinkAttempt::queued_bytes() const { return channel_ ? channel_->queu
 
 std::uint64_t LinkAttempt::moved_bytes() const {
   if (channel_) return moved_ + upload_bytes_ + channel_->received_bytes();
-  return moved_ + LinkPolicy::crossed(upload_bytes_, io::EventLoop::now() - uploads_since_);
+  return moved_ + LinkPolicy::crossed(upload_bytes_, io::EventLoop::now() - handed_over_at_,
+                                      uploads_now());
 }
 
 void LinkAttempt::read_stderr() {
@@ -360,6 +377,7 @@ void LinkAttempt::stop(Duration grace) {
 
 void LinkAttempt::let_go(Duration grace) {
   loop_.cancel_timer(std::exchange(timer_, 0));
+  count_upload(false);
   if (channel_) channel_->close();
   for (io::FileDescriptor* end : {&read_, &write_}) {
     if (!*end) continue;

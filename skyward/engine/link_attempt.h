@@ -68,6 +68,7 @@ class LinkAttempt {
   void refuse_machine(const std::string& machine);
   void load(const EntryReader::Word& need);
   void write_upload();
+  void count_upload(bool uploading);
   void channel_closed(const Error& why);
   void read_stderr();
   void exited(io::ExitStatus status);
@@ -87,7 +88,8 @@ class LinkAttempt {
   EntryReader reader_;
   std::deque<SharedBytes> upload_;  // what is still to be sent
   std::uint64_t upload_bytes_ = 0;  // what it was
-  Time uploads_since_{};
+  Time handed_over_at_{};           // the last of its bytes until now
+  bool uploading_ = false;
   std::uint64_t moved_ = 0;
   std::string stderr_tail_;
   std::string channel_error_;

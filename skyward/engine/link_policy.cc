@@ -42,8 +42,9 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   return std::nullopt;
 }
 
-std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since) {
-  return std::min(bytes, static_cast<std::uint64_t>(seconds(since) * double{kSlowestUpload}));
+std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since, int uploads) {
+  const double share = double{kSlowestUpload} / std::max(uploads, 1);
+  return std::min(bytes, static_cast<std::uint64_t>(seconds(since) * share));
 }
 
 Duration LinkPolicy::silence(Time moved_at) const {

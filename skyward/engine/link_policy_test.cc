@@ -150,16 +150,24 @@ TEST_F(LinkPolicyTest, ASilentConnectionIsGivenUpAndTheLastAttemptHasWhatIsLeft)
 // ssh takes two megabytes before the first of them has crossed.
 TEST(LinkPolicyUpload, CountsAsMovingOnSlowLinesAndNotForEver) {
   constexpr std::uint64_t kAgent = 2'500'000;
-  EXPECT_EQ(LinkPolicy::crossed(kAgent, 0s), 0U);
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 0s, 1), 0U);
   std::uint64_t before = 0;
   for (Duration since = 15s; since < 75s; since += 15s) {
-    const std::uint64_t crossed = LinkPolicy::crossed(kAgent, since);
+    const std::uint64_t crossed = LinkPolicy::crossed(kAgent, since, 1);
     EXPECT_GT(crossed, before);
     before = crossed;
   }
-  EXPECT_EQ(LinkPolicy::crossed(kAgent, 80s), kAgent);
-  EXPECT_EQ(LinkPolicy::crossed(kAgent, 100s), kAgent) << "a dead one is dropped after that";
-  EXPECT_EQ(LinkPolicy::crossed(0, 100s), 0U);
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 80s, 1), kAgent);
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 100s, 1), kAgent) << "a dead one is dropped after that";
+  EXPECT_EQ(LinkPolicy::crossed(0, 100s, 1), 0U);
+}
+
+TEST(LinkPolicyUpload, SharesItsLineWithTheOthers) {
+  constexpr std::uint64_t kAgent = 2'500'000;
+  EXPECT_LT(LinkPolicy::crossed(kAgent, 100s, 5), LinkPolicy::crossed(kAgent, 115s, 5))
+      << "at 1 Mbit/s, five nodes have it after 100 s";
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 400s, 5), kAgent);
+  EXPECT_EQ(LinkPolicy::crossed(kAgent, 10s, 0), LinkPolicy::crossed(kAgent, 10s, 1));
 }
 
 TEST_F(LinkPolicyTest, RefusalsAfterANewConnectionAreProofAgain) {

@@ -51,7 +51,7 @@ static_assert(kMostSilence / 4 / 1ms <= UINT32_MAX);
 inline constexpr Duration kFirstAttemptPatience = 15s;
 inline constexpr Duration kAttemptPatience = 5s;
 // What is uploaded to a node disappears into buffers on its way, megabytes of it. It counts as
-// moving for as long as a line of so many bytes a second would take.
+// moving for as long as a line of so many bytes a second would take, which all uploads share.
 inline constexpr std::uint64_t kSlowestUpload = std::uint64_t{32} << 10;
 // Between two attempts; the pause doubles up to the second value.
 inline constexpr Duration kFirstReconnectPause = 100ms;
