@@ -50,9 +50,11 @@ std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since, int uploa
 Duration LinkPolicy::silence(Time moved_at) const {
   if (connected_) return limits_.silence;
   if (!welcomed_) return kFirstAttemptPatience;
-  // The last attempt gets the time that is left.
+  // Of a long patience, an attempt gets enough for a way on which the first one was slow. The last
+  // attempt gets the time that is left.
+  const Duration share = std::clamp(limits_.patience / 3, kAttemptPatience, kFirstAttemptPatience);
   const Duration left = trouble_since_ + limits_.patience - moved_at;
-  return std::max(limits_.silence, std::min(left, kAttemptPatience));
+  return std::max(limits_.silence, std::min(left, share));
 }
 
 }  // namespace skyward::engine

@@ -147,6 +147,19 @@ TEST_F(LinkPolicyTest, ASilentConnectionIsGivenUpAndTheLastAttemptHasWhatIsLeft)
   EXPECT_EQ(policy.silence(now + 11s), 3s);
 }
 
+// Through a jump host, say, or past an address that does not answer.
+TEST_F(LinkPolicyTest, OfALongPatienceAnAttemptHasItsShare) {
+  const auto silence_with = [&](Duration patience, Duration after) {
+    LinkPolicy patient({.greet = 30s, .silence = 3s, .patience = patience}, kStart);
+    patient.on_welcome();
+    EXPECT_TRUE(patient.on_end(kSilent, now, 0));
+    return patient.silence(now + after);
+  };
+  EXPECT_EQ(silence_with(30s, 0s), 10s);
+  EXPECT_EQ(silence_with(30s, 24s), 6s);
+  EXPECT_EQ(silence_with(300s, 0s), 15s) << "no more than the first attempt has";
+}
+
 // ssh takes two megabytes before the first of them has crossed.
 TEST(LinkPolicyUpload, CountsAsMovingOnSlowLinesAndNotForEver) {
   constexpr std::uint64_t kAgent = 2'500'000;
