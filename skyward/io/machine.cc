@@ -121,17 +121,37 @@ Result<int> free_tcp_port() {
               "close programs that hold many connections or descriptors, then try again");
 }
 
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
+std::optional<std::string> best_address(const std::vector<std::string>& found) {
+  const auto first = [&](bool ipv4) {
+    return std::ranges::find_if(found, [&](const std::string& address) {
+      return !is_loopback(address) && address.contains(':') != ipv4;
+    });
+  };
+  for (const bool ipv4 : {true, false}) {
+    if (const auto address = first(ipv4); address != found.end()) return *address;
+  }
+  return found.empty() ? std::nullopt : std::optional(found.front());
+}
+
 std::optional<std::string> address_of_name(const std::string& name) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (::getaddrinfo(name.c_str(), nullptr, &wanted, &found) != 0) return std::nullopt;
-  char text[NI_MAXHOST];
-  const int failed = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0,
-                                   NI_NUMERICHOST);
+  std::vector<std::string> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    char text[NI_MAXHOST];
+    if (::getnameinfo(one->ai_addr, one->ai_addrlen, text, sizeof text, nullptr, 0,
+                      NI_NUMERICHOST) == 0) {
+      addresses.emplace_back(text);
+    }
+  }
   ::freeaddrinfo(found);
-  if (failed != 0) return std::nullopt;
-  return text;
+  return best_address(addresses);
 }
 
 void pause_thread(Duration duration, const std::stop_token& stop) {

@@ -41,9 +41,14 @@ std::optional<std::uint64_t> available_memory();
 // that is rare, since it is below the kernel's ephemeral ports. Fails with `exhausted`.
 Result<int> free_tcp_port();
 
-// The first address that the system's resolver finds for a host name; an address is returned as it
-// is. Empty when there is none. May block for as long as the resolver does.
+// The address at which other machines reach a host, of those that the system's resolver finds for
+// its name (best_address); an address is returned as it is. Empty when there is none. May block for
+// as long as the resolver does.
 std::optional<std::string> address_of_name(const std::string& name);
+// The first of IPv4, else of IPv6, that is not the own machine's loopback; else the first of all.
+std::optional<std::string> best_address(const std::vector<std::string>& found);
+// Whether each machine calls itself so: "127.0.0.1", "::1", "localhost".
+bool is_loopback(std::string_view address);
 
 // `digits` random lower-case hex digits, from the kernel.
 std::string random_hex(int digits);

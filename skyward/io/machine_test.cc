@@ -37,6 +37,16 @@ TEST(Machine, AnAddressIsItsOwnName) {
   EXPECT_EQ(address_of_name("not a name"), std::nullopt);
 }
 
+// Debian gives a computer's own name 127.0.1.1.
+TEST(Machine, AHostIsReachedAtAnAddressThatIsNotEachMachinesOwn) {
+  EXPECT_EQ(best_address({"127.0.1.1", "2001:db8::1", "192.0.2.7", "192.0.2.8"}), "192.0.2.7");
+  EXPECT_EQ(best_address({"::1", "2001:db8::1"}), "2001:db8::1");
+  EXPECT_EQ(best_address({"127.0.1.1"}), "127.0.1.1");
+  EXPECT_EQ(best_address({}), std::nullopt);
+  EXPECT_TRUE(is_loopback("127.0.1.1"));
+  EXPECT_FALSE(is_loopback("192.0.2.7"));
+}
+
 TEST(Machine, RandomHexIsHexAndRandom) {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {
