@@ -56,9 +56,7 @@ io::HttpReply refused(int status, const std::string& word, const std::string& to
 }
 
 // Ec2Double::answer() adds the root.
-io::HttpReply good(const std::string& body) {
-  return {.status = 200, .headers = {}, .body = body};
-}
+io::HttpReply good(const std::string& body) { return {.status = 200, .headers = {}, .body = body}; }
 
 // What never changes.
 io::HttpReply facts(const std::string& action, const std::string& spot_price) {
