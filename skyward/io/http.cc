@@ -42,12 +42,12 @@ struct Curl {
   decltype(&curl_easy_strerror) easy_strerror = nullptr;
   decltype(&curl_slist_append) slist_append = nullptr;
   decltype(&curl_slist_free_all) slist_free_all = nullptr;
-  const char* certificates = nullptr;  // its own choice
+  const char* certificates = "";  // its own choice
   bool ready = false;
 };
 
-// A libcurl that was built for any system does not know where this one keeps its certificates. Null
-// when none of these is there: OpenSSL looks in its own places then, and at SSL_CERT_FILE.
+// A libcurl that was built for any system does not know where this one keeps its certificates.
+// Empty when none of these is there: OpenSSL looks in its own places then.
 const char* system_certificates() {
   constexpr std::array kPlaces = {
       "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Ubuntu, Alpine, Arch
@@ -57,7 +57,7 @@ const char* system_certificates() {
   };
   const auto* found =
       std::ranges::find_if(kPlaces, [](const char* place) { return ::access(place, R_OK) == 0; });
-  return found == kPlaces.end() ? nullptr : *found;
+  return found == kPlaces.end() ? "" : *found;
 }
 
 // The threads that nobody waits for.
@@ -188,8 +188,8 @@ std::unexpected<Error> explain(CURLcode code, const char* detail, const HttpRequ
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
       return fail(ErrorKind::denied, fmt::format("{} cannot be trusted: {}", site, why),
-                  "install the certificates of your network's proxy or of your distribution "
-                  "(package ca-certificates)");
+                  "install the certificates of your distribution (package ca-certificates), or "
+                  "name a file with those of your network's proxy in SSL_CERT_FILE");
     case CURLE_ABORTED_BY_CALLBACK:
       return fail(ErrorKind::cancelled,
                   fmt::format("the request to {} was aborted: the program is exiting", site));
@@ -253,11 +253,9 @@ bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
     set(easy_, CURLOPT_XFERINFOFUNCTION, &is_stopped);
   }
   if (request.direct) set(easy_, CURLOPT_NOPROXY, "*");
-  if (!request.ca_file.empty()) {
-    set(easy_, CURLOPT_CAINFO, request.ca_file.c_str());
-  } else if (libcurl().certificates != nullptr) {
-    set(easy_, CURLOPT_CAINFO, libcurl().certificates);
-  }
+  const std::string trusted =
+      choose_certificates(request, environment_variable("SSL_CERT_FILE"), libcurl().certificates);
+  if (!trusted.empty()) set(easy_, CURLOPT_CAINFO, trusted.c_str());
   if (request.method == "HEAD") {
     set(easy_, CURLOPT_NOBODY, 1L);
   } else if (request.method != "GET" || !request.body.empty()) {
@@ -336,6 +334,13 @@ BackgroundRequests::~BackgroundRequests() {
   const std::scoped_lock lock(background().mutex);
   --background().threads;
   background().changed.notify_all();
+}
+
+std::string choose_certificates(const HttpRequest& request,
+                                const std::optional<std::string>& ssl_cert_file,
+                                std::string_view system) {
+  if (!request.ca_file.empty()) return request.ca_file;
+  return ssl_cert_file.value_or(std::string(system));
 }
 
 std::unique_ptr<Http> make_http() { return std::make_unique<CurlHttp>(); }

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,7 +36,7 @@ struct HttpRequest {
   // For what must not be sent twice: libcurl repeats a request by itself, whatever its method, when
   // the connection that it kept turns out to be closed.
   bool fresh_connection = false;
-  std::string ca_file{};  // instead of the system's certificates
+  std::string ca_file{};  // instead of SSL_CERT_FILE, or the system's certificates
 };
 
 struct HttpReply {
@@ -65,6 +66,10 @@ std::unique_ptr<Http> make_http();
 
 // From then on, requests work even if the file of libcurl is deleted. Fails with `unsupported`.
 Status load_libcurl();
+// The file of the certificates that a request trusts. Empty: libcurl's own choice.
+std::string choose_certificates(const HttpRequest& request,
+                                const std::optional<std::string>& ssl_cert_file,
+                                std::string_view system);
 
 // For a thread that nobody waits for: exit() cancels the requests that it sends while this exists
 // (`cancelled`), and waits until no BackgroundRequests is left, at most kBreakOffTimeout.

@@ -175,6 +175,15 @@ TEST(Http, TheDeadlineEndsAReplyThatNeverEnds) {
   EXPECT_EQ(reply.error().kind, ErrorKind::timeout);
 }
 
+TEST(Http, TrustsWhatTheRequestNamesThenTheUserThenTheSystem) {
+  HttpRequest request;
+  EXPECT_EQ(choose_certificates(request, std::nullopt, ""), "") << "libcurl knows";
+  EXPECT_EQ(choose_certificates(request, std::nullopt, "/system.pem"), "/system.pem");
+  EXPECT_EQ(choose_certificates(request, "/mine.pem", "/system.pem"), "/mine.pem");
+  request.ca_file = "/bundle.pem";
+  EXPECT_EQ(choose_certificates(request, "/mine.pem", "/system.pem"), "/bundle.pem");
+}
+
 TEST(Http, PercentEncoding) {
   EXPECT_EQ(percent_encode("aZ0-._~"), "aZ0-._~");
   EXPECT_EQ(percent_encode(std::string_view("/ +\0\xc3", 5)), "%2F%20%2B%00%C3");

@@ -21,7 +21,6 @@ io::HttpRequest to_request(const World& world, const ApiCall& call, const Keys* 
   request.url = call.endpoint + call.path + (call.query.empty() ? "" : "?" + call.query);
   request.body = call.body;
   request.direct = is_of_this_computer(call.endpoint);
-  request.ca_file = call.ca_file;
   request.headers = call.headers;
   request.headers.emplace_back("User-Agent", "skyward/" SKYWARD_VERSION);
   if (call.signing_name.empty() || keys == nullptr) return request;
@@ -58,8 +57,9 @@ bool learn_clock(const World& world, const io::HttpReply& reply, const ApiError&
 
 }  // namespace
 
-ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, const Keys* keys,
-                                   ClockOffset& clock, const RetryRules& rules, Time deadline) {
+ApiResult<io::HttpReply> send_call(const World& world, const Configuration& configuration,
+                                   const ApiCall& call, const Keys* keys, ClockOffset& clock,
+                                   const RetryRules& rules, Time deadline) {
   const auto look_at_clock = [&](const io::HttpReply& reply) {
     if (const auto date = parse_http_date(reply.header("date"))) {
       clock.told = *date - world.wall_s();
@@ -67,7 +67,11 @@ ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, cons
   };
   bool clock_was_set = false;
   Exchange exchange;
-  exchange.request = [&] { return to_request(world, call, keys, clock); };
+  exchange.request = [&] {
+    io::HttpRequest request = to_request(world, call, keys, clock);
+    request.ca_file = ca_bundle(world, configuration);
+    return request;
+  };
   exchange.read_error = [&](const io::HttpReply& reply) -> std::optional<ApiError> {
     look_at_clock(reply);
     if (reply.status >= 200 && reply.status < 300) return std::nullopt;

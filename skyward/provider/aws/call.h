@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "skyward/provider/aws/api_error.h"
+#include "skyward/provider/aws/configuration.h"
 #include "skyward/provider/aws/sigv4.h"
 #include "skyward/provider/rest/exchange.h"
 
@@ -25,7 +26,6 @@ struct ApiCall {
   std::string query{};
   io::HttpHeaders headers{};
   std::string body{};
-  std::string ca_file{};
   Duration time_limit = std::chrono::seconds(30);  // of one try
 };
 
@@ -36,8 +36,9 @@ struct ClockOffset {
 };
 
 // The reply, if its status is 2xx. `keys` may be null for calls that are not signed.
-ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, const Keys* keys,
-                                   ClockOffset& clock, const RetryRules& rules, Time deadline);
+ApiResult<io::HttpReply> send_call(const World& world, const Configuration& configuration,
+                                   const ApiCall& call, const Keys* keys, ClockOffset& clock,
+                                   const RetryRules& rules, Time deadline);
 
 // Parameters for a query service, in order.
 using Parameters = std::vector<std::pair<std::string, std::string>>;

@@ -120,7 +120,6 @@ ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Ti
   }
   call.signing_name = service;
   call.time_limit = request_timeout_;
-  call.ca_file = setting(world_, configuration_, "AWS_CA_BUNDLE", "ca_bundle");
   bool maybe_done = false;
   for (bool renewed = false;; renewed = true) {
     const Result<Credentials> credentials = this->credentials(deadline);
@@ -129,7 +128,7 @@ ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Ti
       without.maybe_done = maybe_done;
       return std::unexpected(std::move(without));
     }
-    auto reply = send_call(world_, call, &credentials->keys, clock_, {}, deadline);
+    auto reply = send_call(world_, configuration_, call, &credentials->keys, clock_, {}, deadline);
     if (reply) return reply;
     maybe_done = maybe_done || reply.error().maybe_done;
     reply.error().maybe_done = maybe_done;

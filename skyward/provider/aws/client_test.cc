@@ -84,7 +84,7 @@ TEST(KeysInFiles, AreReadAnewWhenTheyAreOver) {
   EXPECT_TRUE(client.query("ec2", "DescribeVpcs", {}, kNever));
 }
 
-TEST(Requests, ToThisComputerPassNoProxy) {
+TEST(Requests, ToThisComputerPassNoProxyAndTrustWhatTheUserTrusts) {
   WorldFixture fixture;
   fixture.variables["AWS_ACCESS_KEY_ID"] = "AKIA";
   fixture.variables["AWS_SECRET_ACCESS_KEY"] = "s";
@@ -94,6 +94,10 @@ TEST(Requests, ToThisComputerPassNoProxy) {
   fixture.variables["AWS_ENDPOINT_URL"] = "http://127.0.0.1:5000";
   (void)client.query("ec2", "DescribeVpcs", {}, kNever);
   EXPECT_TRUE(fixture.http->requests.back().direct);
+  EXPECT_EQ(fixture.http->requests.back().ca_file, "");
+  fixture.variables["AWS_CA_BUNDLE"] = "/ca.pem";
+  (void)client.query("ec2", "DescribeVpcs", {}, kNever);
+  EXPECT_EQ(fixture.http->requests.back().ca_file, "/ca.pem");
 }
 
 TEST(Replies, OfOthersAreNotAmazons) {

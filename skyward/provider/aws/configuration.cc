@@ -261,6 +261,10 @@ std::string setting(const World& world, const Configuration& configuration, cons
   return configuration.property(property);
 }
 
+std::string ca_bundle(const World& world, const Configuration& configuration) {
+  return setting(world, configuration, "AWS_CA_BUNDLE", "ca_bundle");
+}
+
 std::string find_region(const World& world, const Configuration& configuration,
                         const std::string& given) {
   if (!given.empty()) return given;

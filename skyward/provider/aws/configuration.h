@@ -56,6 +56,9 @@ Result<Configuration> load_configuration(const World& world, const std::string& 
 std::string setting(const World& world, const Configuration& configuration, const char* variable,
                     const std::string& property);
 
+// The file of certificates that the user trusts instead of the system's; empty: there is none.
+std::string ca_bundle(const World& world, const Configuration& configuration);
+
 // `given` in code, else AWS_REGION, AWS_DEFAULT_REGION, the profile's, else empty.
 std::string find_region(const World& world, const Configuration& configuration,
                         const std::string& given);

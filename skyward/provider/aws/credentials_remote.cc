@@ -90,8 +90,8 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
                          {"grantType", "refresh_token"},
                          {"refreshToken", refresh}});
   ClockOffset clock;
-  const auto reply =
-      send_call(search.world, call, nullptr, clock, {.attempts = 4}, search.deadline);
+  const auto reply = send_call(search.world, search.configuration, call, nullptr, clock,
+                               {.attempts = 4}, search.deadline);
   if (!reply) return no_session("it could not be renewed: " + reply.error().message);
   const auto fresh = read_json(reply->body);
   const std::string token = json_text(fresh, "accessToken");
@@ -171,8 +171,8 @@ Found from_single_sign_on(const Search& search, const Section& section) {
       "role_name=" + io::percent_encode(role) + "&account_id=" + io::percent_encode(account);
   call.headers = {{"x-amz-sso_bearer_token", *token}};
   ClockOffset clock;
-  const auto reply =
-      send_call(search.world, call, nullptr, clock, {.attempts = 4}, search.deadline);
+  const auto reply = send_call(search.world, search.configuration, call, nullptr, clock,
+                               {.attempts = 4}, search.deadline);
   if (!reply) return no_session(reply.error().message);
   const auto parsed = read_json(reply->body);
   const nlohmann::json& keys = json_at(parsed, "roleCredentials");

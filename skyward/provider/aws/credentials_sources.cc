@@ -36,7 +36,8 @@ Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, 
   call.headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
   call.body = form_encode(parameters);
   ClockOffset clock;
-  const auto reply = send_call(search.world, call, base, clock, {.attempts = 4}, search.deadline);
+  const auto reply = send_call(search.world, search.configuration, call, base, clock,
+                               {.attempts = 4}, search.deadline);
   const std::string action = parameters.front().second;
   if (!reply) {
     Error error = to_error(reply.error(), "STS " + action);

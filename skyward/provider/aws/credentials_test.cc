@@ -348,7 +348,19 @@ TEST_F(Chain, AProfileNamedInCodeOutranksTheEnvironment) {
   EXPECT_EQ(named->source, "profile \"work\"");
 }
 
+TEST_F(Chain, ARoleIsAskedForWithTheCertificatesOfTheUser) {
+  fixture_.files["/home/.aws/config"] =
+      "[default]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = base\nca_bundle = /ca.pem\n";
+  fixture_.files["/home/.aws/credentials"] =
+      "[base]\naws_access_key_id = A\naws_secret_access_key = s\n";
+  EXPECT_FALSE(find());
+  ASSERT_FALSE(fixture_.http->requests.empty());
+  EXPECT_THAT(fixture_.http->requests.back().url, HasSubstr("sts"));
+  EXPECT_EQ(fixture_.http->requests.back().ca_file, "/ca.pem");
+}
+
 TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
+  fixture_.variables["AWS_CA_BUNDLE"] = "/ca.pem";
   fixture_.files["/home/.aws/config"] =
       "[default]\nsso_session = dev\nsso_account_id = 1\nsso_role_name = R\n"
       "[sso-session dev]\nsso_region = eu-west-1\nsso_start_url = https://x\n";
@@ -377,6 +389,10 @@ TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
   EXPECT_EQ(kept.at("accessToken"), "new");
   EXPECT_EQ(kept.at("expiresAt"), "2023-11-14T22:23:20Z");
   EXPECT_EQ(kept.at("refreshToken"), "r");
+  EXPECT_EQ(fixture_.http->requests.size(), 2U);
+  for (const io::HttpRequest& request : fixture_.http->requests) {
+    EXPECT_EQ(request.ca_file, "/ca.pem") << request.url;
+  }
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ Result<std::string> caller_address(Client& client, Time deadline) {
   return own_address(
       world,
       {.url = *endpoint + "/",
-       .ca_file = setting(world, client.configuration(), "AWS_CA_BUNDLE", "ca_bundle"),
+       .ca_file = ca_bundle(world, client.configuration()),
        .advice =
            "give security_group_id= of a group that lets SSH in from here, then no address is "
            "needed"},
