@@ -22,6 +22,8 @@ namespace skyward::io {
 
 namespace {
 
+std::mutex raising;  // the limit of open files
+
 // Raises this process's limit, and not that of the children that start_child() starts.
 void raise_files(rlimit limit, rlim_t files) {
   const rlim_t own = std::exchange(limit.rlim_cur, files);
@@ -69,14 +71,14 @@ void forbid_core_files() {
 }
 
 void allow_many_files() {
+  const std::lock_guard lock(raising);
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
   raise_files(limit, limit.rlim_max);
 }
 
 Status allow_more_files(std::uint64_t files) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(raising);
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   const std::uint64_t open = list_directory("/proc/self/fd").size();

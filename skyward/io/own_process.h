@@ -28,7 +28,7 @@ void forbid_core_files();
 
 // Raises this process's limit of open files to the system's maximum. Children that start_child()
 // starts keep the limit that it was started with: programs that use select() fail with more
-// descriptors than that can hold.
+// descriptors than that can hold. Any thread.
 void allow_many_files();
 // The same as far as it takes to open so many more than are open now, with some to spare. Fails
 // with `exhausted` if the system's maximum is too low. Any thread.

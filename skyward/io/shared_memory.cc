@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "skyward/io/machine.h"
+#include "skyward/io/own_process.h"
 
 namespace skyward::io {
 
@@ -47,6 +48,14 @@ bool is_beyond_file_limit(std::size_t size) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
          size > limit.rlim_cur;
+}
+
+// Answers come with descriptors, too: one that finds no room for its own costs the node.
+bool leaves_few_files(int descriptor) {
+  constexpr rlim_t kFew = 128;
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         static_cast<rlim_t>(descriptor) + kFew >= limit.rlim_cur;
 }
 
 // Whether nobody can cut the file off any more, however many processes have it open: touching what
@@ -179,9 +188,11 @@ Result<std::shared_ptr<Arena::Segment>> Arena::acquire(std::size_t size) {
     auto memory = SharedMemory::create(rounded(size), size);
     if (!memory) {
       drop_idle();
+      allow_many_files();
       memory = SharedMemory::create(rounded(size), size);
     }
     if (!memory) return fail(memory);
+    if (leaves_few_files((*memory)->descriptor())) allow_many_files();
     segment->memory = *std::move(memory);
   }
   // Shared by all who hold the segment; the last one returns it, if the arena still exists.

@@ -73,7 +73,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
     bool retained = false;                 // set by the holder before it releases the segment
   };
   // A segment of at least `size` bytes with undefined content: the smallest idle one that fits and
-  // is not wastefully large, or a new one. Fails with `exhausted`.
+  // is not wastefully large, or a new one. Raises this process's limit of open files when few are
+  // left. Fails with `exhausted`.
   Result<std::shared_ptr<Segment>> acquire(std::size_t size);
 
   std::size_t idle_bytes() const { return idle_bytes_; }

@@ -237,6 +237,35 @@ TEST(Arena, SegmentsMayOutliveTheArena) {
   segment->memory->data()[0] = std::byte{1};
 }
 
+TEST(Arena, RaisesTheLimitOfOpenFilesBeforeNoneIsLeft) {
+  constexpr int kTooLow = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const FileDescriptor next(::dup(0));
+    limit.rlim_cur = static_cast<rlim_t>(next.get()) + 100;
+    if (limit.rlim_max < limit.rlim_cur + 300) ::_exit(kTooLow);
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(1);
+    const auto arena = Arena::create(kMiB);
+    std::vector<std::shared_ptr<Arena::Segment>> held;
+    while (held.size() < 300) {
+      auto segment = arena->acquire(70'000);
+      if (!segment) ::_exit(2);
+      held.push_back(*std::move(segment));
+      rlimit now{};
+      ::getrlimit(RLIMIT_NOFILE, &now);
+      const int descriptor = held.back()->memory->descriptor();
+      if (static_cast<rlim_t>(descriptor) + 100 > now.rlim_cur) ::_exit(3);  // for an answer
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == kTooLow) GTEST_SKIP() << "this user may open few files";
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+}
+
 TEST(Arena, ServesManyThreads) {
   const auto arena = Arena::create(8 * kMiB);
   std::vector<std::thread> threads;
