@@ -54,7 +54,8 @@ class Sweeping {
   const SweepOptions& options_;
   const std::function<void(const Swept&)>& tell_;
   const Time deadline_;
-  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<Ledger> ledger_;           // a blank one if it cannot be written
+  bool can_write_ = false;
   std::map<std::string, LedgerPool> pools_;  // of the ledger, in the account
   std::set<std::string> looked_;             // regions
   std::set<std::string> seen_pools_;         // with anything at the cloud
@@ -276,7 +277,7 @@ Status Sweeping::sweep_region(const std::string& region) {
     for (const auto& [id, pool] : pools_) {
       if (!is_left_behind(pool, region)) continue;
       any = true;
-      if (!last) continue;
+      if (!last || !can_write_) continue;
       if (Status status = settle_ledger(pool, *listed); !status) return status;
     }
     if (!any) return {};
@@ -339,7 +340,8 @@ Status Sweeping::open_ledger() {
   if (!ledger) return writable;
   const auto pools = (*ledger)->pools(false);
   if (!pools) return writable ? Status(fail(pools)) : writable;
-  if (writable) ledger_ = *std::move(ledger);
+  can_write_ = writable.has_value();
+  if (can_write_) ledger_ = *std::move(ledger);
   for (const LedgerPool& pool : *pools) {
     if (pool.provider != source_.name() || (options_.pool && *options_.pool != pool.id)) continue;
     const bool asked = options_.regions.empty() || contains(options_.regions, pool.region);
