@@ -3,8 +3,8 @@
 // One HTTP request and its reply, over libcurl: proxies, certificates and the reuse of connections
 // are libcurl's business.
 //
-// libcurl is loaded by the first request, or by load_libcurl(). A program that never talks to a cloud does not need it,
-// and has no second TLS library besides Python's.
+// libcurl is loaded by the first request, or by load_libcurl(). A program that never talks to a
+// cloud does not need it, and has no second TLS library besides Python's.
 //
 // An Http blocks its caller and belongs to one thread at a time. A reply of any status is a success
 // here; the caller decides whether to retry.
