@@ -105,6 +105,12 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
       const bool late = reply.error().kind == ErrorKind::timeout && world.now() < deadline &&
                         ++late_answers < kMostLateAnswers;
       ApiError silent = no_answer(reply.error());
+      if (reply.error().kind == ErrorKind::denied) {
+        // A certificate, of a hotel's network, say: it may pass, and the credentials are not to
+        // blame.
+        silent.refusal = Refusal::transient;
+        silent.own_kind = ErrorKind::unavailable;
+      }
       maybe_done = maybe_done || silent.maybe_done;
       silent.maybe_done = maybe_done;
       const bool passing = reply.error().kind == ErrorKind::unavailable || late;

@@ -335,10 +335,14 @@ TEST_F(RestTest, AKeyForThisComputerPassesNoProxy) {
 }
 
 TEST_F(RestTest, ACertificateThatIsNotTrustedMeansThatNothingWasSent) {
-  silence(ErrorKind::denied);
+  answers_.emplace_back(fail(ErrorKind::denied, "x cannot be trusted", "install the certificates"));
   const auto refused = client_.send({.method = "POST", .path = "/x"}, kNever);
   ASSERT_FALSE(refused);
   EXPECT_TRUE(is_certain(refused.error()));
+  const Error told = to_error(refused.error(), "launching");
+  EXPECT_EQ(told.kind, ErrorKind::unavailable) << "it may pass, as one of a hotel's network does";
+  EXPECT_EQ(told.message, "launching: x cannot be trusted");
+  EXPECT_EQ(told.hint, "install the certificates");
   silence(ErrorKind::exhausted);
   const auto too_large = client_.send({.method = "POST", .path = "/x"}, kNever);
   ASSERT_FALSE(too_large);
