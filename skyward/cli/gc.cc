@@ -81,12 +81,14 @@ void tell(const Streams& streams, const Swept& swept, Tally& tally) {
   streams.out.flush();  // each as soon as it is known
 }
 
-// What is left of pools that a program with another version opened; gives how many there are.
+// What may be left of pools that a program with another version opened; gives how many there are.
+// The machines of those whose time is over have terminated themselves, as far as they can.
 int tell_unknown(const Streams& streams, const provider::World& world, Tally& tally) {
   int told = 0;
   for (const LedgerPool& pool : pools_if_readable(world)) {
     if (pool.closed_s || provider::find_row(pool.provider) != nullptr) continue;
-    if (provider::is_open_here(world, pool.id)) continue;
+    const bool is_over = provider::latest_end_s(pool, {}, world.wall_s()) < world.wall_s();
+    if (is_over || provider::is_open_here(world, pool.id)) continue;
     ++told;
     tell(streams,
          {.resource = {.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id},

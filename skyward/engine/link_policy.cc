@@ -43,7 +43,8 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
 }
 
 std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since, int uploads) {
-  const double share = double{kSlowestUpload} / std::max(uploads, 1);
+  constexpr int kMostSharing = 16;  // the others may have stopped long ago
+  const double share = double{kSlowestUpload} / std::clamp(uploads, 1, kMostSharing);
   return std::min(bytes, static_cast<std::uint64_t>(seconds(since) * share));
 }
 
@@ -52,7 +53,7 @@ Duration LinkPolicy::silence(Time moved_at) const {
   if (!welcomed_) return kFirstAttemptPatience;
   // Of a long patience, an attempt gets enough for a way on which the first one was slow. The last
   // attempt gets the time that is left.
-  const Duration share = std::clamp(limits_.patience / 3, kAttemptPatience, kFirstAttemptPatience);
+  const Duration share = std::clamp(limits_.patience / 2, kAttemptPatience, kFirstAttemptPatience);
   const Duration left = trouble_since_ + limits_.patience - moved_at;
   return std::max(limits_.silence, std::min(left, share));
 }

@@ -155,7 +155,8 @@ TEST_F(LinkPolicyTest, OfALongPatienceAnAttemptHasItsShare) {
     EXPECT_TRUE(patient.on_end(kSilent, now, 0));
     return patient.silence(now + after);
   };
-  EXPECT_EQ(silence_with(30s, 0s), 10s);
+  EXPECT_EQ(silence_with(12s, 0s), 6s);
+  EXPECT_EQ(silence_with(30s, 0s), 15s);
   EXPECT_EQ(silence_with(30s, 24s), 6s);
   EXPECT_EQ(silence_with(300s, 0s), 15s) << "no more than the first attempt has";
 }

@@ -185,8 +185,13 @@ std::unexpected<Error> explain(CURLcode code, const char* detail, const HttpRequ
     case CURLE_OPERATION_TIMEDOUT:
       return fail(ErrorKind::timeout, fmt::format("{} did not answer in time: {}", site, why),
                   "check the network and the proxy settings, or allow more time");
-    case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
+      return fail(ErrorKind::invalid,
+                  fmt::format("{} cannot be reached: the certificates to trust cannot be read: {}",
+                              site, why),
+                  "correct the file that AWS_CA_BUNDLE or SSL_CERT_FILE names, or install your "
+                  "distribution's certificates (package ca-certificates)");
+    case CURLE_PEER_FAILED_VERIFICATION:
       return fail(ErrorKind::denied, fmt::format("{} cannot be trusted: {}", site, why),
                   "install the certificates of your distribution (package ca-certificates), or "
                   "name a file with those of your network's proxy in SSL_CERT_FILE");
@@ -253,8 +258,9 @@ bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
     set(easy_, CURLOPT_XFERINFOFUNCTION, &is_stopped);
   }
   if (request.direct) set(easy_, CURLOPT_NOPROXY, "*");
-  const std::string trusted =
-      choose_certificates(request, environment_variable("SSL_CERT_FILE"), libcurl().certificates);
+  std::optional<std::string> named = environment_variable("SSL_CERT_FILE");
+  if (named && ::access(named->c_str(), R_OK) != 0) named = std::nullopt;  // deleted, as likely as not
+  const std::string trusted = choose_certificates(request, named, libcurl().certificates);
   if (!trusted.empty()) set(easy_, CURLOPT_CAINFO, trusted.c_str());
   if (request.method == "HEAD") {
     set(easy_, CURLOPT_NOBODY, 1L);

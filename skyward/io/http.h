@@ -52,7 +52,7 @@ class Http {
  public:
   virtual ~Http() = default;
   // Redirects are not followed but returned. Fails with
-  //   invalid      the address is none, or the proxy's is none
+  //   invalid      the address is none, or the proxy's is none, or the certificates are none
   //   unavailable  nobody answers there, or the connection broke: the request may have been heard
   //   denied       the certificate there cannot be trusted
   //   timeout      the deadline passed first

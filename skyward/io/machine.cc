@@ -121,14 +121,11 @@ Result<int> free_tcp_port() {
               "close programs that hold many connections or descriptors, then try again");
 }
 
-bool is_loopback(std::string_view address) {
-  return address.starts_with("127.") || address == "::1" || address == "localhost";
-}
-
 std::optional<std::string> best_address(const std::vector<std::string>& found) {
   const auto first = [&](bool ipv4) {
     return std::ranges::find_if(found, [&](const std::string& address) {
-      return !is_loopback(address) && address.contains(':') != ipv4;
+      const bool is_loopback = address.starts_with("127.") || address == "::1";
+      return !is_loopback && address.contains(':') != ipv4;
     });
   };
   for (const bool ipv4 : {true, false}) {

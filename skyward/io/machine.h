@@ -47,8 +47,6 @@ Result<int> free_tcp_port();
 std::optional<std::string> address_of_name(const std::string& name);
 // The first of IPv4, else of IPv6, that is not the own machine's loopback; else the first of all.
 std::optional<std::string> best_address(const std::vector<std::string>& found);
-// Whether each machine calls itself so: "127.0.0.1", "::1", "localhost".
-bool is_loopback(std::string_view address);
 
 // `digits` random lower-case hex digits, from the kernel.
 std::string random_hex(int digits);

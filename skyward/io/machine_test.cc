@@ -43,8 +43,6 @@ TEST(Machine, AHostIsReachedAtAnAddressThatIsNotEachMachinesOwn) {
   EXPECT_EQ(best_address({"::1", "2001:db8::1"}), "2001:db8::1");
   EXPECT_EQ(best_address({"127.0.1.1"}), "127.0.1.1");
   EXPECT_EQ(best_address({}), std::nullopt);
-  EXPECT_TRUE(is_loopback("127.0.1.1"));
-  EXPECT_FALSE(is_loopback("192.0.2.7"));
 }
 
 TEST(Machine, RandomHexIsHexAndRandom) {

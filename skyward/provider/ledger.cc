@@ -69,8 +69,6 @@ const Sqlite& sqlite() {
   return kSqlite;
 }
 
-constexpr int kBusyTimeout_ms = 10'000;  // of other processes' writing
-
 // Not a write-ahead log: that needs memory that all its processes share, which a network file
 // system does not give, and a file may be local on one computer and not on another.
 constexpr const char* kJournalMode = "PRAGMA journal_mode=DELETE";
@@ -148,6 +146,14 @@ class SqliteLedger final : public Ledger {
       }
     }
     return {};
+  }
+
+  // The last statement failed since the file must be read with others, which could not be made or
+  // changed; not because somebody writes.
+  bool needs_files() const {
+    const int code = sqlite().errcode(database_) & 0xff;
+    return code == SQLITE_CANTOPEN || code == SQLITE_READONLY || code == SQLITE_IOERR ||
+           code == SQLITE_FULL;
   }
 
   Status open_pool(const LedgerPool& pool) override {
@@ -369,11 +375,11 @@ class SqliteLedger final : public Ledger {
   template <typename Work>
   Status transaction(Work work) {
     if (Status status = execute("BEGIN IMMEDIATE"); !status) return status;
-    if (Status status = work(); !status) {
-      (void)execute("ROLLBACK");
-      return status;
-    }
-    return execute("COMMIT");
+    Status status = work();
+    // While somebody reads for a long time it fails as busy, and the transaction stays open.
+    if (status) status = execute("COMMIT");
+    if (!status) (void)execute("ROLLBACK");
+    return status;
   }
 
   Status execute(const std::string& statements) {
@@ -455,7 +461,7 @@ std::int64_t latest_end_s(const LedgerPool& pool, const LedgerEntry& entry, std:
 namespace {
 
 Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const std::string& name,
-                                                int flags) {
+                                                int flags, Duration patience = kLedgerPatience) {
   if (!sqlite().ready) {
     return fail(
         ErrorKind::unsupported,
@@ -472,7 +478,7 @@ Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const s
                 fmt::format("the ledger {} cannot be opened: {}", path, sqlite().errmsg(database)),
                 "check the permissions of that file, or set XDG_STATE_HOME to another directory");
   }
-  sqlite().busy_timeout(database, kBusyTimeout_ms);
+  sqlite().busy_timeout(database, static_cast<int>(patience / std::chrono::milliseconds(1)));
   return ledger;
 }
 
@@ -491,7 +497,7 @@ std::string address_of(const std::string& path, std::string_view parameters) {
 
 }  // namespace
 
-Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& path) {
+Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& path, Duration patience) {
   const std::string parent = std::filesystem::path(path).parent_path();
   if (Status status = io::ensure_private_path(parent); !status) {
     return fail(status.error().kind,
@@ -499,7 +505,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& path) {
                 "Skyward launches nothing without it: set XDG_STATE_HOME to a directory of yours "
                 "that can be written to");
   }
-  auto ledger = open_file(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  auto ledger = open_file(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, patience);
   if (!ledger) return fail(ledger);
   if (Status status = (*ledger)->prepare_schema(); !status) return fail(status);
   return *std::move(ledger);
@@ -512,14 +518,14 @@ Result<std::unique_ptr<Ledger>> Ledger::open_to_read(const std::string& path) {
   auto ledger = open_file(path, address_of(path, "mode=ro"), kFlags);
   if (!ledger) return fail(ledger);
   Status learned = (*ledger)->learn_schema();
-  if (!learned) {
+  if (!learned && (*ledger)->needs_files()) {
+    // A writer that was killed leaves a journal, and the first reader undoes what it began. Where
+    // SQLite cannot make the files that it reads with, nobody can write either; unless something
+    // was written there that has not come into the file itself.
     const auto is_used = [&](const char* ending) {
       const std::string file = path + ending;
       return std::filesystem::exists(file, error) && !std::filesystem::is_empty(file, error);
     };
-    // A writer that was killed leaves a journal, and the first reader undoes what it began. Where
-    // SQLite cannot make the files that it reads with, nobody can write either; unless something
-    // was written there that has not come into the file itself.
     if (is_used("-journal")) {
       ledger = open_file(path, path, SQLITE_OPEN_READWRITE);
     } else if (!is_used("-wal")) {

@@ -7,6 +7,7 @@
 // An SQLite file, safe for several processes, written through to the disk. libsqlite3 is loaded
 // when the first ledger is opened. A file from an older version gets the missing columns.
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "skyward/base/error.h"
+#include "skyward/base/time.h"
 
 namespace skyward::provider {
 
@@ -54,10 +56,15 @@ struct LedgerEntry {
 // The time by which an unwatched machine has terminated itself; `now_s` if it may still run.
 std::int64_t latest_end_s(const LedgerPool& pool, const LedgerEntry& entry, std::int64_t now_s);
 
+// For other processes that write, or that read for a long time.
+inline constexpr Duration kLedgerPatience = std::chrono::seconds(10);
+
 class Ledger {
  public:
-  // Creates the file and its directory if missing.
-  static Result<std::unique_ptr<Ledger>> open(const std::string& path);
+  // Creates the file and its directory if missing. Waits for other processes at most for
+  // `patience`, now and later.
+  static Result<std::unique_ptr<Ledger>> open(const std::string& path,
+                                              Duration patience = kLedgerPatience);
   // For reading: creates and changes nothing, but undoes what a killed writer began. A missing file
   // reads as an empty ledger.
   static Result<std::unique_ptr<Ledger>> open_to_read(const std::string& path);

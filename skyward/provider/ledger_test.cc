@@ -254,6 +254,21 @@ TEST_F(LedgerFile, OfAProgramThatJustMadeTheFileTheOthersWait) {
   second.join();
 }
 
+// Else all that is written later would be part of that transaction, and gone with this process.
+TEST_F(LedgerFile, ATransactionThatAReaderHoldsUpIsUndone) {
+  const auto ledger = Ledger::open(path_, std::chrono::milliseconds(1)).value();
+  ASSERT_TRUE(ledger->open_pool(pool_));
+  ASSERT_TRUE(ledger->ask(machines_));
+  OtherProgram reader(path_);
+  reader.execute("BEGIN; SELECT * FROM pool");
+  EXPECT_FALSE(ledger->made("aws-1", "token-1", {"i-1"}));
+  reader.execute("COMMIT");
+  LedgerEntry next = machines_;
+  next.key = "token-2";
+  ASSERT_TRUE(ledger->ask(next));
+  EXPECT_THAT(Ledger::open_to_read(path_).value()->entries("aws-1", true).value(), SizeIs(2));
+}
+
 TEST_F(LedgerFile, WhatAKilledWriterBeganIsNotRead) {
   ASSERT_TRUE(open()->open_pool(pool_));
   const std::string left = root_ + "/left.db";

@@ -62,7 +62,7 @@ std::map<std::string, std::string> this_computer();
 // Whether this computer opened the pool: computers may share a ledger, but not each other's locks.
 // A computer whose name changes counts as the same until it reboots. Computers may have one name
 // (containers, copies of a virtual machine): what was opened in another boot after this one began,
-// at `booted_s`, was opened elsewhere.
+// at `booted_s`, was opened elsewhere. Older pools cannot be told apart.
 bool opened_here(const LedgerPool& pool, std::int64_t booted_s);
 
 }  // namespace skyward::provider

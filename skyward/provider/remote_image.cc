@@ -268,10 +268,14 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
     const auto given = request.variables.find(name);
     if (given != request.variables.end()) return given->second;
     if (is_proxy(name)) {
+      bool is_given = false;  // in either case: the node gets no other besides
       for (const auto* variables : {&spec.env, &spec.image.env}) {
-        if (const auto at = variables->find(name); at != variables->end()) return at->second;
+        for (const auto& [key, value] : *variables) {
+          if (key == name) return value;
+          is_given = is_given || lower(key) == lower(name);
+        }
       }
-      if (proxies == Proxies::given) return std::nullopt;
+      if (is_given || proxies == Proxies::given) return std::nullopt;
     }
     std::optional<std::string> here = variable(name);
     if (here && std::string_view(name) == "UV_FIND_LINKS") here = addresses_in(*here);
@@ -354,7 +358,7 @@ std::vector<std::string> worker_command(const PoolSpec& spec, const std::string&
     } else if (i == 0 && !program.empty()) {
       line += fmt::format(" \"$root/files/{}\"", program);
     } else if (word == "{python}") {
-      line += fmt::format(" \"$root/environments/{}-$(uname -m)/bin/python\"", key);
+      line += fmt::format(" \"$root/environments/{}-$(command -p uname -m)/bin/python\"", key);
     } else if (word.starts_with(kArchive) && !archives.empty()) {
       line += fmt::format(" \"$root/archives/{}\"{}", archives[0],
                           shell_quote(word.substr(kArchive.size())));

@@ -47,7 +47,7 @@ inline constexpr Duration kMostSilence = 10'000'000s;
 static_assert(kMostSilence / 4 / 1ms <= UINT32_MAX);
 
 // A new connection on which nothing moves for this long is dropped for the next one. The first one
-// may find a machine that still boots. Later ones get a third of the pool's reconnect_timeout,
+// may find a machine that still boots. Later ones get half of the pool's reconnect_timeout,
 // between these two.
 inline constexpr Duration kFirstAttemptPatience = 15s;
 inline constexpr Duration kAttemptPatience = 5s;

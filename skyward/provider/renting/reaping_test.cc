@@ -198,7 +198,8 @@ TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
 TEST_F(ReaperTest, DoesNotBelongToAJobOfAContinuousIntegration) {
   const auto cloud = opened();
   EXPECT_THAT(fixture_.started.back().unset,
-              IsSupersetOf({"RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "BUILD_ID"}));
+              IsSupersetOf({"RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE",
+                            "BUILD_ID", "HUDSON_COOKIE", "HUDSON_SERVER_COOKIE"}));
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
 }
 

@@ -13,9 +13,9 @@ namespace skyward::provider {
 namespace {
 
 constexpr int kMostLateAnswers = 3;
-constexpr std::int64_t kLongestAskedPause_s = 3600;
-// ... by a page that is not the cloud's, and of requests that end what costs money.
-constexpr Duration kLongestOtherPause = std::chrono::seconds(30);
+// However long a pause the cloud, or a proxy on the way, asks for: all requests of the account wait
+// for it, also those that terminate machines.
+constexpr std::int64_t kLongestAskedPause_s = 60;
 
 bool is_passing(const ApiError& error) {
   return error.refusal == Refusal::transient || error.refusal == Refusal::rate_limited;
@@ -23,15 +23,13 @@ bool is_passing(const ApiError& error) {
 
 }  // namespace
 
-bool Spacing::await(const World& world, const std::vector<RateLimit>& limits, Time deadline,
-                    Duration longest) {
+bool Spacing::await(const World& world, const std::vector<RateLimit>& limits, Time deadline) {
   Time from = world.now();
   for (const RateLimit& limit : limits) from = std::max(from, free_at_[limit.name]);
-  from = std::min(from, world.now() + longest);
   if (from >= deadline) return false;
   if (from > world.now()) world.pause(from - world.now(), {});
   from = std::max(from, world.now());
-  for (const RateLimit& limit : limits) hold({limit}, from + limit.gap);
+  for (const RateLimit& limit : limits) free_at_[limit.name] = from + limit.gap;
   return true;
 }
 
@@ -82,13 +80,10 @@ Duration asked_pause(const World& world, const io::HttpReply& reply) {
 ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, Time deadline) {
   Retries retries(world, exchange.rules, deadline);
   const bool once = exchange.repeat == Repeat::once_then_look;
-  const Duration longest =
-      exchange.urgent ? kLongestOtherPause : Duration(std::chrono::seconds(kLongestAskedPause_s));
   int late_answers = 0;
   bool maybe_done = false;
   while (true) {
-    if (exchange.spacing != nullptr &&
-        !exchange.spacing->await(world, exchange.limits, deadline, longest)) {
+    if (exchange.spacing != nullptr && !exchange.spacing->await(world, exchange.limits, deadline)) {
       ApiError error =
           not_sent({ErrorKind::timeout, "the cloud allows no further request before the deadline",
                     "give it more time, or make fewer requests at once with this account"});
@@ -128,13 +123,12 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
     maybe_done = maybe_done || !is_certain(error);
     error.maybe_done = maybe_done;
     if (exchange.mend && (!once || !maybe_done) && exchange.mend(*reply, error)) continue;
-    Duration pause =
+    const Duration pause =
         exchange.asked_pause ? exchange.asked_pause(*reply) : asked_pause(world, *reply);
-    if (error.heard == Heard::unknown) pause = std::min(pause, kLongestOtherPause);
     if (exchange.spacing != nullptr && pause > Duration{}) {
       exchange.spacing->hold(exchange.limits, world.now() + pause);
     }
-    if (!is_passing(error) || (once && maybe_done) || !retries.again(std::min(pause, longest))) {
+    if (!is_passing(error) || (once && maybe_done) || !retries.again(pause)) {
       return std::unexpected(std::move(error));
     }
   }

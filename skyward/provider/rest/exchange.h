@@ -35,10 +35,9 @@ struct RateLimit {
 // Keeps requests within their rate limits. Shared by all requests of one account.
 class Spacing {
  public:
-  // Waits until a request under all these limits may be sent, at most for `longest`, and counts it
-  // as sent. Returns false at once if that would be after the deadline.
-  bool await(const World& world, const std::vector<RateLimit>& limits, Time deadline,
-             Duration longest);
+  // Waits until a request under all these limits may be sent, and counts it as sent. Returns false
+  // at once if that would be after the deadline.
+  bool await(const World& world, const std::vector<RateLimit>& limits, Time deadline);
   // The cloud asked for a pause.
   void hold(const std::vector<RateLimit>& limits, Time until);
 
@@ -56,7 +55,6 @@ struct Exchange {
   // again at once. It returns false where it cannot help, and the second time. Empty: it never can.
   std::function<bool(const io::HttpReply&, const ApiError&)> mend{};
   Repeat repeat = Repeat::safe;
-  bool urgent = false;  // it ends what costs money, and waits for no pause of more than 30 s
   Duration time_limit = std::chrono::seconds(30);  // of one try
   RetryRules rules{};
   // The pause that a refusal asks for; empty: asked_pause().

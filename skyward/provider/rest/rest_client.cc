@@ -82,7 +82,6 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
   };
   const bool repeatable = request.method == "GET" || request.method == "DELETE";
   exchange.repeat = request.repeat.value_or(repeatable ? Repeat::safe : Repeat::once_then_look);
-  exchange.urgent = request.urgent || request.method == "DELETE";
   exchange.time_limit = account_.request_timeout;
   exchange.spacing = &spacing_;
   exchange.limits = request.limits;

@@ -25,7 +25,6 @@ struct RestRequest {
   std::optional<nlohmann::json> body{};
   // Empty: `safe` for GET and DELETE, `once_then_look` for all others.
   std::optional<Repeat> repeat{};
-  bool urgent = false;  // as Exchange::urgent; DELETE always is
   // Besides the account's own.
   std::vector<RateLimit> limits{};
 };

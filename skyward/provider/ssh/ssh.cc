@@ -45,7 +45,7 @@ class SshProvider final : public Provider {
   std::string_view name() const override { return "ssh"; }
   Capabilities capabilities() const override {
     return {.spot = false,
-            .private_network = networked_,
+            .private_network = true,
             .descriptors = false,
             .root = true,
             .stop_ends_billing = false,
@@ -81,8 +81,7 @@ class SshProvider final : public Provider {
   };
 
   std::size_t host_of(const std::string& id) const;
-  HostPlace place_of(const SshTarget& host) const;
-  void find_places();
+  std::string address_of(const SshTarget& host) const;
   Status write_host_keys();
 
   const std::vector<SshTarget> hosts_;
@@ -91,8 +90,6 @@ class SshProvider final : public Provider {
   const std::string preemption_;
   const Variable variable_;
   const std::string state_root_;
-  std::vector<HostPlace> places_;      // as hosts_; empty until they are looked for
-  bool networked_ = true;              // the nodes reach each other there
   std::string kept_keys_;              // path of the file
   std::map<std::string, Plan> plans_;  // by cluster id
 };
@@ -129,10 +126,6 @@ Status SshProvider::check(const PoolSpec& spec) {
                 fmt::format("the OpenSSH client does not run: {}", ran.error().message),
                 "install it, for example with 'apt-get install openssh-client'");
   }
-  if (spec.nodes > 1) {
-    find_places();
-    networked_ = reach_each_other(places_);
-  }
   return {};
 }
 
@@ -156,26 +149,18 @@ Status SshProvider::write_host_keys() {
 
 // Where other nodes reach it: what the user's ssh configuration makes of its name, as an address
 // where this machine can tell.
-HostPlace SshProvider::place_of(const SshTarget& host) const {
-  HostPlace place{.address = host.host, .port = std::to_string(host.port)};
+std::string SshProvider::address_of(const SshTarget& host) const {
+  std::string name = host.host;
   io::SpawnOptions query;
   query.command = ssh_command(host, options_);
   query.command.insert(query.command.begin() + 1, "-G");
   if (const auto answer = io::run_command(query, kSshVersionTimeout); answer) {
     for (const std::string& line : items_of(answer->out, '\n')) {
-      if (line.starts_with("hostname ")) place.address = line.substr(9);
-      if (line.starts_with("port ")) place.port = line.substr(5);
+      if (line.starts_with("hostname ")) name = line.substr(9);
     }
   }
-  if (options_.jumps.empty()) {
-    place.address = io::address_of_name(place.address).value_or(place.address);
-  }
-  return place;
-}
-
-void SshProvider::find_places() {
-  if (!places_.empty()) return;
-  for (const SshTarget& host : hosts_) places_.push_back(place_of(host));
+  if (!options_.jumps.empty()) return name;
+  return io::address_of_name(name).value_or(name);
 }
 
 Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
@@ -185,8 +170,7 @@ Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, T
   const std::string digits = spec.job_id.empty() ? io::random_hex(kJobIdDigits) : spec.job_id;
   const std::string id = std::string(kSshIdPrefix) + digits;
   Plan plan{.agents = agents_of(spec), .image = std::move(*image), .seats = {}};
-  find_places();
-  for (const HostPlace& place : places_) plan.seats.push_back({.address = place.address});
+  for (const SshTarget& host : hosts_) plan.seats.push_back({.address = address_of(host)});
   plans_.emplace(id, std::move(plan));
   return Cluster{.id = id,
                  .region = offer.region,
@@ -335,15 +319,6 @@ Result<HostKeys> read_host_keys(const std::string& text, const std::vector<SshTa
 }
 
 }  // namespace
-
-bool reach_each_other(const std::vector<HostPlace>& places) {
-  const std::set<HostPlace> machines(places.begin(), places.end());
-  if (machines.size() < 2) return true;
-  std::set<std::string> addresses;
-  return std::ranges::all_of(machines, [&](const HostPlace& place) {
-    return !io::is_loopback(place.address) && addresses.insert(place.address).second;
-  });
-}
 
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,
                                            std::string state_root) {

@@ -6,10 +6,8 @@
 //
 // A machine may serve several pools at once: each pool runs its own agent on it.
 
-#include <compare>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "skyward/provider/provider.h"
 #include "skyward/provider/remote_image.h"
@@ -24,16 +22,5 @@ namespace skyward::provider {
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,
                                            std::string state_root);
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec);
-
-// Where ssh reaches a host.
-struct HostPlace {
-  std::string address{};
-  std::string port{};
-
-  auto operator<=>(const HostPlace&) const = default;
-};
-// Whether nodes reach each other at these addresses, as far as those tell: not at their own
-// loopback addresses, nor behind one address that forwards its ports to several machines. Pure.
-bool reach_each_other(const std::vector<HostPlace>& places);
 
 }  // namespace skyward::provider

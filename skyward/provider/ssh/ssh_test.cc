@@ -174,24 +174,6 @@ TEST_F(Ssh, HostsUseThisComputersProxies) {
               Contains(Pair("HTTPS_PROXY", "http://proxy.example:3128")));
 }
 
-TEST(SshNetwork, IsThereAsFarAsTheAddressesTell) {
-  EXPECT_TRUE(reach_each_other({{"192.0.2.1", "22"}, {"192.0.2.2", "2222"}}));
-  EXPECT_FALSE(reach_each_other({{"192.0.2.1", "2201"}, {"192.0.2.1", "2202"}}))
-      << "a router forwards them";
-  EXPECT_FALSE(reach_each_other({{"192.0.2.1", "22"}, {"127.0.1.1", "22"}}));
-  EXPECT_TRUE(reach_each_other({{"127.0.0.1", "22"}, {"127.0.0.1", "22"}})) << "one machine";
-  EXPECT_TRUE(reach_each_other({}));
-}
-
-TEST_F(Ssh, HostsBehindOneAddressHaveNoNetwork) {
-  const auto behind = make({{"hosts", "192.0.2.1:2201\n192.0.2.1:2202"}});
-  ASSERT_TRUE(behind->check(spec(2)));
-  EXPECT_FALSE(behind->capabilities().private_network);
-  const auto apart = make({{"hosts", "192.0.2.1:2201\n192.0.2.2:2202"}});
-  ASSERT_TRUE(apart->check(spec(2)));
-  EXPECT_TRUE(apart->capabilities().private_network);
-}
-
 TEST_F(Ssh, FailuresOfTheConnectionAreExplained) {
   const auto provider = make({{"hosts", "192.0.2.1"}});
   const auto cluster = provider->prepare(spec(1), {}, kNever);
