@@ -53,11 +53,20 @@ class SharedArguments:
         if not any(view.nbytes >= SHARED_BYTES for view in views):
             return list(views)
         with self._lock:
-            if core is not self._core:  # the pool was left and entered again
-                self._kept.clear()
-                self._core, self.kept_bytes, self.kept_buffers = core, 0, 0
+            self._enter(core)
             self._clock += 1
-            return [self._find(view) if view.nbytes >= SHARED_BYTES else view for view in views]
+            clock = self._clock
+            sent = [self._find(view) if view.nbytes >= SHARED_BYTES else view for view in views]
+        missing = [at for at, buffer in enumerate(sent) if buffer is None]
+        if missing:
+            # Without the lock: it takes its time.
+            limit = stored_limit(core, self._most) or self._most
+            missing.sort(key=lambda at: views[at].nbytes, reverse=True)
+            with self._lock:
+                self._enter(core)
+                for at in missing:
+                    sent[at] = self._stored(views[at], limit, clock)
+        return sent
 
     def close(self) -> None:
         """Drops everything; calls in flight keep what they need."""
@@ -68,47 +77,65 @@ class SharedArguments:
             self._kept.clear()
             self._core, self.kept_bytes, self.kept_buffers = None, 0, 0
 
+    def _enter(self, core: Any) -> None:
+        if core is not self._core:  # the pool was left and entered again
+            self._kept.clear()
+            self._core, self.kept_bytes, self.kept_buffers = core, 0, 0
+
     def _find(self, view: memoryview) -> Any:
-        key = fingerprint(view)
-        for kept in self._kept.get(key, ()):
+        """What is stored of these bytes, or None."""
+        for kept in self._kept.get(fingerprint(view), ()):
             if kept.stored.holds(view):
                 kept.uses += 1
                 kept.last = self._clock
                 return kept.stored
-        self._make_room(view.nbytes)
-        if self.kept_buffers >= MOST_STORED:
+        return None
+
+    def _stored(self, view: memoryview, limit: int, clock: int) -> Any:
+        """What is stored of these bytes from now on, or the view if there is no room for them."""
+        stored = self._find(view)  # there twice, or another thread was quicker
+        if stored is not None:
+            return stored
+        if not self._make_room(view.nbytes, limit, clock):
             return view
         kept = _Kept(self._core.store(view), view.nbytes, self._clock)
-        self._kept.setdefault(key, []).append(kept)
+        self._kept.setdefault(fingerprint(view), []).append(kept)
         self.stored_bytes += view.nbytes
         self.kept_bytes += view.nbytes
         self.kept_buffers += 1
         return kept.stored
 
-    def _make_room(self, size: int) -> None:
-        """Drops what was used once and longest ago, then what was used longest ago; never what this
-        very call uses."""
-        limit = stored_limit(self._core, self._most) or self._most
-        if self._has_room(size, limit):
-            return
+    def _make_room(self, size: int, limit: int, clock: int) -> bool:
+        """Drops what was used once and longest ago, then what was used longest ago; never what has
+        been used since `clock`. Drops nothing if that makes no room."""
+        if _has_room(size, limit, self.kept_bytes, self.kept_buffers):
+            return True
         old = [
             (kept.uses > 1, kept.last, key, kept)
             for key, entries in self._kept.items()
             for kept in entries
-            if kept.last < self._clock
+            if kept.last < clock
         ]
+        used_bytes = self.kept_bytes - sum(kept.size for _, _, _, kept in old)
+        if not _has_room(size, limit, used_bytes, self.kept_buffers - len(old)):
+            return False
         for _, _, key, kept in sorted(old, key=lambda entry: entry[:2]):
-            if self._has_room(size, limit):
-                return
+            if _has_room(size, limit, self.kept_bytes, self.kept_buffers):
+                break
             self._kept[key].remove(kept)
             if not self._kept[key]:
                 del self._kept[key]
             self.kept_bytes -= kept.size
             self.kept_buffers -= 1
             self._core.forget(kept.stored)
+        return True
 
-    def _has_room(self, size: int, limit: int) -> bool:
-        return self.kept_bytes + size <= limit and self.kept_buffers < MOST_STORED
+
+def _has_room(size: int, limit: int, kept_bytes: int, kept_buffers: int) -> bool:
+    """What is larger than the limit is kept alone: each call would have its own copy otherwise."""
+    if kept_buffers == 0:
+        return True
+    return kept_bytes + size <= limit and kept_buffers < MOST_STORED
 
 
 class _Kept:
