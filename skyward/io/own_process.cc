@@ -70,11 +70,12 @@ void forbid_core_files() {
   ::setrlimit(RLIMIT_CORE, &none);
 }
 
-void allow_many_files() {
+void allow_many_files(std::uint64_t more) {
   const std::lock_guard lock(raising);
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  raise_files(limit, limit.rlim_max);
+  const rlim_t missing = limit.rlim_max - limit.rlim_cur;
+  raise_files(limit, limit.rlim_cur + std::min<rlim_t>(more, missing));
 }
 
 Status allow_more_files(std::uint64_t files) {

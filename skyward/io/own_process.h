@@ -26,11 +26,11 @@ void ignore_write_signals();
 // No process started from here on leaves a core file.
 void forbid_core_files();
 
-// Raises this process's limit of open files to the system's maximum. Children that start_child()
-// starts keep the limit that it was started with: programs that use select() fail with more
-// descriptors than that can hold. Any thread.
-void allow_many_files();
-// The same as far as it takes to open so many more than are open now, with some to spare. Fails
+// Raises this process's limit of open files by so many, as far as the system's maximum. Children
+// that start_child() starts keep the limit that it was started with: programs that use select()
+// fail with more descriptors than that can hold. Any thread.
+void allow_many_files(std::uint64_t more = UINT64_MAX);
+// Raises it as far as it takes to open so many more than are open now, with some to spare. Fails
 // with `exhausted` if the system's maximum is too low. Any thread.
 Status allow_more_files(std::uint64_t files);
 

@@ -27,6 +27,9 @@ constexpr std::size_t kLargestWaste = 4;
 constexpr std::size_t kPage = 4096;
 // From here on, a look at the machine's memory costs nothing beside filling it.
 constexpr std::size_t kLargeBytes = std::size_t{64} << 20;
+// In steps: programs that inherit the limit and close every possible descriptor take long with the
+// system's maximum, which may be 10^9.
+constexpr std::uint64_t kMoreFiles = 1024;
 
 // Sizes in steps of an eighth, so that buffers of nearly the same size can follow each other. Pages
 // that are never touched cost nothing.
@@ -56,6 +59,10 @@ bool leaves_few_files(int descriptor) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
          static_cast<rlim_t>(descriptor) + kFew >= limit.rlim_cur;
+}
+
+bool is_out_of_files() {
+  return !FileDescriptor(::memfd_create("skyward", MFD_CLOEXEC)) && errno == EMFILE;
 }
 
 // Whether nobody can cut the file off any more, however many processes have it open: touching what
@@ -188,11 +195,11 @@ Result<std::shared_ptr<Arena::Segment>> Arena::acquire(std::size_t size) {
     auto memory = SharedMemory::create(rounded(size), size);
     if (!memory) {
       drop_idle();
-      allow_many_files();
+      if (is_out_of_files()) allow_many_files(kMoreFiles);
       memory = SharedMemory::create(rounded(size), size);
     }
     if (!memory) return fail(memory);
-    if (leaves_few_files((*memory)->descriptor())) allow_many_files();
+    if (leaves_few_files((*memory)->descriptor())) allow_many_files(kMoreFiles);
     segment->memory = *std::move(memory);
   }
   // Shared by all who hold the segment; the last one returns it, if the arena still exists.

@@ -237,33 +237,60 @@ TEST(Arena, SegmentsMayOutliveTheArena) {
   segment->memory->data()[0] = std::byte{1};
 }
 
-TEST(Arena, RaisesTheLimitOfOpenFilesBeforeNoneIsLeft) {
-  constexpr int kTooLow = 77;
+constexpr rlim_t kStep = 1024;
+constexpr int kTooLow = 77;
+
+rlim_t file_limit() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+// The exit code of a process that may open so many more files.
+int code_with_files_left(rlim_t left, int (*body)()) {
   const pid_t child = ::fork();
   if (child == 0) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     const FileDescriptor next(::dup(0));
-    limit.rlim_cur = static_cast<rlim_t>(next.get()) + 100;
-    if (limit.rlim_max < limit.rlim_cur + 300) ::_exit(kTooLow);
-    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(1);
+    limit.rlim_cur = static_cast<rlim_t>(next.get()) + left;
+    if (limit.rlim_max < limit.rlim_cur + kStep) ::_exit(kTooLow);
+    ::_exit(::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? body() : 1);
+  }
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Arena, RaisesTheLimitOfOpenFilesBeforeNoneIsLeft) {
+  const int code = code_with_files_left(100, [] {
+    const rlim_t before = file_limit();
     const auto arena = Arena::create(kMiB);
     std::vector<std::shared_ptr<Arena::Segment>> held;
     while (held.size() < 300) {
       auto segment = arena->acquire(70'000);
-      if (!segment) ::_exit(2);
+      if (!segment) return 2;
       held.push_back(*std::move(segment));
-      rlimit now{};
-      ::getrlimit(RLIMIT_NOFILE, &now);
       const int descriptor = held.back()->memory->descriptor();
-      if (static_cast<rlim_t>(descriptor) + 100 > now.rlim_cur) ::_exit(3);  // for an answer
+      if (static_cast<rlim_t>(descriptor) + 100 > file_limit()) return 3;  // for an answer
     }
-    ::_exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WEXITSTATUS(status) == kTooLow) GTEST_SKIP() << "this user may open few files";
-  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+    return file_limit() == before + kStep ? 0 : 4;
+  });
+  if (code == kTooLow) GTEST_SKIP() << "this user may open few files";
+  EXPECT_EQ(code, 0);
+}
+
+TEST(Arena, RaisesTheLimitOfOpenFilesOnlyIfThatHelps) {
+  const int code = code_with_files_left(400, [] {
+    const rlim_t before = file_limit();
+    const auto arena = Arena::create(kMiB);
+    if (arena->acquire(std::size_t{1} << 62)) return 2;
+    if (file_limit() != before) return 3;
+    while (::dup(0) >= 0) continue;
+    if (!arena->acquire(70'000)) return 4;
+    return file_limit() == before + kStep ? 0 : 5;
+  });
+  if (code == kTooLow) GTEST_SKIP() << "this user may open few files";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(Arena, ServesManyThreads) {
