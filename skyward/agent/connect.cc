@@ -74,13 +74,17 @@ bool is_held(const std::string& path) {
   return !io::FileLock::try_lock_directory(path) && errno == EWOULDBLOCK;
 }
 
+bool has_daemon(const std::string& path) {
+  return io::FileLock::holder(path + "/lock") || is_held(path);
+}
+
 // A daemon whose locks are free is dead: ends and removes what it has left. The caller holds the
 // lock of all starts, so that no other process is between making its directory and locking it.
 void remove_abandoned(const std::string& nodes, const std::string& except) {
   for (const std::string& name : io::list_directory(nodes)) {
     const std::string path = nodes + "/" + name;
     if (path == except || !io::is_directory(path)) continue;
-    if (io::FileLock::holder(path + "/lock") || is_held(path)) continue;
+    if (has_daemon(path)) continue;
     const auto lock = io::FileLock::try_lock(path + "/lock");
     if (!lock) continue;
     end_left_behind(path);
@@ -97,9 +101,8 @@ bool end_daemon(const std::string& path) {
       (void)io::end_process(*daemon, io::kKillSignal, kKillTimeout);
     }
   }
-  if (io::FileLock::holder(path + "/lock")) return false;
+  if (has_daemon(path)) return false;
   if (io::is_directory(path)) end_left_behind(path);
-  if (is_held(path)) return false;
   remove_directory(path);
   return true;
 }
@@ -121,7 +124,7 @@ Result<NewDaemon> prepare_daemon(const std::string& root, const DaemonId& daemon
   if (const Status made = io::ensure_private_directory(prepared.directory); !made)
     return fail(made);
   auto lock = io::lock_file(prepared.directory + "/lock", kFormerPatience);
-  if (!lock) {
+  if (!lock || is_held(prepared.directory)) {
     return fail(ErrorKind::unavailable, "the previous agent of this node is still shutting down",
                 "Skyward retries");
   }
@@ -177,7 +180,7 @@ int connect(const std::string& root, const DaemonId& daemon, bool start,
   if (const Status made = make_roots(root); !made) return say_error(made.error());
   if (auto socket = find_daemon(root, daemon)) return pass_on(*std::move(socket));
   if (!start) {
-    if (io::FileLock::holder(directory_of(root, daemon) + "/lock")) {
+    if (has_daemon(directory_of(root, daemon))) {
       return say_error({ErrorKind::unavailable, "its agent does not take connections there", {}});
     }
     say("gone");

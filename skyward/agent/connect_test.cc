@@ -94,12 +94,34 @@ TEST_F(ConnectTest, ADaemonWhoseLockWasCleanedUpIsLeftAlone) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(connect(root, daemon, true), 1);
   EXPECT_FALSE(io::end_process((*worker)->pid(), 0, Duration{})) << "it lives";
+  EXPECT_EQ(connect(root, daemon, true, {other}), 1);
+  EXPECT_FALSE(io::end_process((*worker)->pid(), 0, Duration{})) << "its daemon lives";
   EXPECT_EQ(end_daemons(root, other.pool), 1);
   EXPECT_TRUE(fs::exists(its));
   held.reset();
   EXPECT_EQ(connect(root, daemon, true), 1);
   EXPECT_FALSE(fs::exists(its)) << "the daemon has exited";
   (void)testing::internal::GetCapturedStdout();
+}
+
+TEST_F(ConnectTest, ADaemonWhoseLockWasCleanedUpIsNeitherGoneNorReplaced) {
+  const DaemonId busy{.pool = io::random_hex(8), .node = NodeId{0}, .life = 1};
+  const std::string its = root + "/nodes/" + busy.name();
+  ASSERT_TRUE(io::ensure_private_path(its + "/socket"));  // where none can listen
+  const io::FileDescriptor held = io::lock_directory(its);
+  io::EventLoop loop;
+  io::SpawnOptions options;
+  options.command = {"sleep", "600"};
+  options.environment = {{kNodeVariable, busy.name()}};
+  const auto worker = io::Process::spawn(loop, options, [](io::ExitStatus) {});
+  ASSERT_TRUE(worker) << worker.error().message;
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(connect(root, busy, false), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("busy its agent does not take"));
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(connect(root, busy, true), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("busy the previous agent"));
+  EXPECT_FALSE(io::end_process((*worker)->pid(), 0, Duration{})) << "it lives";
 }
 
 TEST_F(ConnectTest, ADirectoryWithoutADaemonIsRemoved) {
