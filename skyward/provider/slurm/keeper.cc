@@ -47,7 +47,8 @@ rm -rf "$d" "/dev/shm/${d##*/}".*
 )sh";
 
 // The job may have begun just now. Another user's directory is none. Where the disk is full, a call
-// lies in memory; the place of its status is taken before the line runs.
+// lies in memory; space for its status is reserved before the line runs. The third try says why the
+// first one failed.
 constexpr const char* kCall = R"sh(
 tries=0
 while [ ! -O "$d" ] || [ ! -p "$d/calls" ] || [ ! -e "$d/claimed" ]; do
@@ -55,13 +56,14 @@ while [ ! -O "$d" ] || [ ! -p "$d/calls" ] || [ ! -e "$d/claimed" ]; do
   [ $tries -le 50 ] || { echo "skyward: the keeper of the job does not run here" >&2; exit 1; }
   sleep 0.2
 done
-for at in "$d/c" "/dev/shm/${d##*/}"; do
-  c=$(mktemp -d "$at.XXXXXXXX") && mkfifo "$c/in" "$c/out" "$c/err" &&
-    printf '%s\n' "$1" >"$c/line" && echo 1 >"$c/status" && break
+lay_call() {
+  c=$(mktemp -d "$1.XXXXXXXX") && mkfifo "$c/in" "$c/out" "$c/err" &&
+    printf '%s\n' "$2" >"$c/line" && echo 1 >"$c/status" && return
   [ -z "$c" ] || rm -rf "$c"
-  c=
-done
-[ "$c" ] || exit 1
+  return 1
+}
+lay_call "$d/c" "$1" 2>/dev/null || lay_call "/dev/shm/${d##*/}" "$1" || lay_call "$d/c" "$1" ||
+  exit 1
 exec 3<&0
 echo "$c" >"$d/calls"
 cat <&3 >"$c/in" &

@@ -50,17 +50,26 @@ TEST(SlurmKeeper, CopiesEveryByte) {
 TEST(SlurmKeeper, RunsALineWhereTheDiskIsFull) {
   // What `mktemp` does in /tmp: it fails, or what it makes cannot hold the line.
   for (const std::string_view act :
-       {"exit 1", "c=$(mktemp \"$@\"); mkdir \"$c/line\"; echo \"$c\""}) {
+       {"echo full >&2; exit 1", "c=$(mktemp \"$@\"); mkdir \"$c/line\"; echo \"$c\""}) {
     EXPECT_EQ(beside_keeper(fmt::format(
                   "mkdir \"$d.bin\"; echo 'PATH=${{PATH#*:}}; case $2 in /tmp/*) {};;\n"
                   "*) mktemp \"$@\";; esac' >\"$d.bin/mktemp\"; chmod +x \"$d.bin/mktemp\"\n"
-                  "(PATH=$d.bin:$PATH; printf hello | call 'cat; exit 7' 2>/dev/null; echo $?)\n"
+                  "(PATH=$d.bin:$PATH; printf hello | call 'cat; exit 7'; echo $?)\n"
                   "ls \"$d\" | grep c[.]; mkdir \"/dev/shm/${{d##*/}}.left\"\n"
                   "touch \"$d/over\"; wait $keeper; ls /dev/shm | grep \"${{d##*/}}\"\n"
                   "rm -r \"$d.bin\"",
                   act)),
               "hello7\n");
   }
+}
+
+TEST(SlurmKeeper, SaysWhyACallFindsNoSpaceAtAll) {
+  EXPECT_EQ(beside_keeper("mkdir \"$d.bin\"; echo 'echo \"full: ${2%-*}\" >&2; exit 1' "
+                          ">\"$d.bin/mktemp\"; chmod +x \"$d.bin/mktemp\"\n"
+                          "(PATH=$d.bin:$PATH; call 'exit 7' </dev/null; echo $?)\n"
+                          "rm -r \"$d.bin\""),
+            fmt::format("1\nfull: /dev/shm/skyward-keeper-{0}\nfull: /tmp/skyward-keeper-{0}\n",
+                        io::user_id()));
 }
 
 TEST(SlurmKeeper, KeepsWhatALineStartsWhenTheCallIsOver) {
