@@ -23,7 +23,8 @@ constexpr std::uint64_t kReserveDuringTransfer = std::uint64_t{16} << 20;
 // A directory is a repository when it has a file HEAD, beside others.
 constexpr std::string_view kHead = "HEAD";
 
-Error almost_full(const std::string& directory, const io::DiskSpace& space, const char* decision) {
+Error almost_full(const std::string& directory, const io::DiskSpace& space,
+                  std::string_view decision) {
   const std::string files =
       space.total_files == 0 ? "" : fmt::format(" and {} files", space.free_files);
   return {ErrorKind::exhausted,
@@ -44,7 +45,10 @@ bool is_git(std::string_view name) {
 Status check_output_space(const std::string& directory, const RunResults::Space& space) {
   const auto found = space(directory);
   if (!found || io::leaves_reserve(*found, 0, 1)) return {};
-  return std::unexpected(almost_full(directory, *found, "the results might not fit"));
+  const std::string wanted =
+      fmt::format("at least {} or 1 % of it must be free before the command runs",
+                  size_text(io::kDiskReserve));
+  return std::unexpected(almost_full(directory, *found, wanted));
 }
 
 bool names_git(std::string_view path) {
