@@ -131,10 +131,10 @@ class PoolRequest:
         own = provider.name in ("local", "fake")
         if (own or self.image.pip) and _is_frozen_program():
             raise ConfigurationError(
-                f"this program is frozen: {sys.executable} is no Python interpreter, so every node"
-                " would start the program itself once more. Set sys.executable to the path of a"
-                f" Python {CLIENT_PYTHON} with the same packages before you open the pool, or run"
-                " the program's source with such a Python"
+                f"this program is frozen: {sys.executable} is no Python interpreter, so Skyward"
+                " would start the program itself once more as its Python interpreter. Set"
+                f" sys.executable to the path of a Python {CLIENT_PYTHON} with the same packages"
+                " before you open the pool, or run the program's source with such a Python"
             )
         if provider.remote:
             return spec, remote_runtime(self.image, slots, self.architecture)
