@@ -45,9 +45,8 @@ bool is_git(std::string_view name) {
 Status check_output_space(const std::string& directory, const RunResults::Space& space) {
   const auto found = space(directory);
   if (!found || io::leaves_reserve(*found, 0, 1)) return {};
-  const std::string wanted =
-      fmt::format("at least {} or 1 % of it must be free before the command runs",
-                  size_text(io::kDiskReserve));
+  const std::string wanted = fmt::format(
+      "at least {} or 1 % of it must be free before the command runs", size_text(io::kDiskReserve));
   return std::unexpected(almost_full(directory, *found, wanted));
 }
 
@@ -118,8 +117,7 @@ Status RunResults::store(const Piece& piece) {
 Status RunResults::check_space(const Piece& piece) const {
   const auto space = space_(directory_);
   const std::uint64_t new_files = piece.kind == PieceKind::data ? 0 : 1;
-  if (!space ||
-      io::leaves_reserve(*space, piece.bytes.size(), new_files, kReserveDuringTransfer)) {
+  if (!space || io::leaves_reserve(*space, piece.bytes.size(), new_files, kReserveDuringTransfer)) {
     return {};
   }
   return std::unexpected(almost_full(directory_, *space, "not storing more there"));

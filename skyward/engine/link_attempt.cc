@@ -286,8 +286,8 @@ std::size_t LinkAttempt::queued_bytes() const { return channel_ ? channel_->queu
 
 std::uint64_t LinkAttempt::moved_bytes() const {
   if (channel_) return moved_ + upload_bytes_ + channel_->received_bytes();
-  return moved_ + LinkPolicy::crossed(upload_bytes_, io::EventLoop::now() - handed_over_at_,
-                                      uploads_now());
+  return moved_ +
+         LinkPolicy::crossed(upload_bytes_, io::EventLoop::now() - handed_over_at_, uploads_now());
 }
 
 void LinkAttempt::read_stderr() {

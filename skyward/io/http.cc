@@ -259,7 +259,8 @@ bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
   }
   if (request.direct) set(easy_, CURLOPT_NOPROXY, "*");
   std::optional<std::string> named = environment_variable("SSL_CERT_FILE");
-  if (named && ::access(named->c_str(), R_OK) != 0) named = std::nullopt;  // deleted, as likely as not
+  // Deleted, as likely as not, with the environment that it was a part of.
+  if (named && ::access(named->c_str(), R_OK) != 0) named = std::nullopt;
   const std::string trusted = choose_certificates(request, named, libcurl().certificates);
   if (!trusted.empty()) set(easy_, CURLOPT_CAINFO, trusted.c_str());
   if (request.method == "HEAD") {

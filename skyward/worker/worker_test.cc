@@ -241,7 +241,8 @@ class WorkerTest : public ::testing::Test {
     auto memory = io::SharedMemory::create(bytes.size()).value();
     io::copy_bytes(memory->data(), bytes);
     const int descriptor = memory->descriptor();
-    return {.id = {++last_blob_}, .size = bytes.size(), .descriptor = descriptor, .storage = memory};
+    return {
+        .id = {++last_blob_}, .size = bytes.size(), .descriptor = descriptor, .storage = memory};
   }
 
   // Sends a call as the agent does.

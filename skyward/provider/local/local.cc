@@ -425,8 +425,7 @@ Status LocalProvider::teardown(const Cluster& cluster, Time) {
   const Result<std::string> directory = directory_of(cluster);
   if (!directory) return fail(directory);
   const auto plan = plans_.find(cluster.id);
-  Status removed =
-      plan == plans_.end() ? io::remove_tree(*directory) : plan->second.held->remove();
+  Status removed = plan == plans_.end() ? io::remove_tree(*directory) : plan->second.held->remove();
   if (!removed) return removed;
   plans_.erase(cluster.id);
   return {};

@@ -33,7 +33,8 @@ constexpr Duration kOneTry = 600s;
 constexpr std::int64_t kGrace_s = 300;
 constexpr Duration kReaperStart = 20s;
 
-// At the end of a job or a step, the runners of GitHub and Jenkins kill every process that has these.
+// At the end of a job or a step, the runners of GitHub and Jenkins kill every process that has
+// these.
 constexpr std::array kMarksOfJobs = {"RUNNER_TRACKING_ID",    "JENKINS_NODE_COOKIE",
                                      "JENKINS_SERVER_COOKIE", "BUILD_ID",
                                      "HUDSON_COOKIE",         "HUDSON_SERVER_COOKIE"};

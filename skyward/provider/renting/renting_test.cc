@@ -36,7 +36,7 @@ struct Mall {
   std::vector<LaunchTarget> places = {{.type = "a", .zone = "z1"}, {.type = "a", .zone = "z2"}};
   std::set<std::string> full;  // zones
   bool has_spot = true;        // to sell now
-  bool disk_is_full = false;  // of this computer
+  bool disk_is_full = false;   // of this computer
 
   std::vector<LaunchTerms> terms;  // of each launch
   std::map<std::string, MachineStatus> machines;

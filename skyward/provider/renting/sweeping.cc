@@ -54,7 +54,7 @@ class Sweeping {
   const SweepOptions& options_;
   const std::function<void(const Swept&)>& tell_;
   const Time deadline_;
-  std::unique_ptr<Ledger> ledger_;           // a blank one if it cannot be written
+  std::unique_ptr<Ledger> ledger_;  // a blank one if it cannot be written
   bool can_write_ = false;
   std::map<std::string, LedgerPool> pools_;  // of the ledger, in the account
   std::set<std::string> looked_;             // regions

@@ -303,8 +303,8 @@ TEST_F(RestTest, APauseHoldsForTheWholeAccount) {
 
 // Else machines could not be terminated meanwhile.
 TEST_F(RestTest, NoPauseLastsLong) {
-  for (const auto& [status, page] : {std::pair(503, "<html>closed</html>"),
-                                     std::pair(429, R"({"id":"too_many_requests"})")}) {
+  for (const auto& [status, page] :
+       {std::pair(503, "<html>closed</html>"), std::pair(429, R"({"id":"too_many_requests"})")}) {
     answer(status, page, {{"Retry-After", "3600"}});
     const Time before = fixture_.now;
     EXPECT_FALSE(client_.send({.path = "/droplets/1"}, fixture_.now + 1s));

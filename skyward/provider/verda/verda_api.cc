@@ -204,8 +204,7 @@ ApiResult<std::vector<ApiResult<void>>> Api::delete_servers(const std::vector<Se
     body["delete_permanently"] = true;
   }
   const auto reply = client_.send(
-      {.method = "PUT", .path = "/instances", .body = body, .repeat = Repeat::safe},
-      deadline);
+      {.method = "PUT", .path = "/instances", .body = body, .repeat = Repeat::safe}, deadline);
   std::vector<ApiResult<void>> out;
   if (reply || servers.size() == 1) {
     for (const ServerDisk& one : servers) out.push_back(outcome_of(reply, one.server));
