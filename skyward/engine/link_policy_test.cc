@@ -142,7 +142,7 @@ TEST_F(LinkPolicyTest, ASilentConnectionIsGivenUpAndTheLastAttemptHasWhatIsLeft)
   welcome();
   EXPECT_EQ(policy.silence(now), 3s);
   ASSERT_TRUE(policy.on_end(kSilent, now, 0));
-  EXPECT_EQ(policy.silence(now), 5s);
+  EXPECT_EQ(policy.silence(now), 6s);
   EXPECT_EQ(policy.silence(now + 8s), 4s);
   EXPECT_EQ(policy.silence(now + 11s), 3s);
 }

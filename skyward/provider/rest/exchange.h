@@ -76,7 +76,7 @@ std::int64_t clock_difference(std::int64_t ahead_s);
 // "Tue, 14 Nov 2023 22:13:20 GMT", as in the header "date", in seconds since 1970.
 std::optional<std::int64_t> parse_http_date(std::string_view text);
 // The pause that an answer asks for in "retry-after", in seconds or as a date: rounded up to whole
-// seconds, at most an hour, zero without one.
+// seconds, at most a minute, zero without one.
 Duration asked_pause(const World& world, const io::HttpReply& reply);
 
 }  // namespace skyward::provider

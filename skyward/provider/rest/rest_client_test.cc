@@ -218,7 +218,7 @@ TEST_F(RestTest, APauseIsASpanOrADate) {
   EXPECT_EQ(pause({{"retry-after", "1.5"}}), 2s) << "never too early";
   EXPECT_EQ(pause({{"retry-after", "-3"}}), 0s);
   EXPECT_EQ(pause({{"retry-after", "soon"}}), 0s);
-  EXPECT_EQ(pause({{"retry-after", "9999999999"}}), 1h);
+  EXPECT_EQ(pause({{"retry-after", "9999999999"}}), 60s);
   // The fixture's clock says 22:13:20; the cloud's is an hour ahead.
   EXPECT_EQ(pause({{"retry-after", "Tue, 14 Nov 2023 22:14:20 GMT"}}), 60s);
   EXPECT_EQ(pause({{"date", "Tue, 14 Nov 2023 23:13:20 GMT"},
