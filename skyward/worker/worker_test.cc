@@ -535,6 +535,9 @@ TEST_F(WorkerTest, WhatCancelsNothingEndsNoWaitOfATask) {
 }
 
 TEST_F(WorkerTest, AnInterruptedChildOfATaskEnds) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the sanitizer keeps back signals in children of processes with threads";
+#endif
   send(1, compute<interrupts_a_child>());
   EXPECT_EQ(value<int>(receive(1)), SIGINT);
 }
