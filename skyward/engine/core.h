@@ -62,6 +62,7 @@ struct EngineState {
   bool ready_told = false;               // opened() was called
   int lost_at_opening = 0;               // machines
   Time opening_ends = kNever;            // if one is
+  bool found_standing = false;           // machines of failed launches, when the pool closed
   std::optional<Error> open_error;       // why opening failed
 
   // While it closes (core_close.cc).

@@ -225,9 +225,14 @@ void finish_closing(EngineState& state, EngineEffects& effects, Time now, const 
                     const std::vector<InstanceId>& standing) {
   std::vector<InstanceId> left = state.releases.take_left();
   // Those of failed launches: they were never nodes.
+  const std::size_t known = left.size();
   std::ranges::copy_if(standing, std::back_inserter(left), [&](const InstanceId& id) {
     return std::ranges::find(left, id) == left.end();
   });
+  if (left.size() > known && !std::exchange(state.found_standing, true)) {
+    state.phase.set(Phase::terminating);
+    return state.releases.release_last(effects, std::move(left));
+  }
   if (removed) {
     state.costs.on_gone(now, left);
   } else {

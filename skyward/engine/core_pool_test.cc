@@ -343,11 +343,35 @@ TEST_F(CorePoolTest, MachinesThatAFailedLaunchLeavesAreTold) {
   effects.drop_events();
   effects.take<Teardown>();
   on_torn_down(state, effects, now, kRefused, {"i-1", "i-2"});
+  for (int tries = 0; tries < 5; ++tries) {
+    EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1", "i-2"));
+    on_terminated(state, effects, now, kRefused);
+    effects.drop_events();
+    if (tries < 4) advance_to(state.releases.again_at());
+  }
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, kRefused, {"i-1", "i-2"});
   effects.drop_events();
   EXPECT_FALSE(effects.take<Opened>().status);
   const Status left = effects.take<Closed>().status;
   ASSERT_FALSE(left);
   EXPECT_THAT(left.error().message, HasSubstr("i-1, i-2 of AWS"));
+}
+
+TEST_F(CorePoolTest, MachinesThatAFailedLaunchLeavesAreTerminatedLater) {
+  open_to_provisioning({.nodes = 1});
+  on_provisioned(state, effects, now, kFirst, 1, kRefused);
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, kRefused, {"i-1"});
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1"));
+  on_terminated(state, effects, now, {});
+  effects.take<Teardown>();
+  // The cloud does not say that it is gone: it is told, and not asked for for ever.
+  on_torn_down(state, effects, now, kRefused, {"i-1"});
+  effects.drop_events();
+  effects.take<Opened>();
+  EXPECT_FALSE(effects.take<Closed>().status);
 }
 
 TEST_F(CorePoolTest, ProvisionFails) {

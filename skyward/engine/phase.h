@@ -7,7 +7,8 @@
 //     removing → closed
 //
 // A region without capacity: → offering again, → moving (what was prepared there is removed) →
-// preparing, in another region.
+// preparing, in another region. Machines that are found when what they shared cannot be removed:
+// → terminating again, once.
 
 #include <cstdint>
 #include <string_view>
@@ -51,7 +52,7 @@ constexpr bool may_follow(Phase from, Phase to) {
     case terminating:
       return to == removing;
     case removing:
-      return to == closed;
+      return to == closed || to == terminating;
     case closed:
       return false;
   }

@@ -566,8 +566,10 @@ TEST_F(AwsTest, WhatAFailedLaunchLeavesIsToldWhenThePoolCloses) {
   EXPECT_THAT(aws->standing(life.cluster),
               ElementsAre(amazon_.instances[0].id, amazon_.instances[1].id));
   fixture_.http->answer = online;
-  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  EXPECT_TRUE(aws->terminate(life.cluster, aws->standing(life.cluster), soon()));
+  EXPECT_THAT(aws->standing(life.cluster), IsEmpty());
   EXPECT_EQ(amazon_.standing(), 0);
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
 }
 
 // A proxy that asks everybody to sign in.
