@@ -16,7 +16,9 @@ set_target_properties(skyward_face PROPERTIES EXPORT_NAME skyward)
 install(TARGETS ${libraries} skyward-agent EXPORT skyward
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cpp
   RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT cpp)
-install(TARGETS skyward-cli RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT cpp)
+if(TARGET skyward-cli)
+  install(TARGETS skyward-cli RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT cpp)
+endif()
 foreach(folder "" /base /spec /wire /call /worker /display /pool /pool/clouds)  # what skyward.h and testing.h lead to
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/skyward${folder}/*.h)
   list(FILTER headers EXCLUDE REGEX "_fixture\\.h$")

@@ -65,6 +65,15 @@ def test_the_program_that_reaps_is_installed_beside_the_agent(installed: Path) -
     assert run(installed / "libexec/skyward", "--version").strip()
 
 
+def test_without_cli11_a_folder_in_a_project_lacks_the_program_alone(tmp_path: Path) -> None:
+    write_project(tmp_path, f"add_subdirectory({ROOT} skyward)")
+    build = tmp_path / "build"
+    said = run("cmake", "-S", tmp_path, "-B", build, "-DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON")
+    assert "there is no CLI11" in said
+    targets = run("cmake", "--build", build, "--target", "help")
+    assert "skyward-agent" in targets and "skyward-cli" not in targets
+
+
 def test_a_folder_in_a_project_adds_its_library_alone(tmp_path: Path) -> None:
     write_project(tmp_path, f"add_subdirectory({ROOT} skyward)")
     build = tmp_path / "build"
