@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,11 +43,6 @@ std::vector<std::string> environment_names(std::string_view beginning) {
 
 void set_variable(const std::string& name, const std::string& value) {
   ::setenv(name.c_str(), value.c_str(), 1);
-}
-
-std::string machine_architecture() {
-  utsname system{};
-  return ::uname(&system) == 0 ? system.machine : "";
 }
 
 int cpu_count() {

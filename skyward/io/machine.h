@@ -22,9 +22,6 @@ std::vector<std::string> environment_names(std::string_view beginning);
 // environment.
 void set_variable(const std::string& name, const std::string& value);
 
-// What this machine runs on, as `uname -m` says it: "x86_64".
-std::string machine_architecture();
-
 // CPUs that this process may run on (its affinity, not the board's sockets). At least 1.
 int cpu_count();
 // As many of them as a control group's quota lets it keep busy. At least 1.

@@ -20,7 +20,7 @@ struct EnvironmentRequest {
   std::string root;                // directory of all environments
   std::string python;              // path of an interpreter, or a version for uv to find
   std::string version{};           // "3.12", "3.12.4": what `python` is; empty: not known
-  std::string machine{};           // as `uname -m` says it; empty: not a part of the key
+  std::string machine{};           // its architecture; empty: not a part of the key
   std::string cloudpickle{};       // exact version; empty: not installed (C++ workers)
   std::vector<std::string> pip{};  // requirements
   std::optional<std::string> extra_index{};

@@ -262,7 +262,7 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   if (by_name || request.python.empty()) request.python = wanted;
   if (request.python.empty() || request.python == "auto") request.python = std::string("3");
   request.version = by_name ? wanted : client_python(spec);
-  request.machine = io::machine_architecture();
+  request.machine = own_architecture();
 
   request.variables = steering_variables(spec);
   return request;
