@@ -38,6 +38,15 @@ class ConnectTest : public testing::Test {
     fs::permissions(root, fs::perms::all);
   }
 
+  // A process that lives on; of this node's daemon, if one is named.
+  auto sleeper(const std::string& node = "") {
+    io::SpawnOptions options;
+    options.command = {"sleep", "600"};
+    if (!node.empty()) options.environment = {{kNodeVariable, node}};
+    return io::Process::spawn(loop_, options, [](io::ExitStatus) {});
+  }
+
+  io::EventLoop loop_;
   const std::string root = fs::temp_directory_path() / ("c" + io::random_hex(8));
   const DaemonId daemon{.pool = "abc", .node = NodeId{3}, .life = 2};
   const std::string directory = root + "/nodes/" + daemon.name();
@@ -55,10 +64,7 @@ TEST_F(ConnectTest, WhoMakesTheDirectoryFirstIsNotTakenForTheDaemon) {
 
 TEST_F(ConnectTest, ALockInADirectoryOfOthersEndsNobody) {
   make_open_directory();
-  io::EventLoop loop;
-  io::SpawnOptions options;
-  options.command = {"sleep", "600"};
-  const auto victim = io::Process::spawn(loop, options, [](io::ExitStatus) {});
+  const auto victim = sleeper();
   ASSERT_TRUE(victim) << victim.error().message;
   const auto lock = io::lock_file(directory + "/lock", kPatience);
   ASSERT_TRUE(lock);
@@ -84,11 +90,7 @@ TEST_F(ConnectTest, ADaemonWhoseLockWasCleanedUpIsLeftAlone) {
   const std::string its = root + "/nodes/" + other.name();
   ASSERT_TRUE(io::ensure_private_path(its));
   io::FileDescriptor held = io::lock_directory(its);
-  io::EventLoop loop;
-  io::SpawnOptions options;
-  options.command = {"sleep", "600"};
-  options.environment = {{kNodeVariable, other.name()}};
-  const auto worker = io::Process::spawn(loop, options, [](io::ExitStatus) {});
+  const auto worker = sleeper(other.name());
   ASSERT_TRUE(worker) << worker.error().message;
   std::ofstream(directory) << "in the way of the daemon that would be started";
   testing::internal::CaptureStdout();
@@ -109,11 +111,7 @@ TEST_F(ConnectTest, ADaemonWhoseLockWasCleanedUpIsNeitherGoneNorReplaced) {
   const std::string its = root + "/nodes/" + busy.name();
   ASSERT_TRUE(io::ensure_private_path(its + "/socket"));  // where none can listen
   const io::FileDescriptor held = io::lock_directory(its);
-  io::EventLoop loop;
-  io::SpawnOptions options;
-  options.command = {"sleep", "600"};
-  options.environment = {{kNodeVariable, busy.name()}};
-  const auto worker = io::Process::spawn(loop, options, [](io::ExitStatus) {});
+  const auto worker = sleeper(busy.name());
   ASSERT_TRUE(worker) << worker.error().message;
   testing::internal::CaptureStdout();
   EXPECT_EQ(connect(root, busy, false), 1);
