@@ -35,7 +35,10 @@ class SharedArguments:
         self.stored_bytes = 0
         """Bytes that were stored for the nodes, over all calls."""
         self.kept_bytes = 0
-        self.kept_buffers = 0
+
+    @property
+    def kept_buffers(self) -> int:
+        return sum(map(len, self._kept.values()))
 
     def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, those of joblib's batches with their large objects wrapped."""
@@ -74,13 +77,12 @@ class SharedArguments:
             for entries in self._kept.values():
                 for kept in entries:
                     self._core.forget(kept.stored)
-            self._kept.clear()
-            self._core, self.kept_bytes, self.kept_buffers = None, 0, 0
+            self._enter(None)
 
     def _enter(self, core: Any) -> None:
         if core is not self._core:  # the pool was left and entered again
             self._kept.clear()
-            self._core, self.kept_bytes, self.kept_buffers = core, 0, 0
+            self._core, self.kept_bytes = core, 0
 
     def _find(self, view: memoryview) -> Any:
         """What is stored of these bytes, or None."""
@@ -102,7 +104,6 @@ class SharedArguments:
         self._kept.setdefault(fingerprint(view), []).append(kept)
         self.stored_bytes += view.nbytes
         self.kept_bytes += view.nbytes
-        self.kept_buffers += 1
         return kept.stored
 
     def _make_room(self, size: int, limit: int, clock: int) -> bool:
@@ -126,7 +127,6 @@ class SharedArguments:
             if not self._kept[key]:
                 del self._kept[key]
             self.kept_bytes -= kept.size
-            self.kept_buffers -= 1
             self._core.forget(kept.stored)
         return True
 
