@@ -62,13 +62,13 @@ struct EngineState {
   bool ready_told = false;               // opened() was called
   int lost_at_opening = 0;               // machines
   Time opening_ends = kNever;            // if one is
-  bool found_standing = false;           // machines of failed launches, when the pool closed
   std::optional<Error> open_error;       // why opening failed
 
   // While it closes (core_close.cc).
   Time closing_at{};
   Time close_deadline = kNever;  // agents that have not ended are cut off
   Time tell_wait_at = kNever;    // report what closing waits for
+  bool found_standing = false;   // machines of failed launches
 };
 
 EngineState make_state(PoolSpec spec, Options options);

@@ -42,8 +42,8 @@ class LinkPolicy {
   Duration silence(Time moved_at) const;
   bool was_welcomed() const { return welcomed_; }
 
-  // How much of an upload has crossed so long after the last of it was handed over, on the slowest
-  // line that is waited for. `uploads`: how many share that line, this one included.
+  // How much of an upload the slowest acceptable line has carried, `since` after its last bytes
+  // were handed over. `uploads`: how many share that line, this one included.
   static std::uint64_t crossed(std::uint64_t bytes, Duration since, int uploads);
   bool is_connected() const { return connected_; }
   int tries() const { return tries_; }  // of the present trouble

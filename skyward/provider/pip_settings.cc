@@ -23,14 +23,21 @@ std::map<std::string, std::string> pip_config(const std::string& python) {
   return parse_pip_config(answer->out);
 }
 
-std::map<std::string, std::string> steering_variables(const PoolSpec& spec) {
+std::map<std::string, std::string> variables_of(const PoolSpec& spec,
+                                                bool (*is_wanted)(std::string_view name)) {
   std::map<std::string, std::string> found;
   for (const auto* variables : {&spec.image.env, &spec.env}) {
     for (const auto& [name, value] : *variables) {
-      if (name.starts_with("UV_") || name.starts_with("PIP_")) found[name] = value;
+      if (is_wanted(name)) found[name] = value;
     }
   }
   return found;
+}
+
+std::map<std::string, std::string> steering_variables(const PoolSpec& spec) {
+  return variables_of(spec, [](std::string_view name) {
+    return name.starts_with("UV_") || name.starts_with("PIP_");
+  });
 }
 
 }  // namespace skyward::provider

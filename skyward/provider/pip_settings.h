@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "skyward/spec/pool_spec.h"
 
@@ -14,7 +15,10 @@ namespace skyward::provider {
 // interpreter. Runs pip for at most ten seconds.
 std::map<std::string, std::string> pip_config(const std::string& python);
 
-// The pool's own variables that uv and pip read: UV_…, PIP_….
+// Those of the pool's own variables whose names are wanted; ComputePool(env=) before Image(env=).
+std::map<std::string, std::string> variables_of(const PoolSpec& spec,
+                                                bool (*is_wanted)(std::string_view name));
+// The ones that uv and pip read: UV_…, PIP_….
 std::map<std::string, std::string> steering_variables(const PoolSpec& spec);
 
 }  // namespace skyward::provider

@@ -264,17 +264,16 @@ EnvironmentRequest request_of(const PoolSpec& spec) {
 // uv or pip here say; where the nodes would then find nothing, it fails.
 Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentRequest& request,
                                     const Variable& variable, Proxies proxies) {
+  const std::map<std::string, std::string> own_proxies = variables_of(spec, &is_proxy);
   const Variable own = [&](const char* name) -> std::optional<std::string> {
     const auto given = request.variables.find(name);
     if (given != request.variables.end()) return given->second;
     if (is_proxy(name)) {
-      bool is_given = false;  // in either case: the node gets no other besides
-      for (const auto* variables : {&spec.env, &spec.image.env}) {
-        for (const auto& [key, value] : *variables) {
-          if (key == name) return value;
-          is_given = is_given || lower(key) == lower(name);
-        }
-      }
+      const auto proxy = own_proxies.find(name);
+      if (proxy != own_proxies.end()) return proxy->second;
+      // HTTP_PROXY and http_proxy are one setting: the node gets no second value for it.
+      const bool is_given = std::ranges::any_of(
+          own_proxies, [&](const auto& one) { return lower(one.first) == lower(name); });
       if (is_given || proxies == Proxies::given) return std::nullopt;
     }
     std::optional<std::string> here = variable(name);

@@ -14,13 +14,14 @@ namespace skyward::provider::aws {
 
 namespace {
 
-io::HttpRequest to_request(const World& world, const ApiCall& call, const Keys* keys,
-                           const ClockOffset& clock) {
+io::HttpRequest to_request(const World& world, const Configuration& configuration,
+                           const ApiCall& call, const Keys* keys, const ClockOffset& clock) {
   io::HttpRequest request;
   request.method = call.method;
   request.url = call.endpoint + call.path + (call.query.empty() ? "" : "?" + call.query);
   request.body = call.body;
   request.direct = is_of_this_computer(call.endpoint);
+  request.ca_file = ca_bundle(world, configuration);
   request.headers = call.headers;
   request.headers.emplace_back("User-Agent", "skyward/" SKYWARD_VERSION);
   if (call.signing_name.empty() || keys == nullptr) return request;
@@ -67,11 +68,7 @@ ApiResult<io::HttpReply> send_call(const World& world, const Configuration& conf
   };
   bool clock_was_set = false;
   Exchange exchange;
-  exchange.request = [&] {
-    io::HttpRequest request = to_request(world, call, keys, clock);
-    request.ca_file = ca_bundle(world, configuration);
-    return request;
-  };
+  exchange.request = [&] { return to_request(world, configuration, call, keys, clock); };
   exchange.read_error = [&](const io::HttpReply& reply) -> std::optional<ApiError> {
     look_at_clock(reply);
     if (reply.status >= 200 && reply.status < 300) return std::nullopt;

@@ -180,7 +180,7 @@ TEST_F(LeftBehind, IsRemovedAtOnceWithALedgerThatCannotBeWritten) {
   };
   std::vector<Swept> told;
   const Status status = sweep_all(told);
-  ASSERT_FALSE(status) << "nobody has noted that they are gone";
+  ASSERT_FALSE(status) << "the ledger could not record that they are gone";
   EXPECT_THAT(status.error().message, HasSubstr("disk is full"));
   EXPECT_THAT(told, Contains(Field(&Swept::action, SweepAction::removed)));
   for (const Swept& one : told) EXPECT_EQ(one.action, at_once(one)) << one.why;

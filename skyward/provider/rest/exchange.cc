@@ -13,8 +13,8 @@ namespace skyward::provider {
 namespace {
 
 constexpr int kMostLateAnswers = 3;
-// However long a pause the cloud, or a proxy on the way, asks for: all requests of the account wait
-// for it, also those that terminate machines.
+// The longest pause that the cloud, or a proxy on the way, can impose: all requests of the account
+// wait for it, also those that terminate machines.
 constexpr std::int64_t kLongestAskedPause_s = 60;
 
 bool is_passing(const ApiError& error) {
