@@ -90,8 +90,12 @@ class Echo final : public engine::EngineEffects {
   // One of the tasks that nodes have.
   void answer() {
     SKYWARD_CHECK(!answers_.empty());
-    auto [node, result] = std::move(answers_.front());
+    const auto [node, task, attempt] = answers_.front();
     answers_.pop_front();
+    wire::TaskResult result;
+    result.task = task;
+    result.attempt = attempt;
+    result.run_ns = kRunTime;
     engine::on_message(state_, *this, now_, node, std::move(result));
   }
   bool has_answers() const { return !answers_.empty(); }
@@ -107,12 +111,7 @@ class Echo final : public engine::EngineEffects {
   void disconnect(NodeId) override {}
   void send(NodeId node, wire::Message message) override {
     const auto* run = std::get_if<wire::RunTask>(&message);
-    if (run == nullptr) return;
-    wire::TaskResult result;
-    result.task = run->task;
-    result.attempt = run->attempt;
-    result.run_ns = kRunTime;
-    answers_.emplace_back(node, std::move(result));
+    if (run != nullptr) answers_.push_back({node, run->task, run->attempt});
   }
   void complete(TaskId, wire::Outcome outcome) override {
     SKYWARD_CHECK(outcome.status == wire::OutcomeStatus::ok);
@@ -130,7 +129,13 @@ class Echo final : public engine::EngineEffects {
   engine::EngineState state_;
   std::shared_ptr<const wire::FunctionBody> function_;
   wire::Payload arguments_;
-  std::deque<std::pair<NodeId, wire::TaskResult>> answers_;
+  // Those to come. Small: of a large pool there are many, and the engine's cost is measured.
+  struct Answer {
+    NodeId node;
+    TaskId task;
+    std::uint32_t attempt;
+  };
+  std::deque<Answer> answers_;
   std::uint64_t next_task_ = 0;
   std::uint64_t answered_ = 0;
 };

@@ -15,13 +15,6 @@ namespace skyward::engine {
 
 class FunctionCache {
  public:
-  FunctionCache() = default;
-  FunctionCache(FunctionCache&&) = default;
-  FunctionCache& operator=(FunctionCache&&) = default;
-  FunctionCache(const FunctionCache&) = delete;
-  FunctionCache& operator=(const FunctionCache&) = delete;
-  ~FunctionCache() = default;
-
   // A task of the function goes to the node. True if the body must be sent with it.
   bool use(FunctionId function, const wire::Buffer& body);
   // The task is no longer there.
@@ -42,20 +35,22 @@ class FunctionCache {
 
  private:
   struct Entry {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  // 0: the node is without the body
     BlobId blob;
     std::uint32_t tasks = 0;
-    std::uint64_t idle_since = 0;  // key in idle_ if it has no tasks
+    std::uint64_t idle_since = 0;  // its key in idle_; 0: it is not there
   };
-  using Entries = std::unordered_map<FunctionId, Entry>;
-  Entries::value_type& entry_of(FunctionId function);
+  Entry& entry_of(FunctionId function);
+  void put_back();
 
-  // The entry that was looked up last: most tasks in a row are of one function, and a table takes
-  // several cache lines more of each node.
-  Entries::value_type* last_ = nullptr;
-  Entries entries_;
-  std::map<std::uint64_t, FunctionId> idle_;
-  std::uint64_t idle_count_ = 0;  // counts up
+  // The function that was used last. Most tasks in a row are of one function, and looking it up in
+  // a table would take several cache lines more of each node.
+  FunctionId last_function_{};
+  Entry last_;
+  bool has_last_ = false;
+  std::unordered_map<FunctionId, Entry> entries_;  // that of last_ is out of date
+  std::map<std::uint64_t, FunctionId> idle_;       // without that of last_
+  std::uint64_t idle_count_ = 0;                   // counts up
   std::uint64_t bytes_ = 0;
 };
 

@@ -18,6 +18,7 @@
 #include "skyward/base/time.h"
 #include "skyward/engine/function_cache.h"
 #include "skyward/engine/task.h"
+#include "skyward/engine/task_list.h"
 #include "skyward/spec/cost_event.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/limits.h"
@@ -55,16 +56,15 @@ struct alignas(64) NodeLoad {
 
   std::uint32_t slots = 0;
   std::uint32_t outstanding = 0;  // tasks sent and not answered
+  TaskList tasks;                 // of these, those whose callers still wait; Tasks has them
   Time busy_since{};              // when the first of the outstanding tasks was sent
   Time answered_at{};             // when the last answer arrived
-  // Outstanding tasks whose callers still wait, each at its Task::place. Tasks has them.
-  std::vector<Task*> tasks;
-
   Done done;
   std::list<TaskId> pinned;  // waiting for this node only; may name tasks that are gone
-  Work work;                 // of the present machine, until busy_since
-  InstanceId instance;       // where the tasks are
   FunctionCache functions;
+
+  Work work;                              // of the present machine, until busy_since
+  InstanceId instance;                    // where the tasks are
   std::shared_ptr<const Error> given_up;  // why it will not get another machine
 
   bool is_open() const { return intake == Intake::open; }

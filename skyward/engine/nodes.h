@@ -38,7 +38,7 @@ enum class NodeState : std::uint8_t {
 bool may_follow(NodeState from, NodeState to);
 
 // Read by everybody, changed by Nodes alone.
-struct Node {
+struct alignas(64) Node {  // a message of its agent touches one cache line
   NodeId id;
   NodeState state = NodeState::absent;
   Time last_heard{};

@@ -26,7 +26,8 @@ struct Task {
   std::uint32_t group_calls = 0;  // of a group: calls without a result
   std::uint32_t items_ahead = 0;  // delivered, but not read yet
   NodeId node;                    // when assigned
-  std::uint32_t place = 0;        // in the node's list of tasks, when assigned
+  Task* previous = nullptr;       // its neighbours in the node's TaskList
+  Task* next = nullptr;
 };
 
 }  // namespace skyward::engine

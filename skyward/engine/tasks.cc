@@ -50,19 +50,9 @@ void take_off(NodeLoad& node, Time now) {
   if (--node.outstanding == 0) node.work.useful += now - node.busy_since;
 }
 
-void add_task(NodeLoad& node, Task& task) {
-  task.place = static_cast<std::uint32_t>(node.tasks.size());
-  node.tasks.push_back(&task);
-}
-
 // The node's word about the task is awaited no longer.
-void forget_task(NodeLoad& node, const Task& task) {
-  SKYWARD_CHECK(task.place < node.tasks.size() && node.tasks[task.place] == &task, "task {}",
-                task.id.value);
-  Task* const last = node.tasks.back();
-  last->place = task.place;
-  node.tasks[task.place] = last;
-  node.tasks.pop_back();
+void forget_task(NodeLoad& node, Task& task) {
+  node.tasks.remove(task);
   node.functions.release(task.call.function->id);
 }
 
@@ -154,7 +144,7 @@ void Tasks::give_pinned(EngineEffects& effects, Time now, NodeLoad& node) {
 void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task) {
   task.assigned = true;
   task.node = node.id;
-  add_task(node, task);
+  node.tasks.add(task);
   if (node.outstanding++ == 0) node.busy_since = now;
   blobs_.give(effects, node.id, task.call.arguments);
 
@@ -207,7 +197,7 @@ void Tasks::finish(EngineEffects& effects, TaskId id, wire::Outcome outcome) {
 
 // The same while the node is still at work on it: the slot stays taken until the node says
 // otherwise.
-void Tasks::answer_early(EngineEffects& effects, const Task& task, Error why) {
+void Tasks::answer_early(EngineEffects& effects, Task& task, Error why) {
   NodeLoad& node = loads_.at(task.node);
   retain_blobs(effects, task);
   forget_task(node, task);
@@ -338,7 +328,9 @@ Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& 
   set_intake(node, Intake::none);
   blobs_.shut_node(id);
   std::vector<TaskId> ids;
-  for (const Task* task : node.tasks) ids.push_back(task->id);
+  for (const Task* task = node.tasks.first(); task != nullptr; task = task->next) {
+    ids.push_back(task->id);
+  }
   std::ranges::sort(ids, std::greater<>());  // enqueue_first turns the order round
   if (node.outstanding > 0) {
     const Time since = std::max(node.busy_since, node.answered_at);
@@ -537,8 +529,7 @@ void Tasks::check() const {
   for (const auto& [id, task] : tasks_) {
     SKYWARD_CHECK(task.id == id && task.attempt >= 1 && task.attempt <= kMaxAttempts);
     if (task.assigned) {
-      const auto& there = on(task.node).tasks;
-      SKYWARD_CHECK(task.place < there.size() && there[task.place] == &task);
+      SKYWARD_CHECK(on(task.node).tasks.has(task));
     } else if (task.call.options.node) {
       const NodeLoad& node = on(*task.call.options.node);
       const bool waits =

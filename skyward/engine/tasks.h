@@ -112,7 +112,7 @@ class Tasks {
   bool may_begin_elsewhere(const NodeLoad& node, const Task& task) const;
   void enqueue_first(const Task& task);
   void finish(EngineEffects& effects, TaskId task, wire::Outcome outcome);
-  void answer_early(EngineEffects& effects, const Task& task, Error why);
+  void answer_early(EngineEffects& effects, Task& task, Error why);
   void fail_waiting(EngineEffects& effects, const Error& why);
   void lose_pinned(EngineEffects& effects, NodeLoad& node, const Error& why);
   void set_intake(NodeLoad& node, Intake intake);
