@@ -29,8 +29,9 @@ Status HeldLedger::made(const std::string& pool, const std::string& key,
   return use([&](Ledger& ledger) { return ledger.made(pool, key, ids); });
 }
 
-Status HeldLedger::gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) {
-  return use([&](Ledger& ledger) { return ledger.gone(pool, key_or_id, now_s); });
+Status HeldLedger::gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
+                        std::int64_t now_s) {
+  return use([&](Ledger& ledger) { return ledger.gone(pool, keys_or_ids, now_s); });
 }
 
 Status HeldLedger::gone_by(const std::string& pool, const std::string& key_or_id,

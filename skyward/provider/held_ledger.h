@@ -25,7 +25,8 @@ class HeldLedger final : public Ledger {
   Status ask(const LedgerEntry& entry) override;
   Status made(const std::string& pool, const std::string& key,
               const std::vector<std::string>& ids) override;
-  Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override;
+  Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
+              std::int64_t now_s) override;
   Status gone_by(const std::string& pool, const std::string& key_or_id,
                  std::int64_t latest_s) override;
   Result<std::vector<LedgerPool>> pools(bool open_only) override;

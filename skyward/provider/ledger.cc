@@ -207,8 +207,15 @@ class SqliteLedger final : public Ledger {
     });
   }
 
-  Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
-    return mark_gone(pool, key_or_id, now_s, false);
+  Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
+              std::int64_t now_s) override {
+    return transaction([&] {
+      Status status;
+      for (const std::string& one : keys_or_ids) {
+        if (status) status = mark_gone(pool, one, now_s, false);
+      }
+      return status;
+    });
   }
   Status gone_by(const std::string& pool, const std::string& key_or_id,
                  std::int64_t latest_s) override {
@@ -432,7 +439,9 @@ class BlankLedger final : public Ledger {
   Status made(const std::string&, const std::string&, const std::vector<std::string>&) override {
     return {};
   }
-  Status gone(const std::string&, const std::string&, std::int64_t) override { return {}; }
+  Status gone(const std::string&, const std::vector<std::string>&, std::int64_t) override {
+    return {};
+  }
   Status gone_by(const std::string&, const std::string&, std::int64_t) override { return {}; }
   Result<std::vector<LedgerPool>> pools(bool) override { return std::vector<LedgerPool>{}; }
   Result<std::optional<LedgerPool>> find_pool(const std::string&) override {

@@ -79,8 +79,8 @@ class Ledger {
   // than were asked for, it stays, with the rest of its count.
   virtual Status made(const std::string& pool, const std::string& key,
                       const std::vector<std::string>& ids) = 0;
-  // The cloud says that it does not exist, or never did.
-  virtual Status gone(const std::string& pool, const std::string& key_or_id,
+  // The cloud says that these do not exist, or never did: all are marked, or none.
+  virtual Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
                       std::int64_t now_s) = 0;
   // It is gone, and went at some time until then.
   virtual Status gone_by(const std::string& pool, const std::string& key_or_id,

@@ -110,14 +110,13 @@ TEST_F(LedgerFile, AnAnswerTurnsOneLineIntoAsManyAsThereAreMachines) {
   EXPECT_EQ(entries[1].count, 1);
   EXPECT_EQ(entries[1].hourly_micro_dollars, 9'800'000);
 
-  ASSERT_TRUE(ledger->gone("aws-1", "i-1", 200));
-  ASSERT_TRUE(ledger->gone("aws-1", "unknown", 200));
+  ASSERT_TRUE(ledger->gone("aws-1", {"i-1", "unknown"}, 200));
   EXPECT_THAT(ledger->entries("aws-1", true).value(), SizeIs(1));
   EXPECT_THAT(ledger->entries("aws-1", false).value(), SizeIs(2));
-  ASSERT_TRUE(ledger->gone("aws-1", "i-2", 201));
+  ASSERT_TRUE(ledger->gone("aws-1", {"i-2"}, 201));
   ASSERT_TRUE(ledger->close_pool("aws-1", 202));
   EXPECT_THAT(ledger->pools(true).value(), IsEmpty());
-  ASSERT_TRUE(ledger->gone("aws-1", "i-2", 301)) << "seen again, later";
+  ASSERT_TRUE(ledger->gone("aws-1", {"i-2"}, 301)) << "seen again, later";
   ASSERT_TRUE(ledger->close_pool("aws-1", 302));
   EXPECT_EQ(ledger->entries("aws-1", false).value().at(1).gone_s, 201);
   EXPECT_EQ(ledger->pools(false).value().at(0).closed_s, 202);
@@ -175,7 +174,7 @@ TEST_F(LedgerFile, AnAnswerIsEnteredAsAWholeAndAtOnce) {
 TEST_F(LedgerFile, ARequestThatCameToNothingIsStruckOffByItsKey) {
   const auto ledger = open();
   ASSERT_TRUE(ledger->ask(machines_));
-  ASSERT_TRUE(ledger->gone("aws-1", "token-1", 150));
+  ASSERT_TRUE(ledger->gone("aws-1", {"token-1"}, 150));
   EXPECT_THAT(ledger->entries("aws-1", true).value(), IsEmpty());
 }
 
@@ -183,7 +182,7 @@ TEST_F(LedgerFile, OfARequestThatIsStruckOffTheMachinesThatCameStayOpen) {
   const auto ledger = open();
   ASSERT_TRUE(ledger->ask(machines_));
   ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1"}));
-  ASSERT_TRUE(ledger->gone("aws-1", "token-1", 150));
+  ASSERT_TRUE(ledger->gone("aws-1", {"token-1"}, 150));
   const auto entries = ledger->entries("aws-1", true).value();
   ASSERT_THAT(entries, SizeIs(1));
   EXPECT_EQ(entries[0].id, "i-1");
@@ -340,7 +339,7 @@ TEST_F(LedgerFile, AMachineThatNobodySawGoIsTold) {
   ASSERT_TRUE(ledger->open_pool(pool_));
   ASSERT_TRUE(ledger->ask(machines_));
   ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1", "i-2"}));
-  ASSERT_TRUE(ledger->gone("aws-1", "i-1", 200));
+  ASSERT_TRUE(ledger->gone("aws-1", {"i-1", "unknown"}, 200));
   ASSERT_TRUE(ledger->gone_by("aws-1", "i-2", 300));
   const auto entries = ledger->entries("aws-1", false).value();
   ASSERT_THAT(entries, SizeIs(2));

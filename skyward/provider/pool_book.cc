@@ -57,17 +57,20 @@ void PoolBook::note_wasted(const std::vector<std::string>& ids) {
   }
 }
 
-// A ledger that fails once, possibly after a long wait, is not asked again for each of many.
 void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
-  Status told;
   for (const std::string& one : keys_or_ids) {
     std::erase_if(requested_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
     for (LedgerEntry& entry : wasted_) {
       if (entry.id == one && !entry.gone_s) entry.gone_s = world_.wall_s();
     }
-    if (told) told = ledger_.gone(pool_, one, world_.wall_s());
-    if (!told) unrecorded_.push_back(one);
   }
+  if (!record_gone(keys_or_ids)) {
+    unrecorded_.insert(unrecorded_.end(), keys_or_ids.begin(), keys_or_ids.end());
+  }
+}
+
+Status PoolBook::record_gone(const std::vector<std::string>& keys_or_ids) {
+  return keys_or_ids.empty() ? Status() : ledger_.gone(pool_, keys_or_ids, world_.wall_s());
 }
 
 Duration PoolBook::age_of(const LedgerEntry& entry) const {
@@ -100,25 +103,22 @@ Status PoolBook::close_when_clear(std::int64_t patience_s) {
                 "'skyward gc' removes it from the ledger when the ledger can be used again: check "
                 "the permissions and free space there");
   };
-  while (!unrecorded_.empty()) {
-    if (const Status told = ledger_.gone(pool_, unrecorded_.back(), world_.wall_s()); !told) {
-      return unwritten(told.error());
-    }
-    unrecorded_.pop_back();
+  if (const Status told = record_gone(unrecorded_); !told) {
+    return unwritten(told.error());
   }
+  unrecorded_.clear();
   const auto entries = ledger_.entries(pool_, true);
   if (!entries) return unwritten(entries.error());
-  bool clear = true;
+  std::vector<std::string> unanswered;
   for (const LedgerEntry& entry : *entries) {
     if (entry.id.empty() && age_of(entry) >= std::chrono::seconds(patience_s)) {
-      if (const Status told = ledger_.gone(pool_, entry.key, world_.wall_s()); !told) {
-        return unwritten(told.error());
-      }
-    } else {
-      clear = false;
+      unanswered.push_back(entry.key);
     }
   }
-  if (!clear) return {};
+  if (const Status told = record_gone(unanswered); !told) {
+    return unwritten(told.error());
+  }
+  if (unanswered.size() < entries->size()) return {};
   const Status closed = ledger_.close_pool(pool_, world_.wall_s());
   return closed ? closed : unwritten(closed.error());
 }

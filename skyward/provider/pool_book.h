@@ -48,6 +48,8 @@ class PoolBook {
   Status close_when_clear(std::int64_t patience_s);
 
  private:
+  Status record_gone(const std::vector<std::string>& keys_or_ids);
+
   const World& world_;
   Ledger& ledger_;
   const std::string pool_;

@@ -41,8 +41,9 @@ class WatchedLedger final : public Ledger {
               const std::vector<std::string>& ids) override {
     return written([&] { return ledger_->made(pool, key, ids); });
   }
-  Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
-    return written([&] { return ledger_->gone(pool, key_or_id, now_s); });
+  Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
+              std::int64_t now_s) override {
+    return written([&] { return ledger_->gone(pool, keys_or_ids, now_s); });
   }
   Status gone_by(const std::string& pool, const std::string& key_or_id,
                  std::int64_t latest_s) override {

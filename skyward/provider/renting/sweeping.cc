@@ -229,7 +229,7 @@ Status Sweeping::settle_ledger(const LedgerPool& pool, const std::vector<Resourc
     }
     const bool known = ended != ended_.end() && ended->second;
     const Status status =
-        known ? ledger_->gone(pool.id, entry.id, std::max(*ended->second, entry.asked_s))
+        known ? ledger_->gone(pool.id, {entry.id}, std::max(*ended->second, entry.asked_s))
               : ledger_->gone_by(pool.id, entry.id, latest_end_s(pool, entry, world_.wall_s()));
     if (!status) return status;
   }

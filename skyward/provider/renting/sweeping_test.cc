@@ -214,7 +214,7 @@ TEST_F(SweepingTest, APoolInAnotherRegionThanTheNamedOneIsNotTouched) {
 
 TEST_F(SweepingTest, AClosedPoolIsNotClearedAgain) {
   open_pool();
-  ASSERT_TRUE(ledger_->gone("yard-1", "i-1", world_.wall_s));
+  ASSERT_TRUE(ledger_->gone("yard-1", {"i-1"}, world_.wall_s));
   ASSERT_TRUE(ledger_->close_pool("yard-1", world_.wall_s));
   EXPECT_TRUE(sweep());
   EXPECT_EQ(yard_.clears, 0);
