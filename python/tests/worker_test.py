@@ -613,3 +613,35 @@ def test_takes_the_drivers_import_path_and_hides_its_own_variables(tmp_path):
         assert call(agent, look).value() == (42, [], "{}")
     finally:
         agent.close()
+
+
+def test_greets_before_it_has_imported_what_only_calls_need(tmp_path):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    (tmp_path / "cloudpickle.py").write_text(
+        "import sys\n"
+        f"open({str(go)!r}).close()\n"
+        f"sys.path.remove({str(tmp_path)!r})\n"
+        "del sys.modules['cloudpickle']\n"
+        "import cloudpickle\n"
+    )
+    agent = Agent(SKYWARD_SYS_PATH=str(tmp_path))
+    try:
+        agent.hello()
+        os.close(os.open(go, os.O_WRONLY))  # waits until it is importing
+        assert call(agent, lambda: 42).value() == 42
+    finally:
+        agent.close()
+
+
+def test_does_not_greet_without_cloudpickle(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.path = [entry for entry in sys.path if 'site-packages' not in entry]\n"
+    )
+    agent = Agent(PYTHONPATH=str(tmp_path))
+    try:
+        assert agent.process.wait(20) == 1
+        assert "No module named 'cloudpickle'" in agent.output(2).decode()
+        assert agent.sock.recv(1) == b""
+    finally:
+        agent.close()

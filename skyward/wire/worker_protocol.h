@@ -22,7 +22,7 @@
 //     instance info UTF-8 text: the value of COMPUTE_POOL from now on, as a node has got a new
 //                   machine; tasks that run keep what they know
 //   worker → agent
-//     hello         UTF-8 text, "python 3.11.7 cloudpickle 3.1.2", "c++": once, when ready to run
+//     hello         UTF-8 text, "python 3.11.7", "c++": once, when it reads messages
 //     result        u64 run ns | u32 buffers | u32 retained | rows | retained × u64 blob id |
 //                   inline buffers back to back
 //     item          the same as result: one item of a stream

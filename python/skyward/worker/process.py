@@ -3,6 +3,7 @@
 import atexit
 import faulthandler
 import gc
+import importlib.util
 import mmap
 import os
 import signal
@@ -10,12 +11,11 @@ import socket
 import sys
 import types
 
-from . import results, sources  # noqa: F401  # functions come with their sources
+from . import results
 from .loop import Worker
 from .output import flush_output, send_lines
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
 from .result_memory import MOST_BYTES
-from .sentinels import keep_sentinels
 
 
 def check_python(wanted):
@@ -64,6 +64,16 @@ def prepare_modules():
     sys.modules["__main__"] = types.ModuleType("__main__")
 
 
+def import_for_calls():
+    """What takes long to import and is needed only by calls."""
+    import cloudpickle  # noqa: F401
+
+    from . import by_value, sources  # noqa: F401  # classes refer to it; functions have sources
+    from .sentinels import keep_sentinels
+
+    keep_sentinels()
+
+
 def main():
     check_python(os.environ.pop("SKYWARD_CLIENT_PYTHON", ""))
     prepare_modules()
@@ -72,11 +82,8 @@ def main():
     memory = int(os.environ.pop("SKYWARD_MEMORY", "0"))
     results.memory.limit = min(memory // 8, MOST_BYTES) // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
-    import cloudpickle
-
-    from . import by_value  # noqa: F401  # classes refer to it
-
-    keep_sentinels()
+    if importlib.util.find_spec("cloudpickle") is None:
+        import_for_calls()  # raises
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
     faulthandler.enable(os.dup(2))
     send_lines()
@@ -93,11 +100,12 @@ def main():
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     signal.signal(signal.SIGURG, worker.on_interrupt)
+    text = f"python {sys.version.split()[0]}".encode()
+    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
+    import_for_calls()  # while the pool opens
     gc.freeze()
     if sys.modules["_skyward_worker"].collects:
         gc.enable()
-    text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
-    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
     worker.loop()
     atexit._run_exitfuncs()
     flush_output()
