@@ -82,7 +82,7 @@ MISSED = {
     "ssh_bulk": "The bytes are copied and named before the first is sent, and what stores them on"
     " the node shares the cores with both ends of ssh.",
     "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
-    "start": "Each worker is a whole interpreter, which imports cloudpickle before it greets.",
+    "start": "Each worker is a whole interpreter.",
     "four_start": "Four interpreters start on two cores.",
     "argument_first": "The bytes are copied once, by two threads, into memory that the kernel must"
     " find. The next call uses it again.",

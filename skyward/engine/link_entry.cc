@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <utility>
 
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/engine/link_uploads.h"
+#include "skyward/io/file.h"
 #include "skyward/io/forks.h"
 
 namespace skyward::engine {
@@ -44,27 +43,22 @@ std::string machine_of(ByteView program) {
   return found == kProcessors.end() ? fmt::format("machine {}", number) : std::string(found->name);
 }
 
-// What was made of a file, for as long as the file is the same.
-template <typename Value>
-class Cache {
+// The agents as this process first saw them, which are of its own version. An upgrade while a pool
+// runs must not reach the pool's later nodes: this engine may not speak with such an agent.
+class KnownAgents {
  public:
-  template <typename Make>
-  Result<Value> get(const std::string& path, Make make) {
+  template <typename Inspect>
+  Result<EntryFile> get(const std::string& path, Inspect inspect) {
     const std::scoped_lock lock(mutex_);  // the others mostly want the same
-    std::error_code error;
-    const auto time = std::filesystem::last_write_time(path, error);
-    const auto found = known_.find(path);
-    if (!error && found != known_.end() && found->second.first == time) {
-      return found->second.second;
-    }
-    Result<Value> value = make();
-    if (value) known_.insert_or_assign(path, std::pair(time, *value));
-    return value;
+    if (const auto found = known_.find(path); found != known_.end()) return found->second;
+    Result<EntryFile> agent = inspect();
+    if (agent) known_.emplace(path, *agent);
+    return agent;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::pair<std::filesystem::file_time_type, Value>> known_;
+  std::map<std::string, EntryFile> known_;  // by path
 };
 
 // Some ways to a node (containers, setpriv) set no HOME: then the system is asked, and all that is
@@ -97,16 +91,19 @@ bool is_safe(std::string_view script) {
 }  // namespace
 
 Result<EntryFile> inspect_agent(const std::string& path) {
-  auto& cache = io::of_this_process<Cache<EntryFile>>();
-  return cache.get(path, [&]() -> Result<EntryFile> {
-    const auto bytes = read_whole(path, nullptr);
+  return io::of_this_process<KnownAgents>().get(path, [&]() -> Result<EntryFile> {
+    auto file = io::open_file(path);
+    if (!file) return fail(file);
+    const auto kept = std::make_shared<const io::FileDescriptor>(*std::move(file));
+    const auto bytes = read_whole(path, kept.get());
     if (!bytes) return fail(bytes);
     const std::string hash = to_hex(sha256(as_bytes(*bytes)));
     EntryFile agent{.path = path,
                     .hash = hash,
                     .place = fmt::format("agents/{}/skyward-agent", hash),
                     .machine = machine_of(as_bytes(*bytes)),
-                    .size = bytes->size()};
+                    .size = bytes->size(),
+                    .file = kept};
     if (!agent.machine.empty()) return agent;
     return fail(ErrorKind::invalid, fmt::format("the agent {} is not a Linux program", path),
                 "install skyward again, or give the path of a skyward-agent that you built");

@@ -39,8 +39,8 @@ struct EntryFile {
   std::shared_ptr<const io::FileDescriptor> file{};
 };
 
-// Identifies an agent program; computed once for each file in this process. Blocks; any thread.
-// Fails with `invalid`.
+// Identifies an agent program, once for each path in this process: later, the same file is used,
+// even if there is another one at that path. Blocks; any thread. Fails with `invalid`.
 Result<EntryFile> inspect_agent(const std::string& path);
 
 // Which daemon of the node.

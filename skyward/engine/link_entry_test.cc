@@ -262,6 +262,25 @@ TEST(EntryReader, GivesUpOnAFlood) {
   EXPECT_FALSE(reader.next());
 }
 
+TEST(Agent, OfAnUpgradeIsNotSeenByThisProcess) {
+  const fs::path folder = fs::temp_directory_path() / ("upgrade-" + io::random_hex(12));
+  fs::create_directories(folder);
+  const fs::path path = folder / "skyward-agent";
+  fs::copy_file("/proc/self/exe", path);
+  const auto first = inspect_agent(path);
+  ASSERT_TRUE(first) << first.error().message;
+  const fs::path upgrade = path.string() + ".new";
+  std::ofstream(upgrade) << "another program";
+  fs::rename(upgrade, path);
+  const auto again = inspect_agent(path);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->hash, first->hash);
+  const auto bytes = load_upload(*again, /*packed=*/false);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  EXPECT_EQ(to_hex(sha256(bytes->view)), first->hash);
+  fs::remove_all(folder);
+}
+
 TEST(Agent, IsLookedAtOnceAndMustBeAProgram) {
   const auto program = inspect_agent("/proc/self/exe");
   ASSERT_TRUE(program) << program.error().message;
