@@ -13,7 +13,7 @@ namespace skyward::engine {
 
 class TaskList {
  public:
-  // Its tasks live elsewhere and outlive it, or are removed.
+  // The task stays where it is until it is removed.
   void add(Task& task) {
     SKYWARD_CHECK(task.previous == nullptr && task.next == nullptr, "task {}", task.id.value);
     task.next = first_;
