@@ -89,17 +89,19 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   }
   const CloudClock& clock = facts.costs.clock();
   const Time at = clock.at(facts.now);
-  CostBook book = new_book(facts.options, offer);
+  const bool is_first = !facts.costs.book().asked_for_any();
+  CostBook book = is_first ? new_book(facts.options, offer) : facts.costs.book();
   book.on_asked(0, at, facts.spec.nodes, price);
   const Duration least = stopping_time(facts) + clock.to_local(kBudgetDrain);
   if (money_lasts_until(facts, book) >= facts.now + least) return {};
   const Duration cloud_time = clock.to_cloud(least);
   return fail(
       ErrorKind::over_budget,
-      fmt::format("budget={} does not cover {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
-                  "which opening and closing may take; nothing was launched",
-                  dollars_text(*facts.spec.budget), seconds(cloud_time), facts.spec.nodes,
-                  offer.instance_type, provider, to_dollars(price->hourly)),
+      fmt::format("{}budget={} does not cover {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
+                  "which opening and closing may take; nothing was launched{}",
+                  is_first ? "" : "what is left of ", dollars_text(*facts.spec.budget),
+                  seconds(cloud_time), facts.spec.nodes, offer.instance_type, provider,
+                  to_dollars(price->hourly), is_first ? "" : " there"),
       fmt::format("budget={} would leave a minute of work; or ask for fewer or cheaper machines",
                   dollars_text(least_budget(book, at, cloud_time + kWarnAhead))));
 }
@@ -191,6 +193,15 @@ Error Budget::spent(const Facts& facts) const {
                             "machines",
                             budget, total),
           "open the pool again with a larger budget=, or with fewer or cheaper machines"};
+}
+
+Error Budget::outlived(const Facts& facts) const {
+  return {ErrorKind::over_budget,
+          fmt::format("{} is still launching {} × {}, and they may have cost the budget of {} by "
+                      "now; Skyward releases what there is of them",
+                      provider_label(facts.spec.provider.name), facts.spec.nodes,
+                      facts.offer.instance_type, dollars_text(*facts.spec.budget)),
+          "try again with a larger budget=, with fewer or cheaper machines, or elsewhere"};
 }
 
 }  // namespace skyward::engine

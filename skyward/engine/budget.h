@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
@@ -46,7 +47,8 @@ class Budget {
     Time stop_at = kNever;
   };
 
-  // Refuses an offer whose price or minimum cost exceeds the budget.
+  // Refuses an offer whose price or minimum cost exceeds the budget, or what is left of it after
+  // launches that failed elsewhere.
   Status check_offer(const Facts& facts, const Offer& offer) const;
   // The same for one more machine.
   Status check_machine(const Facts& facts) const;
@@ -61,6 +63,14 @@ class Budget {
   // When to judge next, after this pause at the latest.
   void schedule(Time now, const Judgement& judgement, Duration pause);
   void unschedule() { next_at_ = kNever; }
+  // Time has jumped: until the cloud has told its charges, nothing is known. take_bills(): whether
+  // they were awaited.
+  void await_bills() {
+    next_at_ = kNever;
+    awaits_bills_ = true;
+  }
+  bool awaits_bills() const { return awaits_bills_; }
+  bool take_bills() { return std::exchange(awaits_bills_, false); }
   // kNever: there is nothing to judge.
   Time next_at() const { return next_at_; }
 
@@ -71,9 +81,12 @@ class Budget {
   bool has_given_notice() const { return noticed_; }
   // Why no more tasks start.
   Error spent(const Facts& facts) const;
+  // Why no more machines are awaited: since they were requested, they may have cost all of it.
+  Error outlived(const Facts& facts) const;
 
  private:
   Time next_at_ = kNever;
+  bool awaits_bills_ = false;
   bool warned_ = false;
   bool draining_ = false;
   bool noticed_ = false;

@@ -203,13 +203,17 @@ bool on_hurry(EngineState& state, EngineEffects& effects, Time now) {
 }
 
 void release_machines(EngineState& state, EngineEffects& effects) {
-  if (state.phase != Phase::closing || state.orders.requests() > 0) return;
-  if (state.placement.is_moving_out() || state.nodes.any_alive()) return;
-  state.phase.set(Phase::terminating);
-  state.close_deadline = kNever;
+  if (state.phase != Phase::closing || state.nodes.any_alive()) return;
   std::vector<InstanceId> machines;
   for (const Node& node : state.nodes)
     std::ranges::move(take_machines(state, node.id), std::back_inserter(machines));
+  if (state.orders.requests() > 0 || state.placement.is_moving_out()) {
+    // Those that are still launched, or removed elsewhere, may take minutes to end.
+    if (!machines.empty()) state.releases.release(effects, std::move(machines));
+    return;
+  }
+  state.phase.set(Phase::terminating);
+  state.close_deadline = kNever;
   state.releases.release_last(effects, std::move(machines));
   remove_shared(state, effects);
 }
@@ -234,7 +238,7 @@ void finish_closing(EngineState& state, EngineEffects& effects, Time now, const 
     return state.releases.release_last(effects, std::move(left));
   }
   if (removed) {
-    state.costs.on_gone(now, left);
+    state.costs.on_all_gone(now);
   } else {
     effects.emit(ErrorEvent{removed.error().message, std::nullopt});
   }

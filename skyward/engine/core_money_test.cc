@@ -141,6 +141,10 @@ TEST_F(MoneyTest, WhatChangingPricesCameToInAJumpIsAskedFirst) {
   on_clocks(state, effects, now, now + 30min);
   EXPECT_EQ(effects.take<AskCharges>().instances.size(), 1U);
   EXPECT_EQ(state.phase, Phase::running) << "at the price on demand it would be spent";
+  now += 2s;
+  receive(0, wire::Heartbeat{});
+  act_on_budget(state, effects, now);
+  EXPECT_EQ(state.phase, Phase::running) << "the answer may take a while";
   on_charges(state, effects, now, std::vector<Charge>{});
   EXPECT_EQ(state.phase, Phase::running);
   close();
@@ -173,6 +177,27 @@ TEST_F(MoneyTest, LaunchesThatCameToNothingAreInTheBill) {
                                 .ended = 30s,
                                 .failed_launch = true}});
   EXPECT_DOUBLE_EQ(finish().total_cost, 0.06);
+}
+
+// They are to end with what they shared.
+TEST_F(MoneyTest, WhatEndedWithItsRegionCostsNothingMore) {
+  ask(1, std::nullopt, 60s);
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "none left"));
+  effects.drop_all();
+  offer({.instance_type = "big", .region = "there", .price_on_demand = kHourly});
+  on_charges(state, effects, now,
+             std::vector{Charge{
+                 .instance = "i-9", .hourly = kHourly, .began = 90s, .failed_launch = true}});
+  now += 10s;
+  on_torn_down(state, effects, now, {});
+  effects.drop_all();
+  now += 1h;
+  on_close(state, effects, now);
+  on_prepared(state, effects, now, Cluster{.id = "cloud-2"});
+  effects.drop_all();
+  on_torn_down(state, effects, now, {});
+  EXPECT_DOUBLE_EQ(effects.take_event<CostFinal>().total_cost, 0.1);
+  effects.drop_all();
 }
 
 TEST_F(MoneyTest, ARegionIsAskedForItsBillsWhileThereIsSomethingOfIt) {

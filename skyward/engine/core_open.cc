@@ -182,9 +182,8 @@ void on_offers(EngineState& state, EngineEffects& effects, Time now,
   Placement& placement = state.placement;
   Result<Offer> offer = placement.choose(state.spec, std::move(offers));
   if (!offer) return fail_open(state, effects, now, offer.error());
-  const Budget::Facts facts = budget_facts(state, state.opened_at);
-  if (const Status paid = state.budget.check_offer(facts, *offer); !paid) {
-    return fail_open(state, effects, now, placement.explain(paid.error()));
+  if (const Status paid = state.budget.check_offer(budget_facts(state, now), *offer); !paid) {
+    return fail_open(state, effects, now, placement.explain_with(paid.error()));
   }
   placement.take(*std::move(offer));
   state.costs.take_offer(state.options, placement.offer());
@@ -199,6 +198,10 @@ void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cl
   if (cluster) state.placement.on_prepared(*std::move(cluster));
   if (state.phase != Phase::preparing) return release_machines(state, effects);
   if (!cluster) return look_elsewhere(state, effects, now, cluster.error());
+  // Once more: the cost of a launch that failed elsewhere may be known only now.
+  const Placement& placement = state.placement;
+  const Status paid = state.budget.check_offer(budget_facts(state, now), placement.offer());
+  if (!paid) return fail_open(state, effects, now, placement.explain_with(paid.error()));
   state.phase.set(Phase::provisioning);
   const int count = static_cast<int>(state.nodes.size());
   effects.emit(InfraCreated{.region = state.placement.cluster().region,
@@ -216,6 +219,7 @@ void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cl
                                  provider_label(state.spec.provider.name)});
   state.costs.on_asked(now, NodeId{0}, count);
   state.orders.request(effects, NodeId{0}, count);
+  act_on_budget(state, effects, now);
 }
 
 void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
@@ -274,11 +278,10 @@ void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& 
 
 void on_moved_out(EngineState& state, EngineEffects& effects, Time now, const Status& removed) {
   state.placement.on_moved_out(removed);
+  if (removed) state.costs.on_all_gone(now);
   if (state.phase != Phase::moving) return;
   if (removed) return prepare_region(state, effects);
-  Error why = state.placement.explain(removed.error());
-  why.message += "; " + removed.error().message;
-  fail_open(state, effects, now, std::move(why));
+  fail_open(state, effects, now, state.placement.explain_with(removed.error()));
 }
 
 }  // namespace skyward::engine

@@ -280,9 +280,11 @@ TEST_F(CorePreemptTest, ClosingWaitsForTheOneThatIsBeingLaunched) {
   on_close(state, effects, now);
   effects.drop_all();
   lose(0);
+  EXPECT_THAT(effects.take<Terminate>().instances, testing::ElementsAre("i-0-1"));
+  on_terminated(state, effects, now, {});
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
-  finish_closing({"i-0-1", "i-0-2"});
+  finish_closing({"i-0-2"});
   effects.take<Closed>();
 }
 

@@ -44,11 +44,16 @@ void give_notice(EngineState& state, EngineEffects& effects, Time now, Time stop
   }
 }
 
+// Machines may cost money: while they are launched, nobody knows how many are there.
+bool may_cost(Phase phase) { return phase == Phase::provisioning || has_machines(phase); }
+
 // The budget is spent.
 void stop_spending(EngineState& state, EngineEffects& effects, Time now) {
-  const Error why = state.budget.spent(budget_facts(state, now));
+  const Budget::Facts facts = budget_facts(state, now);
+  const Error why =
+      state.phase == Phase::provisioning ? state.budget.outlived(facts) : state.budget.spent(facts);
   if (!state.tasks.abandoned()) state.tasks.refuse(why);
-  if (state.phase == Phase::starting) {
+  if (is_opening(state.phase)) {
     fail_open(state, effects, now, why);
   } else {
     start_closing(state, effects, now);
@@ -67,11 +72,12 @@ void begin_to_pay(EngineState& state, EngineEffects& effects, Time now) {
 }
 
 void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
-  if (!has_machines(state.phase)) return state.budget.unschedule();
+  if (!may_cost(state.phase)) return state.budget.unschedule();
+  if (state.budget.awaits_bills()) return;
   Budget::Judgement judgement = state.budget.judge(effects, budget_facts(state, now));
   if (judgement.stop_at == kNever) return;
   const bool drain = judgement.verdict == Budget::Verdict::drain;
-  if (judgement.verdict == Budget::Verdict::stop || (drain && state.phase == Phase::starting)) {
+  if (judgement.verdict == Budget::Verdict::stop || (drain && is_opening(state.phase))) {
     return stop_spending(state, effects, now);
   }
   if (drain && !state.budget.is_draining()) {
@@ -85,7 +91,7 @@ void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
     give_notice(state, effects, now, judgement.stop_at);
   // For the worst, a price is what it might have become since the cloud was asked.
   const Duration pause = std::max(state.costs.clock().to_local(kBudgetLook), kLeastLook);
-  if (judgement.drain_at - now < 2 * pause) {
+  if (std::min(judgement.warn_at, judgement.drain_at) - now < 2 * pause) {
     state.bills.ask_often(effects, now, state.costs.book(), pause);
   }
   state.budget.schedule(now, judgement, pause);
@@ -103,7 +109,8 @@ void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_
   // The answer tells what changing prices came to, or which machines have ended: the budget waits
   // for it.
   const bool is_told = state.costs.book().prices_may_change() || state.options.billing.tells_ends;
-  if (!is_told || !state.bills.is_asking()) act_on_budget(state, effects, now);
+  if (is_told && state.bills.is_asking()) return state.budget.await_bills();
+  act_on_budget(state, effects, now);
 }
 
 void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {
@@ -114,9 +121,10 @@ void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {
 void on_charges(EngineState& state, EngineEffects& effects, Time now,
                 Result<std::vector<Charge>> charges) {
   state.bills.on_answer(now, charges.has_value());
+  const bool awaited = state.budget.take_bills();
   if (charges) {
     state.costs.on_charges(now, *charges);
-  } else if (state.costs.book().prices_may_change()) {
+  } else if (state.costs.book().prices_may_change() && !awaited) {
     return;  // what was known goes on to hold, and the budget expects the worst
   }
   act_on_budget(state, effects, now);

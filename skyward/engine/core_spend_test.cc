@@ -370,6 +370,70 @@ TEST_F(SpendTest, APoolWhoseBudgetIsSpentWhileItOpensSaysSo) {
   finish();
 }
 
+// Nobody knows which machines of it are there.
+TEST_F(SpendTest, ALaunchThatOutlastsTheBudgetIsGivenUp) {
+  ask(1, 0.2);
+  while (state.phase == Phase::provisioning) advance();
+  EXPECT_FALSE(effects.launching);
+  ASSERT_TRUE(state.open_error);
+  EXPECT_EQ(state.open_error->kind, ErrorKind::over_budget);
+  EXPECT_THAT(state.open_error->message, HasSubstr("is still launching 1 × big"));
+  EXPECT_LE(now - asked, 131s) << "with as much left as a running pool";
+  effects.drop_all();
+  buy(1);
+  effects.drop_all();
+  finish();
+}
+
+TEST_F(SpendTest, AnotherRegionGetsWhatIsLeftOfTheBudget) {
+  const auto phase_there = [&](Duration stood) {
+    ask(1, 0.2, 60s);  // for 200 s
+    on_provisioned(state, effects, now, kFirst, 1, fail(ErrorKind::exhausted, "none left"));
+    offer({.instance_type = "big", .region = "there", .price_on_demand = kHourly});
+    EXPECT_EQ(state.phase, Phase::moving);
+    on_charges(state, effects, now,
+               std::vector{Charge{.instance = "i-9",
+                                  .hourly = kHourly,
+                                  .began = stood,
+                                  .ended = 0s,
+                                  .failed_launch = true}});
+    on_torn_down(state, effects, now, {});
+    on_prepared(state, effects, now, Cluster{.id = "cloud-2"});
+    effects.drop_all();
+    return state.phase;
+  };
+  EXPECT_EQ(phase_there(100s), Phase::provisioning);
+  EXPECT_EQ(phase_there(150s), Phase::removing);
+  ASSERT_TRUE(state.open_error);
+  EXPECT_THAT(state.open_error->message, HasSubstr("what is left of budget=$0.20"));
+}
+
+// While spot prices may have changed, the worst is expected: a warning comes of new bills alone.
+TEST_F(SpendTest, BeforeItWarnsABudgetIsHeldAgainstNewBills) {
+  ask(1, 1.0, 300s);  // 10,000 s at the spot price, 1,000 on demand
+  state.options.billing.prices_change = true;
+  buy(1, {.spot = true, .price_on_demand = kHourly, .price_spot = kHourly / 10});
+  ready(0);
+  effects.drop_all();
+  const auto answer_bills = [&] {
+    if (state.bills.is_asking()) on_charges(state, effects, now, std::vector<Charge>{});
+  };
+  while (now < asked + 7000s) {
+    advance_alive();
+    answer_bills();
+  }
+  EXPECT_EQ(effects.count_events<BudgetWarning>(), 0);
+  effects.drop_all();
+  while (!state.budget.is_draining() && state.phase == Phase::running) {
+    advance_alive();
+    answer_bills();
+  }
+  EXPECT_GT(now, asked + 8000s);
+  EXPECT_EQ(effects.count_events<BudgetWarning>(), 1);
+  effects.drop_all();
+  close();
+}
+
 // -------------------------------------------------------------------------------- the rate
 
 TEST_F(SpendTest, ANodeDoesNotWaitForARateThatNothingWillLower) {

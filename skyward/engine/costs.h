@@ -63,6 +63,7 @@ class Costs {
   // The total until now.
   void on_work(const InstanceId& instance, const Work& work);
   void on_gone(Time now, const std::vector<InstanceId>& instances);
+  void on_all_gone(Time now) { book_.on_all_gone(clock_.at(now)); }
   void on_charges(Time now, const std::vector<Charge>& charges);
 
   // Emits a CostUpdate, at most every kCostUpdateInterval.

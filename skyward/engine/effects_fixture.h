@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <string>
 #include <utility>
@@ -128,6 +130,13 @@ class RecordingEffects final : public EngineEffects {
   template <typename E>
   void drop_events_of() {
     std::erase_if(calls_, [](const Effect& effect) {
+      const auto* emit = std::get_if<Emit>(&effect);
+      return emit != nullptr && std::holds_alternative<E>(emit->event);
+    });
+  }
+  template <typename E>
+  std::ptrdiff_t count_events() const {
+    return std::ranges::count_if(calls_, [](const Effect& effect) {
       const auto* emit = std::get_if<Emit>(&effect);
       return emit != nullptr && std::holds_alternative<E>(emit->event);
     });

@@ -76,6 +76,14 @@ Error Placement::explain(Error why) const {
   return shortage ? with_shortage(std::move(all), *shortage) : all;
 }
 
+Error Placement::explain_with(Error why) const {
+  if (refusals_.empty()) return why;
+  Error all = explain(why);
+  all.message += "; " + why.message;
+  if (!why.hint.empty()) all.hint = std::move(why.hint);
+  return all;
+}
+
 void Placement::on_prepared(Cluster cluster) {
   prepared_ = true;
   cluster_ = std::move(cluster);

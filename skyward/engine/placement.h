@@ -25,6 +25,8 @@ class Placement {
   std::optional<Error> refuse(Error why);
   // Why opening fails: the refusals of all regions if there are any, else `why`.
   Error explain(Error why) const;
+  // ... and `why` as well, which has nothing to do with those.
+  Error explain_with(Error why) const;
 
   void on_prepared(Cluster cluster);
   // What was prepared was removed, before trying another region ...

@@ -128,6 +128,33 @@ TYPED_TEST(Hardships, AMachineEndsWhileAnotherBoots) {
   EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
 }
 
+// Verda does not delete a machine before it has booted.
+TYPED_TEST(Hardships, AMachineEndsWhileALaunchIsGivenUp) {
+  const auto cloud = this->provider();
+  const auto life = this->open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const std::string lost = life.instances.front().id;
+  this->cloud_->dials.boot = 4min;
+  Status ended = fail(ErrorKind::invalid, "nobody asked");
+  int looks = 0;
+  cloud->set_meanwhile([&] {
+    ++looks;
+    if (looks == 1) cloud->stop_launching();
+    if (looks == 2) ended = cloud->terminate(life.cluster, {lost}, this->soon());
+  });
+  const Time begin = this->fixture_.now;
+  EXPECT_FALSE(cloud->provision(life.cluster, 1, 0, this->soon()));
+  cloud->set_meanwhile({});
+  const bool is_verda = this->spec_.provider.name == "verda";
+  EXPECT_TRUE(looks >= 2 || !is_verda);
+  if (looks >= 2) {
+    EXPECT_TRUE(ended) << ended.error().message;
+    EXPECT_LT(this->machine(lost).ended - begin, 1min);
+  }
+  EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
+  EXPECT_EQ(this->standing(), 0);
+}
+
 TYPED_TEST(Hardships, WhatSomebodyElseEndsIsGone) {
   const auto cloud = this->provider();
   const auto life = this->open(*cloud);

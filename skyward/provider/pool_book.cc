@@ -46,6 +46,7 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
     for (const std::string& id : fresh) {
       entry.id = id;
       requested_.push_back(entry);
+      stays_.try_emplace(id, Stay{.asked = asked_[key]});
     }
   }
   return ledger_.made(pool_, key, ids);
@@ -59,6 +60,7 @@ void PoolBook::note_wasted(const std::vector<std::string>& ids) {
 
 void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
   for (const std::string& one : keys_or_ids) {
+    see_gone(one);
     std::erase_if(requested_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
     for (LedgerEntry& entry : wasted_) {
       if (entry.id == one && !entry.gone_s) entry.gone_s = world_.wall_s();
@@ -67,6 +69,23 @@ void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
   if (!record_gone(keys_or_ids)) {
     unrecorded_.insert(unrecorded_.end(), keys_or_ids.begin(), keys_or_ids.end());
   }
+}
+
+void PoolBook::see_gone(const std::string& id) {
+  const auto stay = stays_.find(id);
+  if (stay != stays_.end() && !stay->second.gone) stay->second.gone = world_.now();
+}
+
+std::vector<Charge> PoolBook::times_of(const std::vector<std::string>& ids) const {
+  std::vector<Charge> out;
+  for (const std::string& id : ids) {
+    const auto stay = stays_.find(id);
+    if (stay == stays_.end()) continue;
+    Charge charge{.instance = id, .began = world_.now() - stay->second.asked};
+    if (stay->second.gone) charge.ended = world_.now() - *stay->second.gone;
+    out.push_back(std::move(charge));
+  }
+  return out;
 }
 
 Status PoolBook::record_gone(const std::vector<std::string>& keys_or_ids) {

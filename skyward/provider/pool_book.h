@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,11 @@ class PoolBook {
   const std::vector<LedgerEntry>& wasted() const { return wasted_; }
   // The cloud says that these no longer exist, or never did.
   void gone(const std::vector<std::string>& keys_or_ids);
+  // The same of one, as soon as it is seen: only its time stops. gone() follows.
+  void see_gone(const std::string& id);
+  // Of those of these machines that this process requested: since when each may have cost money,
+  // and until when.
+  std::vector<Charge> times_of(const std::vector<std::string>& ids) const;
 
   // Everything of the pool that is not known to be gone: what this process requested, and what the
   // ledger has, if it can be read.
@@ -57,6 +63,11 @@ class PoolBook {
   std::vector<LedgerEntry> wasted_;      // gone or not
   std::vector<std::string> unrecorded_;  // gone, but still open in the ledger
   std::map<std::string, Time> asked_;    // by key
+  struct Stay {
+    Time asked{};
+    std::optional<Time> gone{};
+  };
+  std::map<std::string, Stay> stays_;  // of machines, by id
 };
 
 // The cost of a machine of a failed launch, from the request until it was gone.

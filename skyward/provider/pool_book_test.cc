@@ -71,6 +71,21 @@ TEST_F(PoolBookTest, WhatIsGoneIsNotOpenThoughTheLedgerHasNotHeardOfIt) {
   EXPECT_THAT(open_in_ledger(), UnorderedElementsAre("a1", "a2", "not answered"));
 }
 
+TEST_F(PoolBookTest, AMachinesTimeIsThatOfItsOwnRequestAndEnd) {
+  using namespace std::chrono_literals;
+  world_.now += 100s;
+  EXPECT_TRUE(book_->ask({.key = "u", .kind = "instance", .count = 2}));
+  world_.now += 10s;
+  EXPECT_TRUE(book_->made("u", {"b1", "b2"}));
+  world_.now += 20s;
+  book_->see_gone("b1");
+  world_.now += 30s;
+  book_->gone({"b1"});
+  EXPECT_THAT(book_->times_of({"b1", "b2", "of another"}),
+              ElementsAre(Charge{.instance = "b1", .began = 60s, .ended = 30s},
+                          Charge{.instance = "b2", .began = 60s}));
+}
+
 TEST_F(PoolBookTest, AnAnswerThatCouldNotBeWrittenIsKnown) {
   trouble_ = full_;
   EXPECT_FALSE(book_->made("t", {"a1", "a2"}));

@@ -75,6 +75,7 @@ Error not_in_time(std::string_view where, const std::vector<MachineStatus>& mach
 // ---- Launching
 
 Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, Time deadline) {
+  launches_ = true;
   release_late(deadline);
   LaunchRecord record(api_.facts().cloud, api_.facts().region);
   const LaunchActions actions{
@@ -377,6 +378,10 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
     const auto at = entry.id.empty() ? left.end() : left.find(entry.id);
     if (at != left.end()) at->second.made = world.now() - book_.age_of(entry);
   }
+  const auto note_gone = [&](const std::string& id) {
+    gone.push_back(id);
+    book_.see_gone(id);
+  };
   const auto is_old = [&](const Sight& sight) {
     return world.now() - *sight.made >= api_.facts().known_after;
   };
@@ -398,7 +403,7 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
       at->second.absent = 0;
       if (one.stage >= Stage::terminating) ending.insert(one.instance.id);
       if (one.stage != Stage::terminated) continue;
-      gone.push_back(one.instance.id);
+      note_gone(one.instance.id);
       left.erase(at);
     }
     std::vector<std::string> standing;
@@ -410,7 +415,7 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
       const bool is_over =
           is_nobodys || (sight.made && sight.asked && (sight.heard.has_value() || is_old(sight)));
       const bool is_gone = sight.absent >= 2 && is_over;
-      if (is_gone) gone.push_back(id);
+      if (is_gone) note_gone(id);
       const bool is_heard = sight.heard && world.now() - *sight.heard < kHeardAgain;
       if (!is_gone && !is_nobodys && !is_heard && !ending.contains(id)) standing.push_back(id);
       return is_gone;
@@ -428,7 +433,10 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
       return std::unexpected(still_there(wanted));
     }
     // What was asked for just now may be so at once.
-    if (standing.empty() || pause > kFirstLook) world.pause(pause, {});
+    if (!standing.empty() && pause == kFirstLook) continue;
+    // A launch that ends machines of its own must not hold up others that are to end.
+    if (launches_ && world.meanwhile) world.meanwhile();
+    world.pause(pause, {});
   }
   return {};
 }

@@ -133,6 +133,7 @@ class PoolMachines {
 
   PoolBook& book_;
   MachineApi& api_;
+  bool launches_ = false;  // launch() was called
   struct Doubt {
     std::string token{};
     Time refused{};

@@ -103,6 +103,12 @@ void CostBook::on_gone(const std::string& instance, Time now) {
   if (found != machines_.end() && !found->second.gone) set_gone(found->second, now);
 }
 
+void CostBook::on_all_gone(Time now) {
+  for (auto& [id, machine] : machines_) {
+    if (!machine.gone) set_gone(machine, now);
+  }
+}
+
 void CostBook::on_charges(std::span<const Charge> charges, Time now) {
   for (const Charge& charge : charges) {
     if (charge.failed_launch && charge.hourly) {

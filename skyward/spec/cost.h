@@ -106,6 +106,8 @@ class CostBook {
   void on_work(const std::string& instance, Duration useful, Duration lost);
   // It is seen to be gone: the clock stops.
   void on_gone(const std::string& instance, Time now);
+  // Nothing is left of all machines that were launched.
+  void on_all_gone(Time now);
   // The cloud's own word wins over what is seen from here. Prices are known up to now.
   void on_charges(std::span<const Charge> charges, Time now);
 

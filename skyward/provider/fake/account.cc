@@ -50,6 +50,7 @@ class FakeSite final : public RentedSite {
                  Time deadline) override;
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
+  bool keeps_our_time() const override { return false; }
   Result<std::vector<Charge>> charges(const std::vector<std::string>& ids, Time) override;
   SshRoute route_to(const Instance&) const override { return {}; }
 

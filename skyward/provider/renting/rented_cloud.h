@@ -68,6 +68,8 @@ class RentedSite {
 
   virtual void on_launched(const std::vector<MachineStatus>&) {}
   virtual void on_terminate(const std::vector<std::string>&) {}
+  // Whether its machines cost money by the time that passes here; a simulated cloud's flies.
+  virtual bool keeps_our_time() const { return true; }
   // Provider::charges(). May be asked for machines of failed launches, too, and need not know them.
   virtual Result<std::vector<Charge>> charges(const std::vector<std::string>&, Time) {
     return std::vector<Charge>{};

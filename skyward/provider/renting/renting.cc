@@ -358,20 +358,27 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   return out;
 }
 
-// What the cloud says of a machine of a failed launch wins over what the ledger has: its price may
-// have changed since the offer, and it may have ended before this computer saw that.
+// A machine's time begins with the request that brought it, not with those before it, and ends when
+// it alone is seen to be gone. What the cloud says of a machine of a failed launch wins over what
+// the ledger has: its price may have changed since the offer, and it may have ended before this
+// computer saw that.
 Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
                                              const std::vector<std::string>& ids, Time deadline) {
-  const std::vector<LedgerEntry>& wasted = book_of(cluster).wasted();
+  const PoolBook& book = book_of(cluster);
+  const std::vector<LedgerEntry>& wasted = book.wasted();
   std::vector<Charge> told;
+  std::vector<Charge> out;
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
+    if (plan->second.site->keeps_our_time()) out = book.times_of(ids);
     std::vector<std::string> all = ids;
     std::ranges::transform(wasted, std::back_inserter(all), &LedgerEntry::id);
     auto answer = plan->second.site->charges(all, deadline);
     if (!answer) return fail(answer);
     told = *std::move(answer);
   }
-  std::vector<Charge> out;
+  if (capabilities().billing.tells_ends) {
+    for (Charge& charge : out) charge.ended.reset();
+  }
   for (const LedgerEntry& entry : wasted) {
     bool known = false;
     for (Charge& charge : told) {
