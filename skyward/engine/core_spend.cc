@@ -77,10 +77,10 @@ void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
   Budget::Judgement judgement = state.budget.judge(effects, budget_facts(state, now));
   if (judgement.stop_at == kNever) return;
   const bool drain = judgement.verdict == Budget::Verdict::drain;
-  if (judgement.verdict == Budget::Verdict::stop || (drain && is_opening(state.phase))) {
+  if (judgement.verdict == Budget::Verdict::stop || (drain && state.phase == Phase::starting)) {
     return stop_spending(state, effects, now);
   }
-  if (drain && !state.budget.is_draining()) {
+  if (drain && state.phase != Phase::provisioning && !state.budget.is_draining()) {
     start_draining(state, effects, now);
     if (!has_machines(state.phase)) return;
     // What is released now leaves more for the rest: its end is known when that is answered.
