@@ -86,6 +86,23 @@ def test_frameworks_are_skipped_without_their_python(tmp_path: Path) -> None:
     assert "SKIPPED" in done.stdout and "this is Python 3.13.7" in done.stdout
 
 
+@pytest.mark.parametrize(("verb", "apart"), [("run", False), ("demo", True)])
+def test_only_programs_of_the_user_use_the_users_ledger(
+    tmp_path: Path, verb: str, apart: bool
+) -> None:
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho state=$XDG_STATE_HOME metadata=$AWS_EC2_METADATA_DISABLED\n")
+    python.chmod(0o755)
+    steps = (
+        "export XDG_STATE_HOME=/mine; unset AWS_EC2_METADATA_DISABLED\n"
+        f"compile() {{ :; }}\nverb_{verb} program.py\nexit"
+    )
+    printed = run_steps(tmp_path, steps).stdout.splitlines()[0]
+    state = tmp_path / "build/state" if apart else "/mine"
+    assert printed == f"state={state} metadata={'true' if apart else ''}"
+
+
 def run_ci(tmp_path: Path, fake_dev: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
