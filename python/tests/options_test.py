@@ -117,8 +117,6 @@ def test_the_second_names_mean_the_same():
         ({"nodes": (1, 4)}, r"nodes=\(1, 4\).*from 1 to 10000$"),
         ({"nodes": 10_001}, "from 1 to 10000$"),
         ({"concurrency": 1025}, "from 1 to 1024$"),
-        ({"provider": sky.SSH(hosts=["a"]), "machine": "x"}, "the ssh provider takes machines as"),
-        ({"provider": sky.Command([["sh"]]), "architecture": "arm64"}, "leave architecture out"),
         ({"nodes": True}, "nodes=True"),
         ({"memory": 1.5}, "memory=1.5"),
         ({"memory": 32}, 'memory=32 has no unit; write memory="32GB", or memory_gb=32$'),

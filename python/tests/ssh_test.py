@@ -51,16 +51,21 @@ def test_lines_of_a_known_hosts_file_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    "wish",
     [
-        ({"accelerator": "H100"}, "does not choose among machines"),
-        ({"cpu": 1}, "does not choose among machines"),
-        ({"memory": "1GB"}, "does not choose among machines"),
+        {"accelerator": "H100"},
+        {"cpu": 1},
+        {"memory": "1GB"},
+        {"machine": "x"},
+        {"architecture": "arm64"},
     ],
 )
-def test_what_nobody_can_promise_is_refused(arguments, words):
-    with pytest.raises(sky.ConfigurationError, match=words):
-        sky.ComputePool(sky.SSH(["w1"]), **arguments)
+@pytest.mark.parametrize("provider", [sky.SSH(["w1"]), sky.Command([["sh", "-c"]])])
+def test_machines_that_are_there_are_not_chosen(provider, wish):
+    says = f"{next(iter(wish))}: the {provider.name} provider takes machines as they are"
+    with pytest.raises(sky.ConfigurationError, match=says):
+        with sky.ComputePool(provider, display="quiet", **wish):
+            pass
 
 
 def test_more_nodes_than_hosts_are_refused_before_anything_starts():

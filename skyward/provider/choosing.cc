@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 namespace skyward::provider {
 
@@ -72,6 +73,19 @@ Status check_architecture(const PoolSpec& spec) {
                           spec.architecture),
               "install skyward from a wheel, which has one, or leave architecture out; in a clone "
               "of the repository, './dev cross' builds it");
+}
+
+Status check_nothing_to_choose(const PoolSpec& spec, std::string_view provider) {
+  for (const auto& [name, is_asked] :
+       {std::pair("accelerator", spec.accelerator.has_value()), std::pair("cpu", spec.cpus > 0),
+        std::pair("memory", spec.memory_mb > 0), std::pair("machine", !spec.machine.empty()),
+        std::pair("architecture", !spec.architecture.empty())}) {
+    if (!is_asked) continue;
+    return fail(ErrorKind::invalid,
+                fmt::format("{}: the {} provider takes machines as they are", name, provider),
+                fmt::format("leave {} out, and name machines that have what you need", name));
+  }
+  return {};
 }
 
 Result<std::vector<Offer>> fitting_offers(std::span<const Offer> offers, const PoolSpec& spec) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "skyward/provider/launch_plan.h"
@@ -26,6 +27,8 @@ void sort_catalogue(std::vector<Offer>& offers);
 
 // Refuses an architecture that this installation has no agent for.
 Status check_architecture(const PoolSpec& spec);
+// Refuses what asks for a choice among machines, where the user named each of them.
+Status check_nothing_to_choose(const PoolSpec& spec, std::string_view provider);
 
 // The offers that meet the pool's requirements, best first. If none does, fails with `invalid` and
 // names the closest ones.

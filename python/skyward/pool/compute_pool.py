@@ -43,6 +43,7 @@ from skyward.spec.options import (
     either,
     lifetime,
     memory_from_gb,
+    memory_mb,
     one_of_architectures,
     one_of_selections,
     positive_seconds,
@@ -203,7 +204,7 @@ class ComputePool(PoolRequest, StaysHere):
         self.on_event = checked_callback(on_event)
         self.collect_metrics = truth("collect_metrics", collect_metrics)
         self.collect_tasks = truth("collect_tasks", collect_tasks)
-        self._check_machines()
+        memory_mb(self.memory)  # refuses what is not an amount
         self._handlers: list[Callback] = []
         self._lifecycle = renewed(threading.RLock())  # opening and closing exclude each other
 

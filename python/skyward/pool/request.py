@@ -59,20 +59,6 @@ class PoolRequest:
         """Tasks that can run at the same time."""
         return self.nodes * self.workers_per_instance * self.concurrency
 
-    def _check_machines(self) -> None:
-        memory_mb(self.memory)
-        for provider in self.providers:
-            check = getattr(provider, "check", None)
-            if check is None:
-                continue
-            check(self.accelerator, self.cpu, self.memory)
-            for name in ("machine", "architecture"):
-                if (value := getattr(self, name)) is not None:
-                    raise ConfigurationError(
-                        f"{name}={value!r}: the {provider.name} provider takes machines as they"
-                        f" are; leave {name} out"
-                    )
-
     def to_core(self) -> Any:
         """The request, for the engine."""
         from skyward import _core

@@ -76,21 +76,6 @@ class Command:
             settings["addresses"] = json.dumps(list(self.addresses))
         return settings
 
-    def check(self, accelerator: Any, cpu: float | None, memory: str | None) -> None:
-        """Refuses what cannot be chosen: the machines are there already."""
-        for name, value in (("cpu", cpu), ("memory", memory)):
-            if value:
-                raise ConfigurationError(
-                    f"{name}={value!r}: Skyward does not choose the machines that commands reach;"
-                    f" leave {name} out"
-                )
-        if accelerator is not None:
-            raise ConfigurationError(
-                f"accelerator={accelerator!r}: Skyward does not choose the machines that"
-                " commands reach;"
-                " leave accelerator out, tasks see what is there"
-            )
-
 
 def _is_command(command: Any) -> bool:
     return (

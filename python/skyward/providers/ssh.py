@@ -88,15 +88,6 @@ class SSH:
             settings["host_keys"] = _host_keys(self.host_keys)
         return settings
 
-    def check(self, accelerator: Any, cpu: float | None, memory: str | None) -> None:
-        """Refuses requirements: Skyward does not choose these machines."""
-        for name, value in (("accelerator", accelerator), ("cpu", cpu), ("memory", memory)):
-            if value is not None:
-                raise ConfigurationError(
-                    f"{name}={value!r}: SSH does not choose among machines; leave"
-                    f" {name} out and name machines that have it"
-                )
-
 
 def _absolute(path: _Path) -> str:
     return os.path.abspath(os.path.expanduser(os.fspath(path)))

@@ -10,6 +10,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/io/machine.h"
+#include "skyward/provider/choosing.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/remote_image.h"
 
@@ -119,6 +120,7 @@ Status CommandProvider::check(const PoolSpec& spec) {
                             spec.nodes, commands_.size()),
                 "name more commands or ask for fewer nodes");
   }
+  if (Status status = check_nothing_to_choose(spec, name()); !status) return status;
   if (Status status = check_agent(spec); !status) return status;
   if (!python_.empty() && !spec.volumes.empty()) {
     return fail(ErrorKind::invalid,

@@ -80,6 +80,10 @@ TEST_F(CommandTest, RefusesWhatCanNeverWork) {
   EXPECT_THAT(provider->check(pool).error().message, HasSubstr("nodes=2, but commands reach 1"));
   pool.nodes = 1;
   EXPECT_TRUE(provider->check(pool));
+  pool.cpus = 4;
+  EXPECT_EQ(provider->check(pool).error().message,
+            "cpu: the command provider takes machines as they are");
+  pool.cpus = 0;
   pool.image.pip = {"numpy"};
   EXPECT_THAT(provider->check(pool).error().hint, HasSubstr("leave python out"));
 }

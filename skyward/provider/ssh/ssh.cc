@@ -16,6 +16,7 @@
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
+#include "skyward/provider/choosing.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/command.h"
@@ -113,6 +114,7 @@ Status SshProvider::check(const PoolSpec& spec) {
                             hosts_.size(), hosts_.size() == 1 ? "" : "s"),
                 "each host is one node: ask for fewer nodes, or name more hosts");
   }
+  if (Status status = check_nothing_to_choose(spec, name()); !status) return status;
   if (Status status = check_agent(spec); !status) return status;
   for (const auto& [what, path] : {std::pair("identity_file", options_.identity_file),
                                    std::pair("host_keys", options_.known_hosts_file),

@@ -95,6 +95,23 @@ TEST_F(Ssh, MoreNodesThanHostsAreRefusedBeforeAnythingStarts) {
   EXPECT_FALSE(make({})->check(spec(1))) << "no hosts at all";
 }
 
+TEST_F(Ssh, ItDoesNotChooseMachines) {
+  const auto provider = make({{"hosts", "w1"}});
+  const auto refusal = [&](auto set) {
+    PoolSpec pool = spec(1);
+    set(pool);
+    const Status refused = provider->check(pool);
+    return refused ? "" : refused.error().message;
+  };
+  const std::string why = ": the ssh provider takes machines as they are";
+  EXPECT_EQ(refusal([](PoolSpec& pool) { pool.accelerator = Accelerator{.name = "H100"}; }),
+            "accelerator" + why);
+  EXPECT_EQ(refusal([](PoolSpec& pool) { pool.cpus = 1; }), "cpu" + why);
+  EXPECT_EQ(refusal([](PoolSpec& pool) { pool.memory_mb = 1024; }), "memory" + why);
+  EXPECT_EQ(refusal([](PoolSpec& pool) { pool.machine = "x"; }), "machine" + why);
+  EXPECT_EQ(refusal([](PoolSpec& pool) { pool.architecture = "arm64"; }), "architecture" + why);
+}
+
 TEST_F(Ssh, MissingFilesAreNamed) {
   for (const char* name : {"identity_file", "host_keys", "config"}) {
     const Status refused = make({{"hosts", "w1"}, {name, "/nowhere/x"}})->check(spec(1));
