@@ -120,6 +120,10 @@ class RunPodCloud final : public RentedCloud {
   }
   // Whether a pod could end itself is only known afterwards.
   bool needs_reaper() const override { return true; }
+  // Pods without GPUs have none.
+  bool has_few_spot_types() const override {
+    return !ranked_.empty() && ranked_.front().accelerator.empty();
+  }
 
   Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;

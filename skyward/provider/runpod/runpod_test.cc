@@ -125,6 +125,17 @@ TEST_F(RunPodTest, WithoutAcceleratorItIsAPodOfProcessors) {
   EXPECT_EQ(asked["disk"], 20);
 }
 
+TEST_F(RunPodTest, PodsOfProcessorsAreOnDemandWhateverSpotSays) {
+  spec_.accelerator.reset();
+  spec_.cpus = 3;
+  for (const Spot& policy : {PoolSpec().spot, Spot::Percent(0.5)}) {
+    spec_.spot = policy;
+    const Life life = live(*provider());
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    for (const Instance& one : life.instances) EXPECT_FALSE(one.spot);
+  }
+}
+
 TEST_F(RunPodTest, NodesReachEachOtherWhereTheNetworkIs) {
   set("global_networking", "true");
   const auto cloud = provider();
