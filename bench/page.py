@@ -59,22 +59,22 @@ NAMES = {
 WHY = {
     "memory": "Skyward runs an agent beside the workers, and each worker is a whole interpreter.",
     "map_per_second": "It sends many items as one task and answers them together. Skyward returns"
-    " each result as soon as it is there, and no slow item holds up the others.",
+    " each result as soon as it is ready, and no slow item holds up the others.",
     "futures_per_second": "Skyward's futures are those of `concurrent.futures`: making one and"
     " waiting for it takes most of the time of a quick call.",
     "argument_first": "The bytes are copied once, into memory that the workers map. The first time,"
-    " the kernel must find that memory.",
+    " the kernel must provide that memory.",
     "first_start": "Skyward starts an agent, which starts the workers.",
     "start": "Skyward starts an agent, which starts the workers.",
 }
 """Why a peer may be ahead."""
 MISSED = {
-    "round_trip_p50": "A call and its answer pass the agent, which the kernel wakes for each. A"
-    " bare echo passes nobody.",
+    "round_trip_p50": "A call and its answer go through the agent, which the kernel must wake each"
+    " time. A bare echo has no intermediary.",
     "round_trip_p99": "In some pools, the kernel puts the worker on the core on which the program"
     " spins. Dozens of calls then take a millisecond or two, until it moves one of the two.",
     "result_first": "The worker copies the bytes once, with one thread, into memory that the kernel"
-    " must find. The next results use it again.",
+    " must first provide. Later results reuse it.",
     "same_object": "A program may write into an array between two calls, so its bytes are copied"
     " each time. A read-only array is sent once, and so is an `sky::Array` of C++.",
     "ssh_call": "At the end of the bare connection is one process. At the end of the pool's are"
@@ -83,11 +83,11 @@ MISSED = {
     " the node shares the cores with both ends of ssh.",
     "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
     "start": "Each worker is a whole interpreter.",
-    "four_start": "Four interpreters start on two cores.",
+    "four_start": "Four interpreters start on two cores, and each imports cloudpickle.",
     "argument_first": "The bytes are copied once, by two threads, into memory that the kernel must"
-    " find. The next call uses it again.",
-    "cpp_call_p50": "Agent and worker are woken one after the other, on the core that the program"
-    " leaves them.",
+    " first provide. Later calls reuse it.",
+    "cpp_call_p50": "Agent and worker are woken one after the other, on the one core that the"
+    " program leaves free.",
     "engine_scale": "What the engine knows of 10,000 nodes does not fit into the caches of a core.",
 }
 """Why a target may be missed."""

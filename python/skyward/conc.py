@@ -1,4 +1,4 @@
-"""Threads of the driver, for ordinary, blocking calls.
+"""Runs ordinary blocking calls on threads of your program.
 
     from skyward.conc import map_async
 

@@ -327,7 +327,7 @@ class PoolStopped(Event):
 
 @dataclass(frozen=True, slots=True)
 class Notice(Event):
-    """Worth a line while the pool goes on; nothing has failed for good."""
+    """Worth reporting, but not a failure; the pool continues."""
 
     message: str
     level: str = "info"

@@ -211,7 +211,7 @@ def test_the_end_of_the_block_tells_of_calls_that_are_cut_off(monkeypatch):
         answers = pool.map(lambda x: x and threading.Event().wait(60), range(10))
         assert next(answers) == 0
     assert [event.message.partition(";")[0] for event in told] == [
-        "1 call that was not done is cancelled"  # the others have not been sent
+        "1 unfinished call was cancelled"  # the others have not been sent
     ]
     with pytest.raises(sky.SkywardError):
         next(answers)
@@ -254,7 +254,7 @@ def test_the_time_limit_covers_the_whole(pool, tmp_path):
         itertools.repeat(str(tmp_path)),
         timeout=1,
     )
-    with pytest.raises(sky.TimeoutError, match="before the overall timeout"):
+    with pytest.raises(sky.TimeoutError, match="within the overall timeout"):
         list(answers)
 
 

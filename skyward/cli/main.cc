@@ -82,7 +82,7 @@ CLI::App* CommandLine::noun(const char* word, const char* what) {
 CLI::App* CommandLine::verb(CLI::App* noun, const char* word, const char* what,
                             std::function<int(const cli::Streams&)> run) {
   CLI::App* made = noun->add_subcommand(word, what);
-  made->add_flag("--json", json, "one JSON object a line");
+  made->add_flag("--json", json, "print one JSON object per line");
   made->callback([this, run = std::move(run)] { command = run; });
   return made;
 }
@@ -112,13 +112,14 @@ void CommandLine::add_offers() {
   list->add_option("--memory", offers.memory, "minimum memory per machine, such as 32GB");
   list->add_option("--machine", offers.machine, "only this machine type");
   list->add_flag("--spot", offers.spot, "spot machines, by spot price");
-  list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)")
+  list->add_option("--limit", offers.limit,
+                   "maximum number of rows (default: 20, or all with --json; 0: all)")
       ->check(not_negative());
 }
 
 void CommandLine::add_providers() {
   CLI::App* providers = noun("providers", "where machines come from");
-  verb(providers, "list", "the providers of this version",
+  verb(providers, "list", "list the providers that this version supports",
        [](const cli::Streams& streams) { return cli::list_providers(streams); });
   CLI::App* check =
       asking(providers, "check", "check which credentials Skyward finds, and what they may do",
@@ -144,7 +145,9 @@ void CommandLine::add_pools() {
              return cli::show_logs(streams, pool, node < 0 ? std::nullopt : std::optional(node));
            });
   logs->add_option("pool", pool, "its id, or the name of its directory")->required();
-  logs->add_option("--node", node, "what the tasks on this node printed")->check(not_negative());
+  logs->add_option("--node", node,
+                   "print what tasks on this node printed, instead of the pool's log")
+      ->check(not_negative());
   CLI::App* remove =
       asking(pools, "delete", "terminate the machines of a pool whose program is gone",
              [this](const cli::Streams& streams) {
@@ -154,7 +157,7 @@ void CommandLine::add_pools() {
              });
   remove->add_option("pool", pool, "its id")->required();
   remove->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
-  remove->add_option("--region", gc.regions, "look there only");
+  remove->add_option("--region", gc.regions, "search only this region");
 }
 
 constexpr const char* kRunHelp =
@@ -188,8 +191,9 @@ void CommandLine::add_run() {
   made->add_option("--memory", to_run.memory, "minimum memory per machine, such as 32GB");
   made->add_option("--machine", to_run.machine, "exactly this machine type");
   made->add_option("--architecture", to_run.architecture, "x86_64 or arm64");
-  made->add_option("--spot", to_run.spot,
-                   "always, if-available, never, cheapest, or the least share, as 0.5 (always)");
+  made->add_option(
+      "--spot", to_run.spot,
+      "always, if-available, never, cheapest, or a minimum share such as 0.5 (default: always)");
   made->add_option("--budget", to_run.budget, "limit in dollars")->check(above_zero());
   made->add_option("--timeout", timeout, "lifetime of the pool in seconds (3600)")
       ->check(above_zero());
@@ -197,12 +201,15 @@ void CommandLine::add_run() {
                    "seconds that nodes work without contact with this program (600)")
       ->check(above_zero());
   made->add_option("--python", to_run.python,
-                   "version of Python; else that of Skyward, else of your python3");
+                   "Python version on the nodes (default: the one Skyward is installed in, else "
+                   "your python3's)");
   made->add_option("--pip", to_run.pip, "a Python package to install; may be repeated")
       ->allow_extra_args(false);
   made->add_option("--apt", to_run.apt, "a system package to install; may be repeated")
       ->allow_extra_args(false);
-  made->add_option("--env", to_run.env, "NAME=VALUE, or NAME with its value here; may be repeated")
+  made->add_option(
+          "--env", to_run.env,
+          "NAME=VALUE, or NAME to pass on the value from your environment; may be repeated")
       ->allow_extra_args(false);
   made->add_option("--sync", to_run.sync,
                    "the directory to send and to run in (the working directory)");
@@ -224,11 +231,12 @@ void CommandLine::add_rest() {
   collect->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   collect->add_option("--provider", gc.provider,
                       "only this provider; else every cloud with credentials here");
-  collect->add_option("--region", gc.regions,
-                      "look only there; may be repeated (of aws without --provider)");
+  collect->add_option(
+      "--region", gc.regions,
+      "search only this region; may be repeated; without --provider, an AWS region");
   verb(&app, "cost", "what pools have cost so far", [this](const cli::Streams& streams) {
     return cli::show_cost(streams, pool);
-  })->add_option("pool", pool, "this one only");
+  })->add_option("pool", pool, "only this pool");
   verb(&app, "reap", "started by pools, to terminate their machines when they are gone",
        [](const cli::Streams& streams) {
          return cli::reap(streams, std::string(std::istreambuf_iterator(std::cin), {}));

@@ -62,7 +62,7 @@ Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchSpec& spec) c
   const std::size_t shown = std::min(refusals_.size(), kRefusalsShown);
   const std::string why =
       refusals_.empty()
-          ? "no type is offered on those terms"
+          ? "no machine type is sold on these terms (spot or on demand, within the price limit)"
           : fmt::format("{}{}",
                         fmt::join(refusals_.begin(),
                                   refusals_.begin() + static_cast<std::ptrdiff_t>(shown), "; "),

@@ -140,7 +140,7 @@ class PendingCompute(Generic[R]):
         return awaited(target.submit(self), loop) if send is None else send(self, loop)
 
     def __bool__(self) -> bool:
-        raise TypeError(f"{self._unsent()}, so that it is neither true nor false")
+        raise TypeError(f"{self._unsent()}, so it has no truth value")
 
     def _unsent(self) -> str:
         return (

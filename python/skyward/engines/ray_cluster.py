@@ -125,8 +125,8 @@ def _require_tokens() -> None:
         from ray._raylet import AuthenticationTokenLoader  # noqa: F401
     except ImportError:
         raise ConfigurationError(
-            f"{_VERB}: Ray {version_of('ray')} has no tokens, so that anybody who reaches the nodes"
-            " could use it; nothing was started.\n"
+            f"{_VERB}: Ray {version_of('ray')} does not support tokens, so anyone who can reach the"
+            " nodes could use it; nothing was started.\n"
             "Install Ray 2.52 or newer, here and on the nodes."
         ) from None
 

@@ -165,6 +165,6 @@ def _pinned(install: str, package: str, version: str | None) -> str:
 def _refuse(verb: str, node: NodeFacts, what: str, there: str, here: str, fix: str) -> None:
     raise ConfigurationError(
         f"{verb}: node {node.node} has {what} {there}, but this program has {what} {here}.\n"
-        "What one of them pickles, the other may not understand; nothing was started.\n"
+        "One may not be able to unpickle what the other sends; nothing was started.\n"
         f"Use the same version on both sides: {fix} here, or {what} {there} for this program."
     )

@@ -561,8 +561,8 @@ class ComputePool(PoolRequest, StaysHere):
             )
         if len(self._engines) >= self.concurrency:
             raise ConfigurationError(
-                f"{' and '.join(self._engines)} holds every slot of the nodes, so that this call"
-                " would wait for the end of that block.\n"
+                f"{' and '.join(self._engines)} occupies every slot on the nodes, so this call"
+                " would wait until that block ends.\n"
                 "Nothing was sent. Open the pool with"
                 f" concurrency={len(self._engines) + 1} or more, or send calls after the block."
             )
@@ -578,8 +578,8 @@ def _still_open_text(pools: Sequence[ComputePool]) -> str:
     return (
         f"{'another pool' if len(pools) == 1 else f'{len(pools)} other pools'} that you have opened"
         f" with open() still {'has' if len(pools) == 1 else 'have'} {machines}"
-        f" machine{'s' if machines > 1 else ''}. close() releases them; if no name refers to a pool"
-        " any more, it ends with its timeout, or with this program"
+        f" machine{'s' if machines > 1 else ''}. close() releases them; a pool that no variable"
+        " refers to any more closes at its timeout or when this program ends"
     )
 
 

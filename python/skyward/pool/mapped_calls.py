@@ -412,7 +412,7 @@ class MappedCalls(GroupedCalls):
         """What has arrived of the group, which is the first one; waits for something."""
         left = None if end is None else max(0.0, end - time.monotonic())
         if not self._wait(group, left):
-            raise TimeoutError(f"map(): no answer of {self._name}() before the overall timeout")
+            raise TimeoutError(f"map(): {self._name}() did not answer within the overall timeout")
         for calls, results in self._arrived(group):
             self._pool.tell_lines()
             if not isinstance(results, Ended):

@@ -462,11 +462,11 @@ def _in_places(
 
 def _wait_until(end: float, handle: Any, name: str) -> None:
     if not handle.wait(max(0.0, end - time.monotonic())):
-        raise TimeoutError(f"map(): no answer of {name}() before the overall timeout")
+        raise TimeoutError(f"map(): {name}() did not answer within the overall timeout")
 
 
 def _cancelled_text(count: int) -> str:
-    what = "1 call that was not done is" if count == 1 else f"{count} calls that were not done are"
+    what = "1 unfinished call was" if count == 1 else f"{count} unfinished calls were"
     return f"{what} cancelled; wait for the futures, or read the results of map(), inside the block"
 
 

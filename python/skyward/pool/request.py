@@ -117,8 +117,8 @@ class PoolRequest:
         own = provider.name in ("local", "fake")
         if (own or self.image.pip) and _is_frozen_program():
             raise ConfigurationError(
-                f"this program is frozen: {sys.executable} is no Python interpreter, so Skyward"
-                " would start the program itself once more as its Python interpreter. Set"
+                f"this program is frozen: {sys.executable} is the program itself, not a Python"
+                " interpreter: Skyward would start the program again in place of Python. Set"
                 f" sys.executable to the path of a Python {CLIENT_PYTHON} with the same packages"
                 " before you open the pool, or run the program's source with such a Python"
             )
