@@ -48,8 +48,8 @@ namespace skyward {
 // docs/guide/cleanup.md.
 class ComputePool {
  public:
-  // Opens the pool; call it inside main(), after sky::init(). Throws ConfigurationError or
-  // ProvisioningError, and then nothing is left behind.
+  // Opens the pool; call it inside main(), after sky::init(). Throws ConfigurationError,
+  // ProvisioningError or, where it takes too long, TimeoutError; then nothing is left behind.
   explicit ComputePool(PoolOptions options = {});
   // Closes it. Tasks still in flight are cancelled. Reports machines that may be left on standard
   // error.

@@ -48,10 +48,10 @@ class Executor(futures.Executor):
     ComputePool, it uses that one and leaves it open. Functions need no decorator; one of
     ``@compute`` keeps its time limit and retries.
 
-    Of ProcessPoolExecutor's own parameters, `max_workers` is another name for `concurrency`, and
-    `initializer` with `initargs` is called once in each worker process, before its first call.
-    Worker processes are not restarted after a number of calls, so `max_tasks_per_child` is refused,
-    and so is `mp_context`.
+    Of ProcessPoolExecutor's own parameters, `max_workers` is another name for `concurrency` for a
+    pool of one node, and `initializer` with `initargs` is called once in each worker process,
+    before its first call. Worker processes are not restarted after a number of calls, so
+    `max_tasks_per_child` is refused, and so is `mp_context`.
 
     As with any executor, ``cancel()`` does nothing once the call has been handed to the pool. Each
     slot is handed its next call in advance, and as many quick calls as take about two

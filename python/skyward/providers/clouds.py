@@ -58,7 +58,8 @@ class DigitalOcean(Cloud):
     token: str | None = field(default=None, repr=False)
     """Your API token. Default: `$DIGITALOCEAN_TOKEN`, else doctl's."""
     ssh_key_fingerprint: str | None = None
-    """An SSH key of your account to use instead of a new one. Default: a key per pool."""
+    """An SSH key of your account to use instead of a new one. Default:
+    `$DIGITALOCEAN_SSH_KEY_FINGERPRINT`, else a key per pool."""
     instance_timeout: int = 300
     """Ignored; use the pool's `timeout=`."""
     node_token: str | None = field(default=None, repr=False)
@@ -114,7 +115,8 @@ class RunPod(Cloud):
     container_disk_gb: int = 50
     """The size of a pod's disk; at most 20 GB without GPUs."""
     volume_gb: int = 20
-    """The size of a second disk, at `volume_mount_path`; 0: none. Pods without GPUs have none."""
+    """The size of a second disk, at `volume_mount_path`: at least 10; 0: none. Pods without GPUs
+    have none."""
     volume_mount_path: str = "/workspace"
     """Where the second disk is mounted."""
     network_volume: str | None = None
@@ -139,7 +141,7 @@ class RunPod(Cloud):
     cpu_clock: Literal["3c", "5c"] = "3c"
     """The kind of processors of pods without GPUs: `"3c"` or `"5c"`."""
     bid_multiplier: float = 1.0
-    """The bid, as a multiple of the lowest one."""
+    """The bid, as a multiple of the lowest one; at least 1."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,7 +189,7 @@ class VastAI(NvidiaImages, Cloud):
     geolocation: str | None = None
     """Countries, such as `"US"` or `"NO,SE"`. Default: any."""
     bid_multiplier: float = 1.2
-    """The bid, as a multiple of the lowest one."""
+    """The bid, as a multiple of the lowest one; at least 1."""
     instance_timeout: int = 300
     """Time limit for a machine to start, in seconds; then Skyward tries another one. Raise it
     for a large `docker_image`."""

@@ -15,7 +15,8 @@ struct DigitalOcean {
   std::optional<std::string> region{};
   // Your API token. Default: `$DIGITALOCEAN_TOKEN`, else doctl's.
   std::optional<std::string> token{};
-  // An SSH key of your account to use instead of a new one. Default: a key per pool.
+  // An SSH key of your account to use instead of a new one. Default:
+  // `$DIGITALOCEAN_SSH_KEY_FINGERPRINT`, else a key per pool.
   std::optional<std::string> ssh_key_fingerprint{};
   // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};

@@ -27,8 +27,8 @@ struct RunPod {
   std::optional<std::string> ubuntu{};
   // The size of a pod's disk; at most 20 GB without GPUs. Default: 50.
   std::optional<int> container_disk_gb{};
-  // The size of a second disk, at `volume_mount_path`; 0: none. Pods without GPUs have none.
-  // Default: 20.
+  // The size of a second disk, at `volume_mount_path`: at least 10; 0: none. Pods without GPUs have
+  // none. Default: 20.
   std::optional<int> volume_gb{};
   // Where the second disk is mounted. Default: "/workspace".
   std::optional<std::string> volume_mount_path{};
@@ -52,7 +52,7 @@ struct RunPod {
   std::optional<int> request_timeout{};
   // The kind of processors of pods without GPUs: `"3c"` or `"5c"`. Default: "3c".
   std::optional<std::string> cpu_clock{};
-  // The bid, as a multiple of the lowest one. Default: 1.
+  // The bid, as a multiple of the lowest one; at least 1. Default: 1.
   std::optional<double> bid_multiplier{};
   operator ProviderSpec() const;
 };

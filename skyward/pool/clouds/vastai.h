@@ -21,7 +21,7 @@ struct VastAI {
   std::optional<double> min_cuda{};
   // Countries, such as `"US"` or `"NO,SE"`. Default: any.
   std::optional<std::string> geolocation{};
-  // The bid, as a multiple of the lowest one. Default: 1.2.
+  // The bid, as a multiple of the lowest one; at least 1. Default: 1.2.
   std::optional<double> bid_multiplier{};
   // Time limit for a machine to start, in seconds; then Skyward tries another one. Raise it for a
   // large `docker_image`. Default: 300.
