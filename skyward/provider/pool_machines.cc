@@ -359,6 +359,28 @@ Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
                                    : "they cost money until 'skyward gc' terminates them"};
 }
 
+namespace {
+
+// What was seen of a machine that is to end.
+struct Sight {
+  std::optional<Time> made{};   // empty: long ago, or by nobody
+  bool asked = false;           // to end
+  std::optional<Time> heard{};  // last
+  int absent = 0;               // looks in a row
+};
+
+std::map<std::string, Sight> sights_of(PoolBook& book, const std::vector<std::string>& ids) {
+  std::map<std::string, Sight> out;
+  for (const std::string& id : ids) out[id];
+  for (const LedgerEntry& entry : book.open_entries()) {
+    const auto at = entry.id.empty() ? out.end() : out.find(entry.id);
+    if (at != out.end()) at->second.made = book.world().now() - book.age_of(entry);
+  }
+  return out;
+}
+
+}  // namespace
+
 // Clouds forget old machines and may not list new ones yet, so a missing machine is terminated all
 // the same. It counts as gone when it is listed as terminated, when its termination was accepted
 // and it is no longer listed, or when it is still unknown after `known_after`. Adds to `gone`
@@ -366,18 +388,7 @@ Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
 Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
                                         std::vector<std::string>& gone, Time deadline) {
   const World& world = book_.world();
-  struct Sight {
-    std::optional<Time> made{};
-    bool asked = false;           // to end
-    std::optional<Time> heard{};  // last
-    int absent = 0;               // looks in a row
-  };
-  std::map<std::string, Sight> left;
-  for (const std::string& id : ids) left[id];  // made long ago, or by nobody
-  for (const LedgerEntry& entry : book_.open_entries()) {
-    const auto at = entry.id.empty() ? left.end() : left.find(entry.id);
-    if (at != left.end()) at->second.made = world.now() - book_.age_of(entry);
-  }
+  std::map<std::string, Sight> left = sights_of(book_, ids);
   const auto note_gone = [&](const std::string& id) {
     gone.push_back(id);
     book_.see_gone(id);
