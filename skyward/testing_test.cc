@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
+#include <vector>
 
 #include "skyward/call/error.h"
 #include "skyward/skyward.h"
@@ -58,6 +60,63 @@ TEST(FakeCloudForUsers, ABudgetEndsThePoolWhenTheClockIsAdvanced) {
   EXPECT_EQ(node() >> pool, 0);
   cloud.advance(10min);
   EXPECT_THROW(node() >> pool, BudgetExceededError);
+}
+
+// A provider whose machines never start, and what is said of the money then.
+struct Fallback {
+  FakeCloud broken{{.prices = {{"cpu", 1.0}}, .failed_boots = 1, .speed = 0}};
+  std::mutex mutex;
+  std::vector<CostFinal> bills;
+  std::vector<double> spent;
+
+  PoolOptions then(const ProviderSpec& other) {
+    PoolOptions options{.provider = broken, .other_providers = {other}, .spot = "never"};
+    options.display = Display::quiet;
+    options.on_event = [this](const Event& event) {
+      const std::lock_guard lock(mutex);
+      match(
+          event, [&](const CostFinal& bill) { bills.push_back(bill); },
+          [&](const CostUpdate& update) { spent.push_back(update.accumulated_cost); });
+    };
+    return options;
+  }
+};
+
+TEST(FakeCloudForUsers, OneBillHasTheMachinesOfAllProviders) {
+  Fallback fallback;
+  FakeCloud sound({.prices = {{"cpu", 2.0}}, .speed = 0});
+  PoolCost cost;
+  {
+    PoolOptions options = fallback.then(sound);
+    options.budget = 5;
+    options.timeout = 10h;
+    ComputePool pool(options);
+    EXPECT_EQ(node() >> pool, 0);
+    EXPECT_EQ(pool.untyped().spec().budget, 5);
+    sound.advance(10min);
+    EXPECT_EQ(node() >> pool, 0);
+    pool.close();
+    cost = pool.cost();
+  }
+  EXPECT_GT(fallback.broken.bill(), 0);
+  EXPECT_NEAR(cost.total, fallback.broken.bill() + sound.bill(), 0.001);
+  ASSERT_EQ(fallback.bills.size(), 1U);
+  const CostFinal& bill = fallback.bills.front();
+  EXPECT_DOUBLE_EQ(bill.total_cost, cost.total);
+  EXPECT_NEAR(bill.setup_cost + bill.useful_cost + bill.idle_cost + bill.lost_cost, bill.total_cost,
+              1e-5);
+  EXPECT_GE(bill.hourly_rate, 2);
+  EXPECT_GT(bill.ondemand_count, 1);
+  for (const double spent : fallback.spent) EXPECT_GT(spent, 0.016) << "a minute at the first one";
+}
+
+TEST(FakeCloudForUsers, TheBillComesWhenTheLastProviderLaunchesNothing) {
+  Fallback fallback;
+  PoolOptions options = fallback.then(SSH{.hosts = {"192.0.2.1"}});
+  options.nodes = 2;
+  EXPECT_THROW(ComputePool{options}, AllProvidersFailedError);
+  ASSERT_EQ(fallback.bills.size(), 1U);
+  EXPECT_NEAR(fallback.bills.front().total_cost, fallback.broken.bill(), 0.001);
 }
 
 TEST(FakeCloudForUsers, DialsThatMakeNoSenseAreRefused) {

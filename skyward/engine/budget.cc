@@ -26,11 +26,16 @@ constexpr Duration kWarnAhead = 60s;
 constexpr Duration kNotice = 60s;
 constexpr Duration kLateNotice = 15s;
 
-// When the book says that so much is spent.
+MicroDollars spent_until_now(const Facts& facts) {
+  return facts.options.spent_before + facts.costs.now(facts.now).total;
+}
+
+// When the book says that what is left of the budget is spent.
 Time money_lasts_until(const Facts& facts, const CostBook& book) {
   const CloudClock& clock = facts.costs.clock();
   const Time cloud_now = clock.at(facts.now);
-  const Time end = book.lasts_until(to_micro_dollars(*facts.spec.budget), cloud_now);
+  const MicroDollars left = to_micro_dollars(*facts.spec.budget) - facts.options.spent_before;
+  const Time end = book.lasts_until(left, cloud_now);
   return end == kNever ? kNever : facts.now + from_seconds(seconds(end - cloud_now) / clock.rate);
 }
 
@@ -53,12 +58,13 @@ std::string dollars_text(double dollars) {
   return whole ? fmt::format("${:.2f}", cents / 100) : fmt::format("${:.6g}", dollars);
 }
 
-// In whole cents, what pays for all that was asked for until `time` from now.
-double least_budget(const CostBook& book, Time cloud_now, Duration time) {
+// In whole cents, what pays for what was spent before and for all that was asked for until `time`
+// from now.
+double least_budget(const CostBook& book, MicroDollars before, Time cloud_now, Duration time) {
   constexpr MicroDollars kCent = 10'000;
   constexpr std::int64_t kMost = 100'000'000'000;
   const auto suffices = [&](std::int64_t cents) {
-    return book.lasts_until(cents * kCent, cloud_now) >= cloud_now + time;
+    return book.lasts_until(cents * kCent - before, cloud_now) >= cloud_now + time;
   };
   std::int64_t enough = 1;
   while (enough < kMost && !suffices(enough)) enough *= 2;
@@ -89,8 +95,9 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   }
   const CloudClock& clock = facts.costs.clock();
   const Time at = clock.at(facts.now);
-  const bool is_first = !facts.costs.book().asked_for_any();
-  CostBook book = is_first ? new_book(facts.options, offer) : facts.costs.book();
+  const bool asked = facts.costs.book().asked_for_any();
+  const bool is_first = !asked && facts.options.spent_before == 0;
+  CostBook book = asked ? facts.costs.book() : new_book(facts.options, offer);
   book.on_asked(0, at, facts.spec.nodes, price);
   const Duration least = stopping_time(facts) + clock.to_local(kBudgetDrain);
   if (money_lasts_until(facts, book) >= facts.now + least) return {};
@@ -103,7 +110,8 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
                   seconds(cloud_time), facts.spec.nodes, offer.instance_type, provider,
                   to_dollars(price->hourly), is_first ? "" : " there"),
       fmt::format("budget={} would leave a minute of work; or ask for fewer or cheaper machines",
-                  dollars_text(least_budget(book, at, cloud_time + kWarnAhead))));
+                  dollars_text(least_budget(book, facts.options.spent_before, at,
+                                            cloud_time + kWarnAhead))));
 }
 
 Status Budget::check_machine(const Facts& facts) const {
@@ -153,14 +161,13 @@ Budget::Judgement Budget::judge(EngineEffects& effects, const Facts& facts) {
   const Time stop_at = end - stopping_time(facts);
   const Time drain_at = stop_at - draining_time(facts);
   const Time warn_at = drain_at - facts.costs.clock().to_local(kWarnAhead);
-  const CostNow cost = facts.costs.now(facts.now);
-  const bool near =
-      to_dollars(cost.total) / *facts.spec.budget >= kWarnAtShare || facts.now >= warn_at;
+  const double total = to_dollars(spent_until_now(facts));
+  const bool near = total / *facts.spec.budget >= kWarnAtShare || facts.now >= warn_at;
   if (near && !std::exchange(warned_, true)) {
     effects.emit(
-        BudgetWarning{.spent = to_dollars(cost.total),
+        BudgetWarning{.spent = total,
                       .budget = *facts.spec.budget,
-                      .hourly_rate = to_dollars(cost.hourly),
+                      .hourly_rate = to_dollars(facts.costs.now(facts.now).hourly),
                       .seconds_left = seconds(std::max(drain_at - facts.now, Duration{}))});
   }
   const Time late_notice_at = stop_at - facts.costs.clock().to_local(kLateNotice);
@@ -183,7 +190,7 @@ void Budget::schedule(Time now, const Judgement& judgement, Duration pause) {
 }
 
 Error Budget::spent(const Facts& facts) const {
-  const double total = to_dollars(facts.costs.now(facts.now).total);
+  const double total = to_dollars(spent_until_now(facts));
   const std::string budget = dollars_text(*facts.spec.budget);
   return {ErrorKind::over_budget,
           total >= *facts.spec.budget

@@ -408,6 +408,37 @@ TEST_F(SpendTest, AnotherRegionGetsWhatIsLeftOfTheBudget) {
   EXPECT_THAT(state.open_error->message, HasSubstr("what is left of budget=$0.20"));
 }
 
+TEST_F(SpendTest, WhatOtherProvidersCostIsOfTheBudget) {
+  make();
+  state.spec.budget = 0.5;
+  state.options.spent_before = to_micro_dollars(0.4);
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly * 10});
+  ASSERT_TRUE(state.open_error);
+  EXPECT_THAT(state.open_error->message, HasSubstr("what is left of budget=$0.50"));
+  effects.drop_all();
+  on_torn_down(state, effects, now, {});
+  effects.drop_all();
+
+  make();
+  state.spec.budget = 1.0;
+  state.options.spent_before = to_micro_dollars(0.5);  // the rest is for 500 s
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  asked = now;
+  buy(1);
+  ready(0);
+  effects.drop_all();
+  live_until(320s);
+  const auto warning = effects.take_event<BudgetWarning>();
+  EXPECT_DOUBLE_EQ(warning.budget, 1);
+  EXPECT_GE(warning.spent, 0.8);
+  EXPECT_LE(warning.spent, 0.82);
+  effects.drop_all();
+  EXPECT_DOUBLE_EQ(close().total_cost, 0.32) << "of this provider";
+}
+
 // While spot prices may have changed, the worst is expected: a warning comes of new bills alone.
 TEST_F(SpendTest, BeforeItWarnsABudgetIsHeldAgainstNewBills) {
   ask(1, 1.0, 300s);  // 10,000 s at the spot price, 1,000 on demand

@@ -31,7 +31,8 @@ struct Options {
 
   // The cloud's bills.
   BillingRules billing{};
-  Duration charges_interval{};  // how often the cloud is asked; zero: never
+  Duration charges_interval{};    // how often the cloud is asked; zero: never
+  MicroDollars spent_before = 0;  // of the budget, at other providers
 
   // Between nodes.
   bool private_network = true;  // they alone reach each other by the addresses of instances

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <future>
 #include <mutex>
 #include <utility>
@@ -20,13 +21,27 @@ namespace {
       "`with` block (in C++ between its construction and close())");
 }
 
-PoolCost sum(const PoolCost& a, const PoolCost& b) {
-  return {.total = a.total + b.total,
-          .hourly = a.hourly + b.hourly,
-          .setup = a.setup + b.setup,
-          .useful = a.useful + b.useful,
-          .idle = a.idle + b.idle,
-          .lost = a.lost + b.lost};
+PoolCost sum(const CostFinal& bill, const PoolCost& cost) {
+  return {.total = bill.total_cost + cost.total,
+          .hourly = cost.hourly,
+          .setup = bill.setup_cost + cost.setup,
+          .useful = bill.useful_cost + cost.useful,
+          .idle = bill.idle_cost + cost.idle,
+          .lost = bill.lost_cost + cost.lost};
+}
+
+// The machines of one provider come after those of the other.
+void add(CostFinal& bill, const CostFinal& next) {
+  bill.total_cost += next.total_cost;
+  bill.total_seconds += next.total_seconds;
+  bill.hourly_rate = std::max(bill.hourly_rate, next.hourly_rate);
+  bill.spot_count += next.spot_count;
+  bill.ondemand_count += next.ondemand_count;
+  bill.savings_vs_ondemand += next.savings_vs_ondemand;
+  bill.setup_cost += next.setup_cost;
+  bill.useful_cost += next.useful_cost;
+  bill.idle_cost += next.idle_cost;
+  bill.lost_cost += next.lost_cost;
 }
 
 double wall_seconds() { return static_cast<double>(engine::EngineLoop::wall_us()) * 1e-6; }
@@ -98,19 +113,32 @@ void PoolState::deliver_item(TaskId task, wire::Payload item) {
 }
 
 void PoolState::emit(Event event) {
-  if (const auto* bill = std::get_if<CostFinal>(&event)) {
+  if (const auto* part = std::get_if<CostFinal>(&event)) {
     const std::scoped_lock lock(mutex);
-    spent = sum(spent, {.total = bill->total_cost,
-                        .setup = bill->setup_cost,
-                        .useful = bill->useful_cost,
-                        .idle = bill->idle_cost,
-                        .lost = bill->lost_cost});
-    billed = true;
+    add(bill, *part);
+    billed = bill_due = true;
+    return;
   }
-  if (std::holds_alternative<PoolStopped>(event) && !last_choice) return;  // it goes on elsewhere
+  if (std::holds_alternative<PoolStopped>(event)) {
+    if (!last_choice) return;  // it goes on elsewhere
+    put_bill();
+  }
+  if (auto* update = std::get_if<CostUpdate>(&event)) {
+    const CostFinal before = bill_until_now();
+    update->elapsed_seconds += before.total_seconds;
+    update->accumulated_cost += before.total_cost;
+  }
   if (auto* metrics = std::get_if<Metrics>(&event)) metrics->timestamp = wall_seconds();
   if (auto* started = std::get_if<TaskStarted>(&event)) started->timestamp = wall_seconds();
   events.put(std::move(event));
+}
+
+void PoolState::put_bill() {
+  std::unique_lock lock(mutex);
+  if (!std::exchange(bill_due, false)) return;
+  const CostFinal all = bill;
+  lock.unlock();
+  events.put(all);
 }
 
 void PoolState::opened(Status status) {
@@ -120,7 +148,10 @@ void PoolState::opened(Status status) {
 }
 
 void PoolState::closed(Status machines_left) {
-  if (last_choice) events.end();
+  if (last_choice) {
+    put_bill();
+    events.end();
+  }
   const std::scoped_lock lock(mutex);
   loop_closed = true;
   left = std::move(machines_left);
@@ -137,6 +168,7 @@ void PoolState::hurry() {
 }
 
 void PoolState::set_closed() {
+  put_bill();
   events.end();
   const std::scoped_lock lock(mutex);
   phase = Phase::closed;
@@ -315,16 +347,16 @@ std::uint64_t Pool::tasks_unfinished() const { return is_ours() ? impl_->tasks.s
 
 PoolCost Pool::cost() const {
   if (!is_ours()) return {};
-  PoolCost before;
+  CostFinal before;
   std::shared_ptr<engine::LoopAccess> running;
   {
     const std::scoped_lock lock(impl_->mutex);
-    before = impl_->spent;
+    before = impl_->bill;
     if (!impl_->billed) running = impl_->access;
   }
   std::future<PoolCost> now;
   if (running) running->borrow([&now](engine::EngineLoop& loop) { now = loop.cost(); });
-  return now.valid() ? sum(before, now.get()) : before;
+  return sum(before, now.valid() ? now.get() : PoolCost{});
 }
 
 NodeShell Pool::shell_of(NodeId node) const {

@@ -11,6 +11,7 @@
 #include "skyward/call/error.h"
 #include "skyward/engine/loop_choice.h"
 #include "skyward/pool/pool_state.h"
+#include "skyward/spec/cost.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
 #include "skyward/spec/provider_settings.h"
@@ -73,7 +74,8 @@ void PoolState::begin_opening() {
     if (phase != Phase::closed) throw ConfigurationError("the pool is open already");
     phase = Phase::opening;
     job_id = engine::EngineLoop::new_job_id();
-    spent = {};
+    bill = {};
+    bill_due = false;
   }
   events.open(asked.record_root, job_id);
 }
@@ -103,6 +105,7 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
   options.billing = capabilities.billing;
   options.provision_timeout = capabilities.provision_timeout;
   options.charges_interval = capabilities.charges_interval;
+  options.spent_before = to_micro_dollars(bill_until_now().total_cost);
   options.private_network = capabilities.private_network;
   blobs.name_by_content(!capabilities.descriptors);
   if (!capabilities.descriptors) {
@@ -167,9 +170,7 @@ void Pool::open(const std::function<void()>& poll) {
     for (std::size_t i = 0; i < order.size(); ++i) {
       impl_->last_choice = i + 1 == order.size();
       impl_->set_chosen(order[i]);
-      PoolSpec& choice = choices[order[i]];
-      if (choice.budget) *choice.budget -= impl_->spent_until_now().total;
-      Status status = impl_->open_choice(choice, poll);
+      Status status = impl_->open_choice(choices[order[i]], poll);
       if (status) return;
       failures.push_back({label(order[i]), std::move(status.error())});
       if (impl_->last_choice) break;

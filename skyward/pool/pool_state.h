@@ -46,8 +46,9 @@ struct PoolState final : engine::Caller {
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one
   PoolSpec spec;                         // with the provider that it has
   std::size_t chosen = 0;                // ... and its index among those that were given
-  PoolCost spent;       // since it was opened last; the engine's own pool, when it is billed
-  bool billed = false;  // the engine's bill is in `spent`
+  CostFinal bill;                        // of all engines since it was opened last
+  bool billed = false;                   // the last engine's is in it
+  bool bill_due = false;                 // the last event but one
 
   TaskTable tasks;
   EventQueue events;
@@ -82,10 +83,12 @@ struct PoolState final : engine::Caller {
                                  const std::function<void()>& poll) const;
   Status open_choice(const PoolSpec& choice, const std::function<void()>& poll);
 
-  PoolCost spent_until_now() const {
+  CostFinal bill_until_now() const {
     const std::scoped_lock lock(mutex);
-    return spent;
+    return bill;
   }
+  // Puts it among the events, once, where no other provider follows.
+  void put_bill();
 
   bool is_ours() const { return io::process_generation() == owner; }
 
