@@ -290,15 +290,22 @@ PoolMachines::Found PoolMachines::find_launched(const LaunchBatch& batch,
   return {std::move(all), seen};
 }
 
+// What stands of a launch that is over; now in the book.
+Result<std::vector<std::string>> PoolMachines::enter_marked(const std::string& token, Time until) {
+  auto found = api_.find(token, until);
+  if (!found) return fail(found);
+  std::erase_if(*found, [](const auto& one) { return one.stage == Stage::terminated; });
+  std::vector<std::string> ids = ids_of(*found);
+  if (!ids.empty()) (void)book_.made(token, ids);
+  return ids;
+}
+
 // Releases what has come of a launch that is over. True if it was seen that there is nothing.
 bool PoolMachines::release_marked(const std::string& token, Time until) {
-  auto found = api_.find(token, until);
-  if (!found) return false;
-  std::erase_if(*found, [](const auto& one) { return one.stage == Stage::terminated; });
-  if (found->empty()) return true;
-  const std::vector<std::string> ids = ids_of(*found);
-  (void)book_.made(token, ids);
-  (void)release(ids, {}, until);  // what does not end stays in the ledger
+  const auto ids = enter_marked(token, until);
+  if (!ids) return false;
+  if (ids->empty()) return true;
+  (void)release(*ids, {}, until);  // what does not end stays in the ledger
   return false;
 }
 
@@ -459,7 +466,14 @@ Status PoolMachines::terminate(const std::vector<std::string>& ids, Time deadlin
   return status;
 }
 
+void PoolMachines::enter_unanswered(Time deadline) {
+  for (const LedgerEntry& entry : book_.open_entries()) {
+    if (entry.kind == "instance" && entry.id.empty()) (void)enter_marked(entry.key, deadline);
+  }
+}
+
 Status PoolMachines::terminate_all(Time deadline) {
+  enter_unanswered(deadline);
   std::set<std::string> ids;
   for (const LedgerEntry& entry : book_.open_entries()) {
     if (entry.kind == "instance" && !entry.id.empty()) ids.insert(entry.id);

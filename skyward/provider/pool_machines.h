@@ -89,6 +89,9 @@ class PoolMachines {
   // Terminates machines and waits until they are gone, then notes that in the book. Trouble with
   // the ledger does not fail it.
   Status terminate(const std::vector<std::string>& ids, Time deadline);
+  // Enters what has come of requests that nobody answered. Call it before machines are terminated
+  // that were found by their mark: their cost is in the ledger only if they are.
+  void enter_unanswered(Time deadline);
   // Terminates every machine that has the pool's mark or is in the book.
   Status terminate_all(Time deadline);
 
@@ -121,6 +124,7 @@ class PoolMachines {
   };
   Found find_launched(const LaunchBatch& batch, const std::vector<std::string>& ids,
                       Time look_until, Time until);
+  Result<std::vector<std::string>> enter_marked(const std::string& token, Time until);
   bool release_marked(const std::string& token, Time until);
   void release_late(Time deadline);
   void settle_doubts();

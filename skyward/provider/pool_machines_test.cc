@@ -305,6 +305,26 @@ TEST_F(StockTest, MachinesWithThePoolsMarkEndThoughNobodyKnowsThem) {
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
+// The program was killed before the reply came.
+TEST_F(StockTest, MachinesOfARequestThatNobodyAnsweredAreInTheLedgerWhenTheyEnd) {
+  ASSERT_TRUE(book_->ask({.key = "token",
+                          .kind = "instance",
+                          .count = 2,
+                          .instance_type = "a",
+                          .hourly_micro_dollars = 3'000'000}));
+  for (const char* id : {"x1", "x2"}) shop_.sold[id] = {.token = "token", .type = "a"};
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 60s));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_THAT(*entries, SizeIs(2));
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_THAT(entry.id, ::testing::StartsWith("x"));
+    EXPECT_EQ(entry.hourly_micro_dollars, 3'000'000);
+    EXPECT_TRUE(entry.gone_s);
+  }
+}
+
 // One of the two machines is never listed: those of another request would come on top of it.
 TEST_F(StockTest, ARequestOfWhichAPartHasComeIsNotMadeAgain) {
   shop_.facts_.launch_tries = 2;

@@ -169,7 +169,10 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Resource>& res
   };
   PoolBook book(world_, *ledger_, cluster.id);
   const std::unique_ptr<MachineApi> api = source_.machine_api(cluster);
-  const Status ended = PoolMachines(book, *api).terminate(of_kind("instance"), deadline_);
+  PoolMachines machines(book, *api);
+  const std::vector<std::string> ids = of_kind("instance");
+  if (!ids.empty()) machines.enter_unanswered(deadline_);
+  const Status ended = machines.terminate(ids, deadline_);
   if (!ended) first = ended;
   bool any_left = false;  // of what clear() removes
   for (const Resource& resource : resources) {

@@ -60,8 +60,9 @@ class Yard final : public LeakSource {
   std::vector<Resource> listed;
   std::set<std::string> known;  // machines that it knows when it is asked for them
   std::map<std::string, std::optional<std::int64_t>> ended;
-  bool is_deaf = false;            // it ends nothing
-  std::vector<std::string> asked;  // to end
+  std::map<std::string, std::vector<std::string>> marked;  // machines by their launch's token
+  bool is_deaf = false;                                    // it ends nothing
+  std::vector<std::string> asked;                          // to end
   int clears = 0;
 
  private:
@@ -73,8 +74,10 @@ class Yard final : public LeakSource {
                                                                   Time) override {
       return std::unexpected(LaunchRefusal{});
     }
-    Result<std::vector<MachineStatus>> find(std::string_view, Time) override {
-      return std::vector<MachineStatus>();
+    Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override {
+      const auto ids = yard_.marked.find(std::string(token));
+      if (ids == yard_.marked.end()) return std::vector<MachineStatus>();
+      return look_up(ids->second, deadline);
     }
     Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids, Time) override {
       std::vector<MachineStatus> out;
@@ -262,6 +265,24 @@ TEST_F(SweepingTest, ThePoolsDirectoryStaysWhileAMachineMayStillAppear) {
   EXPECT_TRUE(sweep());
   EXPECT_TRUE(is_closed());
   EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST_F(SweepingTest, AMachineOfARequestThatNobodyAnsweredIsInTheLedgerWhenItEnds) {
+  open_pool();
+  enter({.key = "asked for", .kind = "instance", .asked_s = world_.wall_s - 60});
+  yard_.marked["asked for"] = {"i-2"};
+  yard_.known = {"i-1", "i-2"};
+  yard_.listed = {{.kind = "instance",
+                   .id = "i-2",
+                   .region = "east",
+                   .pool = "yard-1",
+                   .owner = "me",
+                   .expires_s = kExpires_s}};
+  EXPECT_TRUE(sweep());
+  EXPECT_THAT(yard_.asked, Contains("i-2"));
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+  const auto entries = ledger_->entries("yard-1", false);
+  EXPECT_THAT(*entries, Contains(Field(&LedgerEntry::id, "i-2")));
 }
 
 TEST_F(SweepingTest, NoMachineEndedBeforeItWasAskedFor) {
