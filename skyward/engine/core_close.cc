@@ -93,6 +93,19 @@ std::string wait_text(const EngineState& state, Time now) {
                      limit);
 }
 
+// A cloud that is asked for its charges has prices: without one, the total is too low.
+void tell_unpriced(const EngineState& state, EngineEffects& effects) {
+  const CostBook& book = state.costs.book();
+  const int unpriced = book.unpriced();
+  if (unpriced == 0 || state.options.charges_interval == Duration{}) return;
+  effects.emit(
+      Notice{.message = fmt::format("{} did not say what {} of {} machines cost: the total counts "
+                                    "them as free",
+                                    provider_label(state.spec.provider.name), unpriced,
+                                    book.machines(true) + book.machines(false)),
+             .level = "warning"});
+}
+
 // `left`: which machines may still be there.
 void say_closed(EngineState& state, EngineEffects& effects, Time now, Status left = {}) {
   state.phase.set(Phase::closed);
@@ -117,6 +130,7 @@ void say_closed(EngineState& state, EngineEffects& effects, Time now, Status lef
                              .busy_seconds = done.busy_seconds,
                              .up_seconds = node.up_seconds});
   }
+  tell_unpriced(state, effects);
   state.costs.tell_final(effects, now, stopped);
   effects.emit(std::move(stopped));
   if (!std::exchange(state.ready_told, true)) {

@@ -75,6 +75,33 @@ TEST_F(SpendTest, WhatIsSoldByTheHourIsBilledByTheHour) {
   EXPECT_DOUBLE_EQ(close().total_cost, kHourly);
 }
 
+TEST_F(SpendTest, MachinesWithoutAPriceAreSaidToCountAsFree) {
+  for (const Duration charges_interval : {300s, 0s}) {
+    make({.nodes = 2});
+    state.options.charges_interval = charges_interval;
+    on_open(state, effects, now);
+    offer({.instance_type = "big"});
+    on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+    std::vector<Instance> machines = {machine(0), machine(1)};
+    machines[1].price_on_demand = kHourly;
+    on_provisioned(state, effects, now, kFirst, 2, machines);
+    ready(0);
+    ready(1);
+    on_close(state, effects, now);
+    lose(0);
+    lose(1);
+    while (state.releases.requests() > 0) on_terminated(state, effects, now, {});
+    effects.drop_all();
+    on_torn_down(state, effects, now, {});
+    if (charges_interval > Duration{}) {
+      EXPECT_THAT(effects.take_event<Notice>().message,
+                  HasSubstr("did not say what 1 of 2 machines cost"));
+    }
+    effects.take_event<CostFinal>();
+    effects.drop_all();
+  }
+}
+
 // A spot machine beside others costs what the offer asks for one.
 TEST_F(SpendTest, AnotherSpotMachineIsWithinTheRateAtItsOwnPrice) {
   open_beside_spot(std::nullopt, {.spot = true});

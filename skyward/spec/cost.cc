@@ -221,6 +221,11 @@ int CostBook::machines(bool spot) const {
       machines_, [spot](const auto& entry) { return entry.second.spot == spot; }));
 }
 
+int CostBook::unpriced() const {
+  return static_cast<int>(
+      std::ranges::count_if(machines_, [](const auto& entry) { return !entry.second.priced; }));
+}
+
 std::vector<std::string> CostBook::open_bills() const {
   std::vector<std::string> out;
   for (const auto& [name, machine] : machines_) {

@@ -121,6 +121,7 @@ class CostBook {
   std::map<int, MicroDollars> by_node(Time now) const;
   MicroDollars highest_hourly() const { return highest_hourly_; }
   int machines(bool spot) const;  // that there were
+  int unpriced() const;           // of these, whose price is not known
   // Those whose end the cloud has not told.
   std::vector<std::string> open_bills() const;
 

@@ -84,7 +84,9 @@ TEST(Cost, SpotPricesChangeAndAreComparedWithOnDemand) {
 TEST(Cost, AnUnknownPriceIsSaidToBeSo) {
   CostBook book;
   book.on_launched("a", 0, kStart, std::nullopt);
+  book.on_launched("b", 0, kStart, plain_price(0));
   EXPECT_FALSE(book.now(kStart + 1h).complete);
+  EXPECT_EQ(book.unpriced(), 1);
   EXPECT_EQ(book.now(kStart + 1h).total, 0);
 }
 
