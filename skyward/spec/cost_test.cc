@@ -81,6 +81,22 @@ TEST(Cost, SpotPricesChangeAndAreComparedWithOnDemand) {
   EXPECT_TRUE(now.complete);
 }
 
+TEST(Cost, APriceCountsFromItsChangeHoweverLateItIsTold) {
+  CostBook book;
+  book.on_launched("a", 0, kStart, spot_price(0.36, 3.6));
+  const auto tell = [&](double hourly, Duration since, Duration at) {
+    book.on_charges(std::vector<Charge>{{.instance = "a", .hourly = hourly, .since = since}},
+                    kStart + at);
+  };
+  tell(0.72, 2h, 10min);  // the offer's was out of date already
+  EXPECT_EQ(book.now(kStart + 20min).total, 240'000);
+  tell(1.44, 5min, 25min);
+  EXPECT_EQ(book.now(kStart + 30min).total, 240'000 + 240'000);
+  tell(0.72, 3h, 35min);  // an old reply
+  tell(1.44, 16min, 36min);
+  EXPECT_EQ(book.now(kStart + 40min).total, 240'000 + 480'000);
+}
+
 TEST(Cost, AnUnknownPriceIsSaidToBeSo) {
   CostBook book;
   book.on_launched("a", 0, kStart, std::nullopt);

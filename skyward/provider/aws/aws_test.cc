@@ -59,13 +59,16 @@ TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
     ASSERT_TRUE(machines) << machines.error().message;
     const std::vector<std::string> ids = {machines->at(0).id, machines->at(1).id};
     amazon_.spot_price = "0.05";
+    amazon_.spot_price_age = 10min;
     const int before = amazon_.requests;
     const auto charges = aws->charges(*cluster, ids, soon());
     ASSERT_TRUE(charges) << charges.error().message;
     EXPECT_EQ(amazon_.requests - before, spot ? 2 : 1) << "one tells which of them have ended";
     std::map<std::string, double> prices;
     for (const Charge& one : *charges) {
-      if (one.hourly) prices[one.instance] = *one.hourly;
+      if (!one.hourly) continue;
+      prices[one.instance] = *one.hourly;
+      EXPECT_NEAR(seconds(one.since), 600, 2) << "when it changed, not when it was asked for";
     }
     std::map<std::string, double> expected;
     constexpr double kWithAddress = 0.05 + 0.005;

@@ -268,7 +268,7 @@ ApiResult<std::vector<SpotPrice>> Ec2Api::describe_spot_prices(
       "DescribeSpotPriceHistory", parameters, "spotPriceHistorySet", deadline,
       [](const XmlElement& item, auto& out) {
         out.push_back({item.value("instanceType"), item.value("availabilityZone"),
-                       number(item.value("spotPrice"))});
+                       number(item.value("spotPrice")), parse_moment(item.value("timestamp"))});
       });
 }
 

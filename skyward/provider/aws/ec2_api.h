@@ -48,7 +48,8 @@ struct TypeZone {
 struct SpotPrice {
   std::string type{};
   std::string zone{};
-  double dollars = 0;  // an hour
+  double dollars = 0;                     // an hour
+  std::optional<std::int64_t> since_s{};  // when it became so, if Amazon says so
 };
 
 struct Disk {

@@ -162,7 +162,8 @@ TEST(ApiModels, RefuseWhatIsWrong) {
 TEST_F(Ec2, AListIsReadToItsLastPage) {
   reply("DescribeSpotPriceHistory", 200,
         "<R><spotPriceHistorySet><item><instanceType>a</instanceType><availabilityZone>z1"
-        "</availabilityZone><spotPrice>0.250000</spotPrice></item></spotPriceHistorySet>"
+        "</availabilityZone><spotPrice>0.250000</spotPrice><timestamp>2023-11-14T22:00:20.000Z"
+        "</timestamp></item></spotPriceHistorySet>"
         "<nextToken>more=</nextToken></R>");
   reply("DescribeSpotPriceHistory", 200,
         "<R><spotPriceHistorySet><item><instanceType>b</instanceType><availabilityZone>z2"
@@ -172,7 +173,9 @@ TEST_F(Ec2, AListIsReadToItsLastPage) {
   ASSERT_TRUE(prices);
   ASSERT_EQ(prices->size(), 2U);
   EXPECT_EQ(prices->at(0).dollars, 0.25);
+  EXPECT_EQ(prices->at(0).since_s, 1'700'000'000 - 780);
   EXPECT_EQ(prices->at(1).zone, "z2");
+  EXPECT_EQ(prices->at(1).since_s, std::nullopt);
   EXPECT_THAT(last().body, HasSubstr("&NextToken=more%3D"));
   EXPECT_THAT(last().body, HasSubstr("StartTime=2023-11-14T22%3A13%3A20Z"));
 }

@@ -56,10 +56,11 @@ class Ec2Double {
   std::vector<std::string> regions = {"eu-west-1"};
   std::map<std::string, std::string> replies;  // action → what is answered instead of a fact
   std::string spot_price = "0.03";
-  std::string address = "203.0.113.5";  // of the caller; empty: nobody tells it
-  std::string proxy_address;            // ... of its proxy
-  std::set<std::string> missing;        // rights: "ec2:TerminateInstances"
-  std::string stillborn;                // why machines end at once: "Server.InternalError"
+  Duration spot_price_age = std::chrono::hours(24);  // since it changed
+  std::string address = "203.0.113.5";               // of the caller; empty: nobody tells it
+  std::string proxy_address;                         // ... of its proxy
+  std::set<std::string> missing;                     // rights: "ec2:TerminateInstances"
+  std::string stillborn;  // why machines end at once: "Server.InternalError"
   std::string stillborn_message;
   // A status, and a code or "code: message".
   std::function<std::pair<int, std::string>(const std::string& action, const Form& form)> refuse;

@@ -59,7 +59,8 @@ io::HttpReply refused(int status, const std::string& word, const std::string& to
 io::HttpReply good(const std::string& body) { return {.status = 200, .headers = {}, .body = body}; }
 
 // What never changes.
-io::HttpReply facts(const std::string& action, const std::string& spot_price) {
+io::HttpReply facts(const std::string& action, const std::string& spot_price,
+                    const std::string& spot_price_since) {
   if (action == "GetParameter") {
     return {.status = 200, .headers = {}, .body = R"({"Parameter":{"Value":"ami-1"}})"};
   }
@@ -82,7 +83,8 @@ io::HttpReply facts(const std::string& action, const std::string& spot_price) {
       {"DescribeSpotPriceHistory",
        "<spotPriceHistorySet><item><instanceType>m5.large</instanceType><availabilityZone>z1"
        "</availabilityZone><spotPrice>" +
-           spot_price + "</spotPrice></item></spotPriceHistorySet>"},
+           spot_price + "</spotPrice><timestamp>" + spot_price_since +
+           "</timestamp></item></spotPriceHistorySet>"},
       {"DescribeInstanceTypes",
        "<instanceTypeSet><item><instanceType>m5.large</instanceType><vCpuInfo><defaultVCpus>2"
        "</defaultVCpus></vCpuInfo><memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>"
@@ -289,7 +291,10 @@ io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
     return good(out + "</regionInfo>");
   }
   const auto given = replies.find(action);
-  return given == replies.end() ? facts(action, spot_price) : good(given->second);
+  if (given != replies.end()) return good(given->second);
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(spot_price_age);
+  return facts(action, spot_price,
+               utc_moment(fixture_.world.wall_s() - age.count(), "%Y-%m-%dT%H:%M:%S.000Z"));
 }
 
 io::HttpReply Ec2Double::run(const Form& form) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <set>
@@ -28,6 +29,8 @@ constexpr Duration kAddressTime = 20s;
 constexpr Duration kLooksAndEnd = 600s;
 // In dollars an hour: the lowest bid that EC2 rejects as too low rather than as invalid.
 constexpr double kLeastBid = 0.0001;
+// Amazon remembers prices for so long.
+constexpr std::int64_t kOldestPrice_s = 90LL * 86400;
 
 // Of each type, the cheapest zone first.
 Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest& request,
@@ -277,12 +280,17 @@ Status AwsSite::add_spot_prices(std::vector<Charge>& out, const std::vector<std:
     return std::unexpected(to_error(
         prices.error(), fmt::format("EC2 DescribeSpotPriceHistory in {}", client_.region())));
   }
+  const std::int64_t now_s = client_.wall_s();
   for (const std::string& id : ids) {
     const auto machine = spot_machines_.find(id);
     if (machine == spot_machines_.end()) continue;
     for (const SpotPrice& price : *prices) {
       if (price.type != machine->second.type || price.zone != machine->second.zone) continue;
-      out.push_back({.instance = id, .hourly = price.dollars + address_price(settings_)});
+      const std::int64_t age_s = now_s - price.since_s.value_or(now_s);
+      out.push_back(
+          {.instance = id,
+           .hourly = price.dollars + address_price(settings_),
+           .since = std::chrono::seconds(std::clamp<std::int64_t>(age_s, 0, kOldestPrice_s))});
       break;
     }
   }
