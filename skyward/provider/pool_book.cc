@@ -52,6 +52,12 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
   return ledger_.made(pool_, key, ids);
 }
 
+void PoolBook::note_price(const std::string& id, MicroDollars hourly) {
+  for (LedgerEntry& entry : requested_) {
+    if (entry.id == id) entry.hourly_micro_dollars = hourly;
+  }
+}
+
 void PoolBook::note_wasted(const std::vector<std::string>& ids) {
   for (const LedgerEntry& entry : requested_) {
     if (std::ranges::find(ids, entry.id) != ids.end()) wasted_.push_back(entry);

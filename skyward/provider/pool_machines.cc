@@ -224,6 +224,15 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
   return std::unexpected(std::move(why));
 }
 
+// What the cloud charges for them. One that is stopped may cost less, or nothing.
+void PoolMachines::note_prices(const std::vector<MachineStatus>& machines) {
+  for (const MachineStatus& one : machines) {
+    const Instance& told = one.instance;
+    const auto& price = told.spot ? told.price_spot : told.price_on_demand;
+    if (price && one.stage < Stage::stopped) book_.note_price(told.id, to_micro_dollars(*price));
+  }
+}
+
 // All of them, running. Else why not, and those that have ended.
 std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines::await_running(
     const std::vector<std::string>& ids, Time deadline) {
@@ -240,6 +249,7 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
     std::size_t running = 0;
     if (found) {
       looked = world.now();
+      note_prices(*found);
       if (auto ended = find_ended(*found)) return std::unexpected(*std::move(ended));
       running = static_cast<std::size_t>(
           std::ranges::count(*found, Stage::running, &MachineStatus::stage));

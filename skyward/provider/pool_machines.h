@@ -117,6 +117,7 @@ class PoolMachines {
   };
   std::expected<std::vector<MachineStatus>, NotRunning> await_running(
       const std::vector<std::string>& ids, Time deadline);
+  void note_prices(const std::vector<MachineStatus>& machines);
   static std::optional<NotRunning> find_ended(const std::vector<MachineStatus>& machines);
   struct Found {
     std::vector<std::string> ids{};

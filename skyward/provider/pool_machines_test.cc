@@ -124,6 +124,7 @@ class Shop final : public MachineApi {
   bool blind = false;
   bool shows_nothing = false;    // its listings are empty, whatever stands
   Duration boot{};               // how long a machine is pending
+  std::optional<double> price;   // of a machine that is not stopped
   std::function<bool()> is_off;  // nobody can be asked about machines by their ids
   std::function<void()> on_launch;
   std::map<std::string, Sold> sold;
@@ -149,6 +150,7 @@ class Shop final : public MachineApi {
       out.capacity = !is_hopeless;
     }
     if (off.contains(one.type) && out.stage == Stage::running) out.stage = Stage::stopped;
+    if (price) out.instance.price_on_demand = out.stage < Stage::stopped ? *price : 0.1;
     return out;
   }
 
@@ -655,6 +657,17 @@ TEST_F(StockTest, TheCostOfAFailedLaunchIsKnown) {
   entry.gone_s.reset();
   EXPECT_EQ(wasted_charge(entry, world_.wall_s).hourly, std::nullopt);
   EXPECT_EQ(wasted_charge(entry, world_.wall_s).ended, std::nullopt);
+}
+
+TEST_F(StockTest, AMachineOfAFailedLaunchCostsWhatTheCloudSaysAndNotTheOffer) {
+  shop_.price = 2.5;
+  shop_.failing = {"a1"};
+  shop_.is_hopeless = true;
+  ASSERT_FALSE(launch());
+  ASSERT_THAT(book_->wasted(), SizeIs(2));
+  for (const LedgerEntry& entry : book_->wasted()) {
+    EXPECT_EQ(entry.hourly_micro_dollars, entry.id == "a1" ? 3'000'000 : 2'500'000) << entry.id;
+  }
 }
 
 TEST_F(StockTest, AMachineThatOneListingLeavesOutIsNotGone) {
