@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -75,6 +76,23 @@ class NotSendable {
 struct AlsoNotSendable {
   int here = 0;
   NotSendable inside;
+};
+
+// Is made of no other type, whatever that converts to.
+struct Exact {
+  Exact() = default;
+  template <typename T>
+    requires(!std::is_same_v<std::remove_cvref_t<T>, Exact>)
+  Exact(T&&) = delete;
+  int number = 0;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(number);
+  }
+};
+struct BeginsWithExact {
+  Exact first;
+  int second = 0;
 };
 
 // An aggregate whose own words count, outside of it.
@@ -348,6 +366,8 @@ TEST(Sendable, KnowsWhatCanTravel) {
   static_assert(IsSendable<Versioned>::value);
   static_assert(IsSendable<Colour>::value);
   static_assert(!IsSendable<AlsoNotSendable>::value);
+  static_assert(IsSendable<Exact>::value);
+  static_assert(!IsSendable<BeginsWithExact>::value);  // its fields cannot be counted
 }
 
 }  // namespace

@@ -10,66 +10,19 @@
 //
 // A struct with a constructor, a private field, a base class, a C array (std::array is fine), a
 // bit-field or a field of its own type says itself how it travels, with a cereal `serialize` (or
-// save and load), which always comes first. What adds fields to an inherited `serialize` needs one
-// of its own, which begins with archive(cereal::base_class<Base>(this)).
+// save and load), which always comes first. What adds fields to an inherited `serialize`, or may
+// do so because it has a constructor, needs one of its own, which begins with
+// archive(cereal::base_class<Base>(this)).
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "skyward/call/archive.h"
+#include "skyward/call/probe.h"
 
 namespace skyward {
-
-namespace probe {
-// An archive that only a user's own template accepts.
-struct Archive {
-  template <typename... Ts>
-  void operator()(Ts&&...);
-};
-struct AnyField {
-  template <typename T>
-  operator T() const;
-};
-template <typename T>
-concept HasOwn = requires(Archive& archive, T& value) { serialize(archive, value); } ||
-                 requires(Archive& archive, T& value) { value.serialize(archive); } ||
-                 requires(Archive& archive, T& value) { save(archive, value); } ||
-                 requires(Archive& archive, T& value) { value.save(archive); } ||
-                 requires(Archive& archive, T& value) { save_minimal(archive, value); } ||
-                 requires(Archive& archive, T& value) { value.save_minimal(archive); };
-// Converts to the base classes of T, and to nothing else.
-template <typename T>
-struct AnyInherited {
-  template <typename U>
-    requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>)
-  operator U() const;
-};
-template <typename T>
-constexpr bool kHasBase = requires { T{AnyInherited<T>{}}; };
-
-// Whether that member is T's own: a pointer to an inherited member has the base class's type.
-template <typename T, typename C, typename R, typename... P>
-constexpr bool is_of(R (C::*)(P...)) {
-  return std::is_same_v<T, C> || sizeof(T) == sizeof(C);
-}
-template <typename T, typename C, typename R, typename... P>
-constexpr bool is_of(R (C::*)(P...) const) {
-  return std::is_same_v<T, C> || sizeof(T) == sizeof(C);
-}
-template <typename T>
-constexpr bool inherits_its_form() {
-  if constexpr (requires { is_of<T>(&T::template serialize<Archive>); }) {
-    return !is_of<T>(&T::template serialize<Archive>);
-  } else if constexpr (requires { is_of<T>(&T::template save<Archive>); }) {
-    return !is_of<T>(&T::template save<Archive>);
-  } else {
-    return false;
-  }
-}
-}  // namespace probe
 
 inline constexpr std::size_t kMaxPlainFields = 16;
 
@@ -77,7 +30,8 @@ template <typename T, std::size_t... I>
 constexpr bool takes_fields(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), probe::AnyField{})...}; };
 }
-// The number of fields of an aggregate; one more than the maximum if it has too many.
+// The number of fields of an aggregate; one more than the maximum if it has too many, none if the
+// first one is of a type that nothing can be made of here.
 template <typename T, std::size_t N = kMaxPlainFields + 1>
 constexpr std::size_t field_count() {
   if constexpr (N == 0 || takes_fields<T>(std::make_index_sequence<N>{})) {
@@ -88,9 +42,10 @@ constexpr std::size_t field_count() {
 }
 
 template <typename T>
-concept PlainStruct = std::is_class_v<T> && std::is_aggregate_v<T> && !requires {
-  typename T::value_type;
-} && !probe::HasOwn<T> && !probe::kHasBase<T> && field_count<T>() <= kMaxPlainFields;
+concept PlainStruct =
+    std::is_class_v<T> && std::is_aggregate_v<T> && !requires { typename T::value_type; } &&
+    !probe::HasOwn<T> && !probe::kHasBase<T> && (field_count<T>() > 0 || std::is_empty_v<T>) &&
+    field_count<T>() <= kMaxPlainFields;
 
 // The result of calling `visit` with all fields.
 template <typename T, typename Visit>

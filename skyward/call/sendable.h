@@ -24,6 +24,7 @@
 #include "skyward/call/archive.h"
 #include "skyward/call/array.h"
 #include "skyward/call/plain_struct.h"
+#include "skyward/call/probe.h"
 
 namespace skyward {
 
@@ -37,8 +38,8 @@ concept HasElements =
 template <typename T>
 struct CheckedForm {
   static_assert(!std::is_class_v<T> || !probe::inherits_its_form<T>(),
-                "this struct adds fields, but inherits a `serialize` or `save` that does not "
-                "include them: write one for the struct itself that begins with "
+                "this struct adds fields, or may add some, but inherits a `serialize` or `save` "
+                "that does not include them: write one for the struct itself that begins with "
                 "archive(cereal::base_class<Base>(this))");
 };
 template <typename T>

@@ -29,6 +29,7 @@
 #include <utility>
 
 #include "skyward/call/archive.h"
+#include "skyward/call/probe.h"
 #include "skyward/call/sendable.h"
 
 namespace skyward {
@@ -72,6 +73,10 @@ class ThrownType {
   static_assert(std::constructible_from<E, const std::string&>,
                 "the exception is built from its text: give it a constructor that takes a "
                 "std::string");
+  static_assert(!probe::inherits_its_form<E>(),
+                "this exception may add fields, but inherits a `serialize` or `save` that does not "
+                "include them: write one for the exception itself that begins with "
+                "archive(cereal::base_class<Base>(this))");
 
  public:
   ThrownType() { (void)registered_; }

@@ -39,8 +39,29 @@ struct Told {
   }
 };
 struct Named : Told {};
-int epoch_impl(Named told) { return told.epoch; }
+struct Renamed : Named {};
+int epoch_impl(Renamed told) { return told.epoch; }
 inline constexpr auto epoch = sky::compute<epoch_impl>;
+
+// The same with a serialize beside the struct, and a struct that has its own although its base
+// class has one.
+struct Counted {
+  int count = 0;
+};
+template <typename Archive>
+void serialize(Archive& archive, Counted& value) {
+  archive(value.count);
+}
+struct Same : Counted {};
+struct Weighed : Counted {
+  double weight = 0;
+};
+template <typename Archive>
+void serialize(Archive& archive, Weighed& value) {
+  archive(value.count, value.weight);
+}
+double weigh_impl(Same one, Weighed other) { return one.count * other.weight; }
+inline constexpr auto weigh = sky::compute<weigh_impl>;
 
 struct Report {
   int epoch;
@@ -59,6 +80,7 @@ int program(int argc, char** argv, const std::vector<double>& rates) {
   for (double rate : rates) trials.push_back(train(data, rate));
   const auto losses = sky::gather(trials) >> pool;
   const std::vector<Report> all = pool.broadcast(report());
-  return epoch.local({}) + static_cast<int>(length("four") >> pool) + square.local(2) +
+  return epoch.local({}) + static_cast<int>(weigh({}, {}) >> pool) +
+         static_cast<int>(length("four") >> pool) + square.local(2) +
          static_cast<int>(train(data, 3.0) >> pool) + static_cast<int>(losses.size() + all.size());
 }
