@@ -34,6 +34,9 @@ class Array {
   Array() : Array(std::vector<T>()) {}
   Array(std::vector<T> values) : state_(std::make_shared<State>(std::move(values))) {}
   Array(std::initializer_list<T> values) : Array(std::vector<T>(values)) {}
+  // Moving copies: no array is ever without its elements.
+  Array(const Array&) = default;
+  Array& operator=(const Array&) = default;
 
   const T* data() const { return state_->values.data(); }
   std::size_t size() const { return state_->values.size(); }

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "skyward/call/error.h"
@@ -258,6 +259,16 @@ TEST(Array, IsParameterAndResult) {
   EXPECT_EQ(carry_out(compute<sum_of>(large)), 2.0 * static_cast<double>(large.size()));
   constexpr auto echo_array = compute<[](Array<double> one) { return one; }>;
   EXPECT_EQ(carry_out(echo_array(large)), Array<double>(large));
+}
+
+TEST(Array, HasItsElementsAfterAMove) {
+  Array<double> values{1, 2, 3};
+  const Array<double> moved = std::move(values);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that it may be used is the point.
+  EXPECT_EQ(values.size(), 3U);
+  EXPECT_EQ(values, moved);
+  EXPECT_EQ(std::accumulate(values.begin(), values.end(), 0.0), 6);
+  EXPECT_EQ(carry_out(compute<sum_of>(values)), 6);
 }
 
 TEST(Function, MoreLargeVectorsThanDescriptorsFitAMessage) {
