@@ -108,7 +108,9 @@ class ThrownType {
     return typeid(E);
   }
 
-  static inline const RegisteredException registered_{typeid(E), nested_type(), &write, &make};
+  // Of this program or library alone, as functions are (function.h).
+  [[gnu::visibility("hidden")]] static inline const RegisteredException registered_{
+      typeid(E), nested_type(), &write, &make};
 };
 
 }  // namespace skyward

@@ -117,8 +117,9 @@ class MpiFunctionOf<F, R(P...)> {
 
   static constexpr const char* pretty() { return __PRETTY_FUNCTION__; }
 
-  static inline const RegisteredFunction registered_{typeid(MpiFunctionOf).name(), pretty(),
-                                                     &invoke};
+  // Of this program or library alone, as with ComputeFunctionOf.
+  [[gnu::visibility("hidden")]] static inline const RegisteredFunction registered_{
+      typeid(MpiFunctionOf).name(), pretty(), &invoke};
 
   MpiOptions options_;
 };

@@ -61,6 +61,49 @@ def test_an_installed_skyward_is_found_and_runs(installed: Path, tmp_path: Path)
     assert "-Wconversion" not in commands and str(ROOT) not in commands
 
 
+def test_an_exception_of_a_shared_library_arrives_as_its_type(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bad_row.h").write_text("""
+#include <stdexcept>
+#include "skyward/skyward.h"
+struct BadRow : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+inline const sky::ThrownType<BadRow> bad_row;
+int rows();
+""")
+    (tmp_path / "rows.cc").write_text("""
+#include "bad_row.h"
+int rows() { return 3; }
+""")
+    (tmp_path / "main.cc").write_text("""
+#include <iostream>
+#include "bad_row.h"
+int parse(int row) { throw BadRow("row " + std::to_string(row)); }
+inline constexpr auto remote_parse = sky::compute<parse>;
+int main(int argc, char** argv) {
+  sky::init(argc, argv);
+  sky::ComputePool pool({.nodes = 1, .display = sky::Display::quiet});
+  try {
+    remote_parse(rows()) >> pool;
+  } catch (const BadRow& error) {
+    std::cout << error.what() << "\\n";
+  }
+}
+""")
+    (tmp_path / "CMakeLists.txt").write_text(
+        block("cmake")
+        + "add_library(rows SHARED rows.cc)\n"
+        + "target_link_libraries(rows PRIVATE skyward::skyward)\n"
+        + "target_link_libraries(mine PRIVATE rows)\n"
+    )
+    build = tmp_path / "build"
+    run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}")
+    run("cmake", "--build", build)
+    assert run("env", "-u", "SKYWARD_AGENT", build / "mine") == "row 3\n"
+
+
 def test_the_program_that_reaps_is_installed_beside_the_agent(installed: Path) -> None:
     assert run(installed / "libexec/skyward", "--version").strip()
 
