@@ -139,4 +139,7 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive, cereal::SizeTag<T>& tag) {
 
 }  // namespace skyward
 
+// For pointers to polymorphic types that a program registers.
+CEREAL_REGISTER_ARCHIVE(skyward::ArchiveWriter)
+CEREAL_REGISTER_ARCHIVE(skyward::ArchiveReader)
 CEREAL_SETUP_ARCHIVE_TRAITS(skyward::ArchiveReader, skyward::ArchiveWriter)

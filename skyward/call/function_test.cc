@@ -4,10 +4,12 @@
 
 #include <cereal/types/deque.hpp>
 #include <cereal/types/optional.hpp>
+#include <cereal/types/polymorphic.hpp>
 #include <cereal/types/unordered_map.hpp>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -24,6 +26,26 @@
 #include "skyward/call/thrown_type.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
+
+namespace skyward {
+
+struct Shape {
+  virtual ~Shape() = default;
+  virtual double area() const = 0;
+};
+struct Square : Shape {
+  double side = 0;
+  double area() const override { return side * side; }
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(side);
+  }
+};
+
+}  // namespace skyward
+
+CEREAL_REGISTER_TYPE(skyward::Square)
+CEREAL_REGISTER_POLYMORPHIC_RELATION(skyward::Shape, skyward::Square)
 
 namespace skyward {
 
@@ -182,6 +204,14 @@ TEST(Function, PlainStructsNeedNoWords) {
   EXPECT_EQ(carry_out(compute<other>(Colour::red)), Colour::green);
   EXPECT_EQ(carry_out(compute<next_version>({4})).number, 5);
   carry_out(compute<empty>({}));
+}
+
+double area_of(const std::shared_ptr<Shape>& shape) { return shape->area(); }
+
+TEST(Function, PointersToRegisteredTypesCarryWhatTheyPointTo) {
+  const auto square = std::make_shared<Square>();
+  square->side = 3;
+  EXPECT_EQ(carry_out(compute<area_of>(square)), 9);
 }
 
 TEST(Function, LocalCallsTheFunctionItself) {
