@@ -128,3 +128,30 @@ def test_a_folder_in_a_project_adds_its_library_alone(tmp_path: Path) -> None:
     assert "main.cc" in commands
     assert "-Werror" not in commands and "-Wconversion" not in commands
     assert "ccache" not in commands
+    order = (build / "CMakeFiles/Makefile2").read_text()
+    for program in ("skyward-agent", "skyward-cli"):  # `--target mine` builds what its pools start
+        assert re.search(rf"/skyward_face\.dir/all: .*/{program}\.dir/all$", order, re.MULTILINE)
+
+
+def agent_link(build: Path) -> str:
+    return (build / "skyward/skyward/agent/CMakeFiles/skyward-agent.dir/link.txt").read_text()
+
+
+@pytest.mark.parametrize("first", ["mine", "skyward"])
+def test_a_project_and_its_folder_have_an_openssl_each(first: str, tmp_path: Path) -> None:
+    lines = ["find_package(OpenSSL REQUIRED)", f"add_subdirectory({ROOT} skyward)"]
+    write_project(tmp_path, "\n".join(lines if first == "mine" else lines[::-1]))
+    build = tmp_path / "build"
+    run("cmake", "-S", tmp_path, "-B", build)
+    cache = (build / "CMakeCache.txt").read_text()
+    assert re.search(r"^OPENSSL_SSL_LIBRARY:\w+=.*\.so$", cache, re.MULTILINE)
+    assert "/libssl.a" in agent_link(build) and "/libssl.so" not in agent_link(build)
+
+
+def test_a_project_may_use_a_sanitizer(tmp_path: Path) -> None:
+    write_project(tmp_path, f"add_subdirectory({ROOT} skyward)")
+    build = tmp_path / "build"
+    run("cmake", "-S", tmp_path, "-B", build)
+    assert "-static" in agent_link(build).split()
+    run("cmake", "-S", tmp_path, "-B", build, "-DCMAKE_CXX_FLAGS=-fsanitize=address")
+    assert "-static" not in agent_link(build).split()
