@@ -9,6 +9,12 @@
 #error "Skyward needs exceptions and type information: compile without -fno-exceptions, -fno-rtti"
 #endif
 
+#include <version>
+
+#ifndef __cpp_lib_expected
+#error "Skyward needs std::expected: use GCC 12 or clang 19, or newer ones"
+#endif
+
 #include "skyward/call/array.h"           // IWYU pragma: export
 #include "skyward/call/function.h"        // IWYU pragma: export
 #include "skyward/call/instance_info.h"   // IWYU pragma: export
