@@ -106,7 +106,7 @@ struct Exact {
   Exact() = default;
   template <typename T>
     requires(!std::is_same_v<std::remove_cvref_t<T>, Exact>)
-  Exact(T&&) = delete;
+  Exact(T&&) = delete;  // NOLINT(bugprone-forwarding-reference-overload): copies do not take it
   int number = 0;
   template <typename Archive>
   void serialize(Archive& archive) {
