@@ -44,8 +44,8 @@ struct Square : Shape {
 
 }  // namespace skyward
 
-CEREAL_REGISTER_TYPE(skyward::Square)
-CEREAL_REGISTER_POLYMORPHIC_RELATION(skyward::Shape, skyward::Square)
+CEREAL_REGISTER_TYPE(skyward::Square);
+CEREAL_REGISTER_POLYMORPHIC_RELATION(skyward::Shape, skyward::Square);
 
 namespace skyward {
 
