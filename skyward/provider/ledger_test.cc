@@ -32,6 +32,7 @@ class OtherProgram {
                 io::find_symbol(library, "sqlite3_exec", execute_) &&
                 io::find_symbol(library, "sqlite3_close", close_));
     EXPECT_EQ(open_file(path.c_str(), &database_), SQLITE_OK);
+    execute("PRAGMA busy_timeout=10000");  // the others read while it commits
   }
   OtherProgram(const OtherProgram&) = delete;
   OtherProgram& operator=(const OtherProgram&) = delete;
@@ -54,7 +55,7 @@ class LedgerFile : public ::testing::Test {
   std::unique_ptr<Ledger> open() {
     auto ledger = Ledger::open(path_);
     EXPECT_TRUE(ledger) << ledger.error().message;
-    return *std::move(ledger);
+    return std::move(ledger).value();
   }
 
   // What another program writes into the file.
