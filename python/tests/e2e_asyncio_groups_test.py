@@ -208,7 +208,7 @@ def test_closing_the_pool_tells_and_cancels_unfinished_calls(tmp_path):
 
     answers = asyncio.run(main())
     assert all(isinstance(answer, sky.CancelledError) for answer in answers[:2])
-    assert any("not done" in message for message in seen)
+    assert any("unfinished call" in message for message in seen)
 
 
 def test_a_loop_that_ends_leaves_its_calls(pool, tmp_path, caplog):
