@@ -272,10 +272,13 @@ def test_a_lost_node_fails_the_run(project, provider):
 
 def test_a_lost_node_ends_the_command_on_the_others(project, monkeypatch):
     monkeypatch.setenv("RUN_MARK", f"lost-{os.getpid()}")
-    saves = f"trap 'echo saved; exit 5' TERM; touch {project}/go; sleep 600 & wait"
+    saves = "trap 'echo saved; exit 5' TERM; echo ready; sleep 600 & wait"
     line = f"if [ $RANK = 0 ]; then {saves}; else {LOSE_NODE.format(project)}; fi"
-    code, out, err = run("--quiet", "--nodes", "2", "--no-sync", "--", "sh", "-c", line)
-    assert (code, out) == (FAILED, "node 0: saved\n"), err
+    words = ["--nodes", "2", "--no-sync", "--", "sh", "-c", line]
+    started = Started(*words, stderr=subprocess.PIPE)
+    (project / "go").touch()
+    out, err = started.process.communicate(timeout=DEADLINE)
+    assert (started.process.returncode, out) == (FAILED, "node 0: saved\n"), err
     wait_until_gone(os.environ["RUN_MARK"])
 
 
