@@ -204,8 +204,8 @@ Error Budget::spent(const Facts& facts) const {
 
 Error Budget::outlived(const Facts& facts) const {
   return {ErrorKind::over_budget,
-          fmt::format("{} is still launching {} × {}, and they may have cost the budget of {} by "
-                      "now; Skyward releases what there is of them",
+          fmt::format("{} is still launching {} × {}, which may have cost nearly all of the budget "
+                      "of {} by now; Skyward releases what there is of them",
                       provider_label(facts.spec.provider.name), facts.spec.nodes,
                       facts.offer.instance_type, dollars_text(*facts.spec.budget)),
           "try again with a larger budget=, with fewer or cheaper machines, or elsewhere"};
