@@ -16,10 +16,12 @@ struct AnyField {
   template <typename T>
   operator T() const;
 };
+// Beside the struct.
 template <typename T>
-concept HasOwn = requires(Archive& archive, T& value) { serialize(archive, value); } ||
-                 requires(Archive& archive, T& value) { value.serialize(archive); } ||
-                 requires(Archive& archive, T& value) { save(archive, value); } ||
+concept HasFree = requires(Archive& archive, T& value) { serialize(archive, value); } ||
+                  requires(Archive& archive, T& value) { save(archive, value); };
+template <typename T>
+concept HasOwn = HasFree<T> || requires(Archive& archive, T& value) { value.serialize(archive); } ||
                  requires(Archive& archive, T& value) { value.save(archive); } ||
                  requires(Archive& archive, T& value) { save_minimal(archive, value); } ||
                  requires(Archive& archive, T& value) { value.save_minimal(archive); };
@@ -57,9 +59,6 @@ template <typename T>
 concept HasSerialize = requires { is_of<T>(&T::template serialize<Archive>); };
 template <typename T>
 concept HasSave = requires { is_of<T>(&T::template save<Archive>); };
-template <typename T>
-concept HasFree = requires(Archive& archive, T& value) { serialize(archive, value); } ||
-                  requires(Archive& archive, T& value) { save(archive, value); };
 
 // Whether T has a `serialize` or `save` that is no base class's, as a member or beside it.
 template <typename T>
