@@ -29,7 +29,7 @@ constexpr Duration kAddressTime = 20s;
 constexpr Duration kLooksAndEnd = 600s;
 // In dollars an hour: the lowest bid that EC2 rejects as too low rather than as invalid.
 constexpr double kLeastBid = 0.0001;
-// Amazon remembers prices for so long.
+// How long Amazon keeps spot prices.
 constexpr std::int64_t kOldestPrice_s = 90LL * 86400;
 
 // Of each type, the cheapest zone first.
