@@ -604,6 +604,28 @@ TEST(ComputePool, EventsArriveInOrderAndLinesCarryTheirNode) {
   EXPECT_LT(started, std::ranges::find(names, "PoolStopping"));
 }
 
+// On a busy machine, on_event may get a few of the lines too late.
+TEST(ComputePool, OnEventGetsTheLinesOfATaskBeforeItsResult) {
+  constexpr int kCalls = 50;
+  std::atomic<int> lines = 0;
+  PoolOptions options = quiet(1);
+  options.on_event = [&lines](const Event& event) {
+    match(event, [&lines](const LogLine& line) {
+      if (line.stream != "stdout") return;
+      std::promise<void>().get_future().wait_for(1ms);  // it takes its time
+      ++lines;
+    });
+  };
+  ComputePool pool(options);
+  int in_time = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    const int before = lines;
+    EXPECT_EQ(prints("one line") >> pool, 0);
+    if (lines > before) ++in_time;
+  }
+  EXPECT_GT(in_time, kCalls / 2);
+}
+
 TEST(ComputePool, WhatOnEventThrowsDoesNotHurt) {
   PoolOptions options = quiet(1);
   options.on_event = [](const Event&) { throw std::runtime_error("no"); };

@@ -15,8 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <semaphore>
@@ -70,7 +68,10 @@ class ComputePool {
   // Sends a call and waits for its result.
   template <typename R>
   R run(const Pending<R>& call) {
-    return submit(call).get();
+    Future<R> future = submit(call);
+    future.wait(kForever);
+    pool_.await_delivery(kLinesGrace);
+    return future.get();
   }
   // Sends a call of a function that yields; its items arrive while it runs.
   template <typename T>
@@ -108,7 +109,7 @@ class ComputePool {
   template <typename R>
   std::vector<Future<R>> send(const std::vector<Pending<R>>& calls);
   template <typename R>
-  static std::vector<Value<R>> collect(std::vector<Future<R>> futures);
+  std::vector<Value<R>> collect(std::vector<Future<R>> futures);
 
   Pool pool_;
   const std::uint64_t store_id_;
@@ -133,6 +134,7 @@ std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
         auto next = handles.begin();
         std::tuple<Future<Rs>...> futures{Future<Rs>(std::move(*next++), call.name())...};
         std::apply([](const auto&... future) { (future.wait(kForever), ...); }, futures);
+        pool_.await_delivery(kLinesGrace);
         // Braces: get_value() in order, so that the first failure is the one thrown.
         return std::apply(
             [](auto&... future) { return std::tuple<Value<Rs>...>{future.get_value()...}; },
@@ -143,7 +145,7 @@ std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
 
 template <typename R>
 std::vector<Value<R>> ComputePool::collect(std::vector<Future<R>> futures) {
-  for (const auto& future : futures) future.wait(kForever);
+  await_all(futures, pool_);
   return values_of<R>(futures.size(), [&](std::size_t i) { return futures[i].get_value(); });
 }
 
@@ -176,6 +178,7 @@ std::vector<Attempt<R>> ComputePool::run(const Attempts<R>& calls) {
     return attempts_of<R>(ends->size(), [&](auto i) { return value_of<R>((*ends)[i], name); });
   }
   auto futures = send(calls.calls());
+  await_all(futures, pool_);
   return attempts_of<R>(futures.size(), [&](std::size_t i) { return futures[i].get_value(); });
 }
 
@@ -183,15 +186,7 @@ template <typename R>
 std::vector<Value<R>> ComputePool::broadcast(const Pending<R>& call) {
   const Call sent = call.to_call(store());
   std::vector<Handle> handles = pool_.broadcast(sent);
-  if (sent.options.together) {
-    const std::vector<Outcome> outcomes = await_together(handles);
-    const std::vector<std::size_t> order = in_order(outcomes);  // by rank if none has failed
-    return values_of<R>(order.size(), [&](std::size_t at) {
-      const std::size_t rank = order[at];
-      throw_unless_ok(outcomes[rank], call.name(), handles[rank].task(), &map_buffer);
-      return read_value<R>(outcomes[rank].payload);
-    });
-  }
+  if (sent.options.together) return values_together<R>(handles, call.name(), pool_);
   std::vector<Future<R>> futures;
   for (Handle& handle : handles) futures.emplace_back(std::move(handle), call.name());
   return collect(std::move(futures));

@@ -123,7 +123,7 @@ bool EventQueue::is_delivered() {
 
 void EventQueue::await_delivery(Duration limit) {
   std::unique_lock lock(mutex_);
-  if (lagging_) return;
+  if (lagging_ || consumer_ == std::this_thread::get_id()) return;
   const auto delivered = [this, upto = put_] { return delivered_ >= upto || ended_; };
   lagging_ = !wait_within(lock, delivery_, limit, delivered);
 }
@@ -145,6 +145,7 @@ bool EventQueue::take(std::vector<Event>& taken, Duration timeout) {
 // Until there is something to take.
 void EventQueue::wait(Duration timeout) {
   std::unique_lock lock(mutex_);
+  consumer_ = std::this_thread::get_id();
   if (delivered_ != taken_) {
     delivered_ = taken_;
     lagging_ = lagging_ && delivered_ != put_;

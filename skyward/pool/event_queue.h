@@ -68,6 +68,7 @@ class EventQueue {
   std::uint64_t taken_ = 0;
   std::uint64_t delivered_ = 0;
   bool lagging_ = false;  // await_delivery() has timed out, and some are not delivered yet
+  std::thread::id consumer_;
 
   std::string pool_;  // the id that events are given
   std::mutex record_mutex_;

@@ -313,5 +313,15 @@ TEST(EventQueue, NobodyWaitsTwiceForWhoLagsBehind) {
   queue.await_delivery(kForever);
 }
 
+TEST(EventQueue, TheConsumerDoesNotWaitForItself) {
+  EventQueue queue;
+  queue.open("", "job");
+  queue.put(PoolStopping{});
+  std::vector<Event> taken;
+  queue.take(taken, {});
+  queue.await_delivery(kForever);
+  EXPECT_FALSE(queue.is_delivered());
+}
+
 }  // namespace
 }  // namespace skyward

@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
@@ -31,6 +32,16 @@ Value<R> read_value(const wire::Payload& payload) {
     archive.expect_end();
   }
   return value;
+}
+
+template <typename R>
+class Future;
+
+// Waits until all are done, and their output is shown.
+template <typename R>
+void await_all(const std::vector<Future<R>>& futures, Pool& pool) {
+  for (const Future<R>& future : futures) future.wait(kForever);
+  pool.await_delivery(kLinesGrace);
 }
 
 // The caller's end of one call. Movable; a moved-from future throws. Destroying it does not cancel

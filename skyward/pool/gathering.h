@@ -52,7 +52,9 @@ std::optional<std::vector<CallEnd>> run_in_groups(Pool& pool,
   if (calls.size() < kMinGatheredCalls || pool.spec().collect_tasks) return std::nullopt;
   const std::optional<PackedCalls> packed = pack(calls);
   if (!packed) return std::nullopt;
-  return run_gathered(pool, *packed);
+  std::vector<CallEnd> ends = run_gathered(pool, *packed);
+  pool.await_delivery(kLinesGrace);
+  return ends;
 }
 
 // Its value, or throws its error, as Future::get().

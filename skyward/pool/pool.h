@@ -6,6 +6,7 @@
 // id) and payload buffers; the typed C++ layer (function.h) and the Python package stand on top.
 // The engine runs on a thread of its own, which the Pool owns.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,10 @@ namespace skyward {
 
 // What a call came to, in one line: only the language that made the call can read what it threw.
 using FailureLine = std::function<std::string(const Outcome&, const std::string& function)>;
+
+// How long results wait for the consumer of events to show what their tasks wrote: once, while it
+// lags behind.
+inline constexpr Duration kLinesGrace = std::chrono::milliseconds(20);
 
 class Pool {
  public:
@@ -92,7 +97,7 @@ class Pool {
   // this is true, too.
   bool is_delivered() const;
   // Waits until is_delivered(), or for the limit: a task's output is shown before its result is
-  // returned.
+  // returned. The consumer itself does not wait.
   void await_delivery(Duration limit);
 
   // False in a forked child, which has the memory but not the engine's thread: the pool is not open

@@ -5,11 +5,17 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "skyward/base/time.h"
+#include "skyward/call/archive.h"
 #include "skyward/call/call.h"
+#include "skyward/call/remote_error.h"
+#include "skyward/pool/future.h"
+#include "skyward/pool/gathering.h"
 #include "skyward/pool/handle.h"
+#include "skyward/pool/pool.h"
 
 namespace skyward {
 
@@ -23,5 +29,19 @@ std::vector<Outcome> await_together(std::vector<Handle>& handles, Duration grace
 // The ranks, causes before consequences: lost nodes and workers that died first, then what was
 // thrown; last those that ran out of time, and those that were cancelled.
 std::vector<std::size_t> in_order(const std::vector<Outcome>& outcomes);
+
+// Waits for all; their values by rank. Throws the failure that tells the most, as Future::get().
+template <typename R>
+std::vector<Value<R>> values_together(std::vector<Handle>& handles, const std::string& function,
+                                      Pool& pool) {
+  const std::vector<Outcome> outcomes = await_together(handles);
+  pool.await_delivery(kLinesGrace);
+  const std::vector<std::size_t> order = in_order(outcomes);  // by rank if none has failed
+  return values_of<R>(order.size(), [&](std::size_t at) {
+    const std::size_t rank = order[at];
+    throw_unless_ok(outcomes[rank], function, handles[rank].task(), &map_buffer);
+    return read_value<R>(outcomes[rank].payload);
+  });
+}
 
 }  // namespace skyward

@@ -248,8 +248,7 @@ class OpenPool:
 
     def tell_lines(self) -> None:
         """Delivers what a task wrote to handlers before its answer is returned."""
-        if not self._machines.is_event_thread():  # a handler that sends calls
-            self.core.await_delivery(LINES_GRACE_SECONDS)
+        self.core.await_delivery(LINES_GRACE_SECONDS)
 
     def submit_all(
         self,
