@@ -28,6 +28,11 @@ namespace {
 // started it has seen to HOME.
 constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:?}/.cache}/skyward\n";
 
+// What an environment is for, besides its key: machines of several kinds may share a home.
+constexpr std::string_view kSystem =
+    "system=$(unset ID VERSION_ID; [ ! -r /etc/os-release ] || . /etc/os-release; "
+    "printf %s \"$(command -p uname -m)${ID:+-$ID}${VERSION_ID:+-$VERSION_ID}\")\n";
+
 // Follows the assignments that plan_remote_image() writes. All that comes from outside is in those,
 // quoted, or in the environment. It runs in `/`: uv reads settings from the directory it is started
 // in and from those above, and anyone may write to the /tmp above a node's.
@@ -37,9 +42,14 @@ step() { printf '%s\n' "$1" >&3; }
 
 (umask 077 && mkdir -p -- "$root/environments" "$root/archives")
 chmod go-rwx -- "$root" 2>/dev/null || true # earlier versions left it open
-environment=$root/environments/$key-$(uname -m) # nodes of two architectures may share a home
+environment=$root/environments/$key-$system
 exec 9>"$environment.lock"
-flock 9
+flock 9 2>/dev/null || true # some file systems have no locks, or none between machines
+# It may refer to a Python that only another machine has: that one goes on using it.
+if [[ -e $environment/skyward-ready && ! -x $environment/bin/python ]]; then
+  environment+=-$(uname -n)
+fi
+new=$environment.$(mktemp -u XXXXXXXXXX) # several machines may build it at once
 
 ready=
 if [[ -z $python ]] ||
@@ -108,14 +118,13 @@ fi
 step apt
 
 if [[ ! $ready ]]; then
-  rm -rf -- "$environment"
   if [[ $base ]]; then
-    "$base" -m venv --without-pip -- "$environment" </dev/null
-  elif ! "$uv" venv --quiet --no-project --python "$python" -- "$environment" </dev/null; then
+    "$base" -m venv --without-pip -- "$new" </dev/null
+  elif ! "$uv" venv --quiet --no-project --python "$python" -- "$new" </dev/null; then
     say "could not create an environment with Python $python; see uv's output above"
     exit 1
   fi
-  if ! install_requirements "$uv" "$environment" "${options[@]}"; then
+  if ! install_requirements "$uv" "$new" "${options[@]}"; then
     say "could not install the image's packages; see uv's output above"
     exit 1
   fi
@@ -144,9 +153,14 @@ fi
 if [[ ! $ready ]]; then
   if [[ ${#archives[@]} -gt 0 ]]; then
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/archives/${archives[0]} \
-      "$environment/bin/python" -c 'import cloudpickle' </dev/null
+      "$new/bin/python" -c 'import cloudpickle' </dev/null
   fi
-  touch -- "$environment/skyward-ready"
+  touch -- "$new/skyward-ready"
+  ln -s -- "${new##*/}" "$new.link"
+  mv -T -- "$new.link" "$environment"
+  # What was interrupted, and what another machine has replaced.
+  find "$root/environments" -maxdepth 1 -name "${environment##*/}.??????????" -mmin +1440 \
+    ! -name "$(readlink -- "$environment")" -exec rm -rf -- {} + || true
 fi
 step skyward
 )bash";
@@ -343,6 +357,13 @@ std::vector<std::string> worker_command(const PoolSpec& spec, const std::string&
                                         const std::vector<std::string>& archives,
                                         const std::string& program) {
   std::string line(kRoot);
+  constexpr std::string_view kPython = "{python}";
+  if (std::ranges::find(spec.runtime.command, kPython) != spec.runtime.command.end()) {
+    line += kSystem;
+    line += fmt::format("environment=$root/environments/{}-$system\n", key);
+    line +=
+        "[ -x \"$environment/bin/python\" ] || environment=$environment-$(command -p uname -n)\n";
+  }
   std::string path;
   for (const std::string& archive : archives) {
     path += (path.empty() ? "" : ":") + fmt::format("$root/archives/{}", archive);
@@ -356,8 +377,8 @@ std::vector<std::string> worker_command(const PoolSpec& spec, const std::string&
       line += " \"/proc/$PPID/exe\"";  // what has started this shell
     } else if (i == 0 && !program.empty()) {
       line += fmt::format(" \"$root/files/{}\"", program);
-    } else if (word == "{python}") {
-      line += fmt::format(" \"$root/environments/{}-$(command -p uname -m)/bin/python\"", key);
+    } else if (word == kPython) {
+      line += " \"$environment/bin/python\"";
     } else if (word.starts_with(kArchive) && !archives.empty()) {
       line += fmt::format(" \"$root/archives/{}\"{}", archives[0],
                           shell_quote(word.substr(kArchive.size())));
@@ -448,12 +469,12 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   if (!installing) return fail(installing);
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
-      "set -euo pipefail\ncd /\n{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
+      "set -euo pipefail\ncd /\n{}{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
       "options=({})\npackages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}",
-      volumes.begin, kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
-      list_of(spec.image.pip), installing->no_index ? "--no-index" : "", list_of(spec.image.apt),
-      list_of(volumes.packages), list_of(archives), kInstallRequirements, kVersionOf,
-      kUntilPackages, volumes.mount, kModules);
+      volumes.begin, kRoot, kSystem, key, has_python ? shell_quote(python) : "", shell_quote(minor),
+      uv_file, list_of(spec.image.pip), installing->no_index ? "--no-index" : "",
+      list_of(spec.image.apt), list_of(volumes.packages), list_of(archives), kInstallRequirements,
+      kVersionOf, kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
   image.bootstrap.environment = std::move(installing->environment);
   for (const auto& credential : volumes.environment) {

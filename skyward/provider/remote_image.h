@@ -5,8 +5,10 @@
 // Pure, except that it reads the files to upload and the settings of uv and pip.
 //
 // On the node, below ${XDG_CACHE_HOME:-~/.cache}/skyward: files/<sha256> as uploaded,
-// archives/<sha256>/ unpacked modules, environments/<key>-<architecture>/ the Python environment,
-// created once and used by every later pool that asks for the same. Nothing there is secret.
+// archives/<sha256>/ unpacked modules, environments/<key>-<system> a link to the Python
+// environment, which is created once and used by every later pool that asks for the same. Machines
+// that share a home share it, if their system and architecture are the same and its Python is on
+// both; none deletes what another one uses. Nothing there is secret.
 
 #include <cstdint>
 #include <functional>

@@ -110,6 +110,15 @@ class RemoteImageTest : public ::testing::Test {
     return ran ? ran->out : "";
   }
 
+  // As workers know them.
+  std::vector<fs::path> environments() const {
+    std::vector<fs::path> all;
+    for (const auto& entry : fs::directory_iterator(root_ + "/home/.cache/skyward/environments")) {
+      if (entry.is_symlink()) all.push_back(entry.path());
+    }
+    return all;
+  }
+
   std::string root_;
   std::string version_;
   const std::string path_ = io::environment_variable("PATH").value_or("/usr/bin:/bin");
@@ -177,39 +186,86 @@ TEST_F(RemoteImageTest, WhatNoPoolHasUsedForAMonthMakesRoom) {
 TEST_F(RemoteImageTest, AnInterruptedStartIsMadeAgain) {
   const RemoteImage image = plan(spec());
   ASSERT_EQ(run(image, path_).code, 0);
-  const fs::path environments = root_ + "/home/.cache/skyward/environments";
-  for (const auto& entry : fs::directory_iterator(environments)) {
-    if (entry.is_directory()) fs::remove(entry.path() / "skyward-ready");
-  }
+  for (const fs::path& made : environments()) fs::remove(made / "skyward-ready");
   EXPECT_EQ(run(image, path_).code, 0);
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
 }
 
-TEST_F(RemoteImageTest, NodesOfTwoArchitecturesMayShareAHome) {
+TEST_F(RemoteImageTest, MachinesOfTwoSystemsMayShareAHome) {
   const RemoteImage image = plan(spec());
   ASSERT_EQ(run(image, path_).code, 0);
-  fs::create_directory(root_ + "/bin");
-  std::ofstream(root_ + "/bin/uname") << "#!/bin/sh\necho another\n";
-  fs::permissions(root_ + "/bin/uname", fs::perms::owner_all);
-  ASSERT_EQ(run(image, root_ + "/bin:" + path_).code, 0);
-  std::vector<fs::path> made;
-  for (const auto& entry : fs::directory_iterator(root_ + "/home/.cache/skyward/environments")) {
-    if (entry.is_directory()) made.push_back(entry.path());
-  }
+  RemoteImage elsewhere = image;
+  std::string& script = elsewhere.bootstrap.script;
+  script.replace(script.find("/etc/os-release ]"), 15, root_ + "/release");
+  script.replace(script.find(". /etc/os-release") + 2, 15, root_ + "/release");
+  std::ofstream(root_ + "/release") << "ID=another\nVERSION_ID=\"9.5\"\n";
+  ASSERT_EQ(run(elsewhere, path_).code, 0);
+  const std::vector<fs::path> made = environments();
   ASSERT_EQ(made.size(), 2u);
-  const bool is_first = made[0].string().ends_with("-another");
+  const bool is_first = made[0].string().ends_with("-another-9.5");
   const fs::path& other = made[is_first ? 0 : 1];
-  EXPECT_TRUE(other.string().ends_with("-another")) << other;
-  EXPECT_TRUE(io::remove_tree(other));
+  EXPECT_TRUE(other.string().ends_with("-another-9.5")) << other;
+  EXPECT_TRUE(fs::remove(other));
   EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
+// It stays as it is: workers of the other machine import from it.
+TEST_F(RemoteImageTest, AnEnvironmentWhosePythonIsOnAnotherMachineIsLeftToThat) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  const fs::path first = environments().at(0);
+  const fs::path python = first / "bin/python";
+  const fs::path there = fs::read_symlink(python);
+  fs::remove(python);
+  fs::create_symlink(root_ + "/python-of-another-machine", python);
+  for (int pool = 0; pool < 2; ++pool) {
+    ASSERT_EQ(run(image, path_).code, 0);
+    EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+    EXPECT_EQ(environments().size(), 2u);
+  }
+  EXPECT_TRUE(fs::exists(first / "skyward-ready"));
+  EXPECT_TRUE(fs::is_symlink(python));
+  // There, it is used as before.
+  fs::remove(python);
+  fs::create_symlink(there, python);
+  fs::remove(environments().at(environments()[0] == first ? 1 : 0));
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
+TEST_F(RemoteImageTest, MachinesMayBuildTheSameEnvironmentAtOnce) {
+  const RemoteImage image = plan(spec());
+  // Another machine has finished in the meantime, where file systems lock nothing between them.
+  RemoteImage slower = image;
+  std::string& script = slower.bootstrap.script;
+  const std::size_t built = script.find("  ln -s -- \"${new##*/}\"");
+  ASSERT_NE(built, std::string::npos);
+  script.insert(built,
+                "mkdir -p $root/environments/winner/bin\ntouch $root/environments/winner/mine\n"
+                "ln -s winner \"$environment\"\n");
+  ASSERT_EQ(run(slower, path_).code, 0);
+  EXPECT_TRUE(fs::exists(root_ + "/home/.cache/skyward/environments/winner/mine"));
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
+TEST_F(RemoteImageTest, WhatWasInterruptedADayAgoMakesRoom) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  const fs::path ready = environments().at(0);
+  const fs::path old = ready.string() + ".0123456789";
+  const fs::path young = ready.string() + ".abcdefghij";
+  for (const fs::path& build : {old, young}) fs::create_directories(build / "bin");
+  fs::last_write_time(old, fs::last_write_time(old) - std::chrono::hours(25));
+  fs::remove(ready / "skyward-ready");
+  ASSERT_EQ(run(image, path_).code, 0);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(young));
 }
 
 TEST_F(RemoteImageTest, AnEnvironmentWhosePythonBecameAnotherIsMadeAnew) {
   const RemoteImage image = plan(spec());
   ASSERT_EQ(run(image, path_).code, 0);
-  const fs::path environments = root_ + "/home/.cache/skyward/environments";
-  for (const auto& entry : fs::directory_iterator(environments)) {
-    if (!entry.is_directory()) continue;
-    const fs::path python = entry.path() / "bin/python";
+  for (const fs::path& made : environments()) {
+    const fs::path python = made / "bin/python";
     fs::remove(python);
     std::ofstream(python) << "#!/bin/sh\necho 3.99\n";
     fs::permissions(python, fs::perms::owner_all);
@@ -259,7 +315,7 @@ TEST_F(RemoteImageTest, AnotherPythonWithoutUvIsNamed) {
   wanted.image.python = "3.99";
   wanted.runtime.environment = {{"SKYWARD_CLIENT_PYTHON", "3.99"}};
   fs::create_directory(root_ + "/bin");
-  for (const char* program : {"mkdir", "flock", "dirname", "rm", "id", "uname"}) {
+  for (const char* program : {"mkdir", "mktemp", "flock", "dirname", "rm", "id", "uname"}) {
     const fs::path place = fs::exists(fs::path("/usr/bin") / program) ? "/usr/bin" : "/bin";
     fs::create_symlink(place / program, root_ + "/bin/" + program);
   }
