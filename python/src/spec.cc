@@ -3,12 +3,14 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "skyward/call/error.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/pool_spec.h"
+#include "skyward/spec/secret_files.h"
 
 namespace skyward::python {
 
@@ -115,6 +117,8 @@ void bind_spec(nb::module_& module) {
         if (const Status status = validate(spec); !status) throw_error(status.error());
       },
       nb::arg("spec"), "Raises ConfigurationError for what no provider could fulfil.");
+  module.def("may_be_secret", &may_be_secret, nb::arg("path"),
+             "Whether a file of this name or path may hold a secret.");
 }
 
 }  // namespace skyward::python

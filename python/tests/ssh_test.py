@@ -126,6 +126,32 @@ def test_own_modules_are_found_from_imports_also_inside_functions(project):
     assert modules_of(project, "import json") == "None"
 
 
+def test_secrets_and_hidden_files_of_own_packages_stay_unless_they_are_named(project):
+    package = project / "mypkg"
+    (package / ".aws").mkdir()
+    for name in (".env", "prod.env", "server.pem", ".aws/credentials", ".hidden"):
+        (package / name).write_text("secret")
+    expected = {"mypkg/__init__.py", "mypkg/data.csv", "mypkg/tests/test_it.py"}
+    for program, includes in (("import mypkg", ()), ("import json", ("mypkg",))):
+        names = names_in(modules_of(project, program, includes))
+        assert {name for name in names if name.startswith("mypkg/")} == expected
+    named = names_in(
+        modules_of(project, "import mypkg", [f"{package}/server.pem", f"{package}/.aws"])
+    )
+    assert {"server.pem", ".aws/credentials", *expected} <= named
+
+
+def test_a_data_folder_with_the_name_of_a_package_stays(project):
+    (project / "datasets" / "raw").mkdir(parents=True)
+    (project / "datasets" / "raw" / "a.bin").write_bytes(b"x")
+    lazy = "def f():\n    import datasets\n"
+    assert modules_of(project, lazy) == "None"
+    (project / "datasets" / "raw" / "load.py").touch()
+    assert names_in(modules_of(project, lazy)) == {"datasets/raw/load.py"}
+    # An import shows that it is a package.
+    assert "datasets/raw/a.bin" in names_in(modules_of(project, "import datasets"))
+
+
 def test_all_folders_of_a_package_without_init_are_sent(project):
     for part in ("near", "far"):
         (project / part / "shared").mkdir(parents=True)

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "skyward/io/process.h"
+#include "skyward/spec/secret_files.h"
 
 namespace skyward::cli {
 
@@ -72,17 +72,6 @@ Result<std::vector<std::string>> paths_of_git(const std::string& root) {
   const auto repeated = std::ranges::unique(paths);  // of a merge that goes on
   paths.erase(repeated.begin(), repeated.end());
   return paths;
-}
-
-bool may_be_secret(std::string_view path) {
-  constexpr std::array kBeginnings = {".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"};
-  constexpr std::array kEnds = {".env", ".pem", ".key", ".p12", ".pfx"};
-  constexpr std::array kNames = {".netrc", ".pgpass", ".npmrc", ".pypirc", "credentials.json"};
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  if (name.ends_with(".pub")) return false;
-  return std::ranges::any_of(kBeginnings, [&](const char* one) { return name.starts_with(one); }) ||
-         std::ranges::any_of(kEnds, [&](const char* one) { return name.ends_with(one); }) ||
-         std::ranges::any_of(kNames, [&](const char* one) { return name == one; });
 }
 
 std::uint64_t size_of(const std::vector<io::TreeEntry>& entries) {

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from skyward.base.programs import PACKAGE, cache_folder
 from skyward.call.by_value import PROGRAMS
@@ -30,6 +30,18 @@ MAX_ARCHIVE_BYTES = 256 << 20
 """More than this is data, and belongs in arguments or a volume."""
 _KEPT_SECONDS = 30 * 24 * 3600
 _NEVER = ("__pycache__", "*.pyc", ".git", ".hg", ".venv", "node_modules", ".mypy_cache")
+
+
+class Origin(NamedTuple):
+    """A module or path that nodes get."""
+
+    name: str
+    """On the nodes."""
+    place: Path
+    """A file, or a folder with all that is below."""
+    sends: Literal["all", "public", "sources"]
+    """Which files: all that the user named; of a package of the program, none that is hidden or may
+    be a secret; of a folder that only may be one, Python's."""
 
 
 def package_archive() -> str:
@@ -67,27 +79,30 @@ def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | N
     return _store(files) if files else None
 
 
-def _chosen(origins: Iterable[tuple[str, Path]], excludes: Sequence[str]) -> dict[str, Path]:
+def _chosen(origins: Iterable[Origin], excludes: Sequence[str]) -> dict[str, Path]:
     """The files of these, each by its name in the archive; of two with one name, the last."""
     return {
         name: path
-        for top, origin in origins
-        for name, path in _files_of(top, origin)
+        for origin in origins
+        for name, path in _files_of(origin)
         if not _is_left_out(name, excludes)
     }
 
 
-def local_modules() -> list[tuple[str, Path]]:
-    """The files and package folders of the top-level modules that are the program's own, and their
-    names on nodes. A package without an ``__init__.py`` may have several folders; the first, which
-    Python asks first, is last here."""
-    found: dict[str, list[Path]] = {}
+def local_modules() -> list[Origin]:
+    """The files and package folders of the top-level modules that are the program's own. A package
+    without an ``__init__.py`` may have several folders; the first, which Python asks first, is last
+    here."""
+    found: dict[str, list[Origin]] = {}
     queue: list[Path] = []
 
     def take(name: str, places: Iterable[Path]) -> None:
         own = [place for place in places if not _is_installed(place)]
         if own and name not in found:
-            found[name] = own[::-1]
+            # Any folder has the look of a package: one of data may have an uninstalled one's name.
+            is_sure = name in sys.modules or any((place / "__init__.py").exists() for place in own)
+            sends: Literal["public", "sources"] = "public" if is_sure else "sources"
+            found[name] = [Origin(_name_of(name, place), place, sends) for place in own[::-1]]
             for place in own:
                 queue.extend(sorted(place.rglob("*.py")) if place.is_dir() else [place])
 
@@ -104,11 +119,11 @@ def local_modules() -> list[tuple[str, Path]]:
         for name in _imports_of(queue.pop()):
             if name not in found and name not in sys.stdlib_module_names:
                 take(name, _places(_spec_of(name)))
-    return [_named(name, place) for name in sorted(found) for place in found[name]]
+    return [origin for name in sorted(found) for origin in found[name]]
 
 
-def _named(module: str, place: Path) -> tuple[str, Path]:
-    return (module if place.is_dir() else place.name, place)
+def _name_of(module: str, place: Path) -> str:
+    return module if place.is_dir() else place.name
 
 
 def hooked_modules(folders: Sequence[str]) -> Iterator[tuple[str, Path]]:
@@ -166,35 +181,45 @@ def _imports_of(path: Path) -> set[str]:
 
 def included_folders(names: Sequence[str]) -> list[str]:
     """Where nodes that share this machine's files find what the user named."""
-    return [str(place.parent) for name in names for _, place in _included(name)]
+    return [str(origin.place.parent) for name in names for origin in _included(name)]
 
 
-def _included(name: str) -> list[tuple[str, Path]]:
+def _included(name: str) -> list[Origin]:
     """A module or a path that the user named, as local_modules() has them."""
     path = Path(name).expanduser()
     if path.exists():
-        return [(path.absolute().name, path.absolute())]
+        return [Origin(path.absolute().name, path.absolute(), "all")]
     places = _places(_spec_of(name)) if name.isidentifier() else []
     if not places:
         raise ConfigurationError(
             f"Image(includes=[{name!r}]): no file, folder or module has this name;"
             f" paths are relative to {os.getcwd()}"
         )
-    return [_named(name, place) for place in places[::-1]]
+    return [Origin(_name_of(name, place), place, "public") for place in places[::-1]]
 
 
-def _files_of(top: str, origin: Path) -> Iterator[tuple[str, Path]]:
-    """Name in the archive and path, of a module's file or of all files of a folder. `top`: the name
-    of the origin there."""
-    if not origin.is_dir():
-        yield top, origin
+def _files_of(origin: Origin) -> Iterator[tuple[str, Path]]:
+    """Name in the archive and path, of a module's file or of the files of a folder."""
+    from skyward._core import may_be_secret
+
+    top, place, sends = origin
+    if not place.is_dir():
+        yield top, place
         return
-    for folder, folders, names in os.walk(origin, followlinks=True):
-        folders[:] = sorted(name for name in folders if not _matches(name, _NEVER))
+
+    def is_sent(name: str) -> bool:
+        return not _matches(name, _NEVER) and (sends == "all" or not name.startswith("."))
+
+    for folder, folders, names in os.walk(place, followlinks=True):
+        folders[:] = sorted(name for name in folders if is_sent(name))
         for name in sorted(names):
             path = Path(folder, name)
-            if not _matches(name, _NEVER) and path.is_file():
-                yield f"{top}/{path.relative_to(origin).as_posix()}", path
+            if sends == "sources" and not name.endswith(".py"):
+                continue
+            if sends == "public" and may_be_secret(name):
+                continue
+            if is_sent(name) and path.is_file():
+                yield f"{top}/{path.relative_to(place).as_posix()}", path
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
