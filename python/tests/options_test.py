@@ -320,6 +320,20 @@ def test_a_cloud_shows_what_was_said():
     assert repr(sky.AWS("eu-west-1", ami=None)) == "AWS(region='eu-west-1', ami=None)"
 
 
+def test_an_image_shows_no_secrets():
+    image = sky.Image(
+        python="3.12",
+        pip=["numpy", "x @ https://me:hush@h/x.whl", "git+ssh://git@h/y.git@main"],
+        pip_extra_index_url="https://hush@h",
+        env={"HF_TOKEN": "hush", "A": "1"},
+    )
+    assert repr(image) == (
+        "Image(python='3.12', pip=['numpy', 'x @ https://…@h/x.whl', 'git+ssh://…@h/y.git@main'],"
+        " env={'HF_TOKEN': …, 'A': …})"
+    )
+    assert repr(sky.Image()) == "Image()"
+
+
 def test_clouds_are_values():
     assert sky.AWS() == sky.AWS(region="us-east-1", use_ssm=False)
     assert sky.DigitalOcean().region == "nyc1" and sky.Verda().region is None

@@ -300,10 +300,10 @@ int run_program(const Streams& streams, const RunOptions& options) {
     }
     return Run(*std::move(request), options.quiet).run();
   } catch (const SkywardError& error) {
-    streams.err << "skyward: " << in_options(error.what()) << '\n';
+    streams.err << "skyward: " << printable_text(in_options(error.what())) << '\n';
     return kRunFailed;
   } catch (const std::exception& error) {  // no memory, or a file system that fails
-    streams.err << "skyward: " << error.what() << '\n';
+    streams.err << "skyward: " << printable_text(error.what()) << '\n';
     return kRunFailed;
   }
 }

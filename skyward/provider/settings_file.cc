@@ -91,13 +91,27 @@ std::string wanted_words(SettingKind kind) {
   }
 }
 
+// The file may be a stranger's: what it says stays on one line, and is text for a terminal.
+std::string one_line(std::string_view text) {
+  std::string shown;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte < 0x20 || byte == 0x7f) {
+      shown += byte == '\n' ? std::string("\\n") : fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // more control characters in UTF-8
+      shown += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else {
+      shown += text[i];
+    }
+  }
+  return shown;
+}
+
 // " = 3", for a message; empty for lists, tables and dates.
 std::string shown_value(const toml::node& node) {
-  if (const auto text = node.value_exact<std::string>()) {
-    std::string shown;  // on one line: it may be a stranger's, and must not look like another
-    for (const char c : *text) shown += c == '\n' ? std::string("\\n") : std::string(1, c);
-    return fmt::format(" = \"{}\"", shown);
-  }
+  if (const auto text = node.value_exact<std::string>()) return fmt::format(" = \"{}\"", *text);
   if (const auto flag = node.value_exact<bool>()) return fmt::format(" = {}", *flag);
   if (const auto whole = node.value_exact<std::int64_t>()) return fmt::format(" = {}", *whole);
   if (const auto number = node.value_exact<double>()) return fmt::format(" = {}", *number);
@@ -265,14 +279,18 @@ Result<SettingsFile> parse_settings_file(std::string_view text, const std::strin
     const int line = line_of(parsed.error().source());
     return fail(
         ErrorKind::invalid,
-        fmt::format("{}:{}: not valid TOML: {}", path, line, parsed.error().description()),
+        fmt::format("{}:{}: not valid TOML: {}", path, line,
+                    one_line(parsed.error().description())),
         lacks_quotes(text, line) ? "quote strings: region = \"eu-west-1\"" : "correct that line");
   }
   SettingsReader reader;
   reader.file.path = path;
   reader.folder = fs::path(path).parent_path().string();
   reader.home = home;
-  if (Status status = reader.read(parsed.table()); !status) return fail(status);
+  if (Status status = reader.read(parsed.table()); !status) {
+    return fail(status.error().kind, one_line(status.error().message),
+                one_line(status.error().hint));
+  }
   return std::move(reader.file);
 }
 

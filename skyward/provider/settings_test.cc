@@ -385,6 +385,8 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
                  ":2: [providers.aws] region = 3 is not valid | expected text"},
            Wrong{"[providers.aws]\nami = \"\"", "expected text that is not empty"},
            Wrong{"[providers.aws]\nami = \"a\\nb\"", "ami = \"a\\nb\" is not valid"},
+           Wrong{"provider = \"x\\u001b]52;c;x\\u0007\\u009b\"", "\"x\\x1b]52;c;x\\x07\\x9b\" |"},
+           Wrong{"[providers.aws]\n\"a\\nb\\u001b\" = 1", "has no setting a\\nb\\x1b | "},
            Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected true or false"},
            Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected a whole number"},
            Wrong{"[providers.aws]\ninstance_timeout = -1", "expected a whole number"},

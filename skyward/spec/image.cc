@@ -38,6 +38,14 @@ bool is_clean_location(std::string_view text) {
 
 bool is_index_url(std::string_view text) { return is_url_or_path(text) && is_clean_location(text); }
 
+// What stands between "://" and "@" may be a password.
+std::string without_login(std::string text) {
+  const std::size_t scheme = text.find("://");
+  const std::size_t at = text.rfind('@');
+  if (scheme == std::string::npos || at == std::string::npos || at < scheme + 3) return text;
+  return text.replace(scheme + 3, at - scheme - 3, "***");
+}
+
 Status bad_index_url(std::string_view parameter) {
   return fail(ErrorKind::invalid,
               fmt::format("{} is not a URL: no scheme, or a character that must be escaped "
@@ -153,7 +161,8 @@ Status validate(const Image& image) {
     if (is_requirement(package)) continue;
     return fail(
         ErrorKind::invalid,
-        fmt::format("Image(pip=[{}]) is not a package requirement", json_string(package)),
+        fmt::format("Image(pip=[{}]) is not a package requirement",
+                    json_string(without_login(package))),
         package.starts_with('-')
             ? "options cannot be given as packages; use pip_extra_index_url or pip_indexes for "
               "an index"

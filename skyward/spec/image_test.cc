@@ -103,6 +103,8 @@ TEST(ImageValidate, SaysWhatIsWrong) {
   EXPECT_FALSE(validate(Image{.pip_extra_index_url = "https://u:secret @h"})
                    .error()
                    .message.contains("secret"));
+  EXPECT_EQ(validate(Image{.pip = {"x @ https://me:se/c$ret@h/x.whl"}}).error().message,
+            "Image(pip=[\"x @ https://***@h/x.whl\"]) is not a package requirement");
 }
 
 TEST(ShellQuote, OneWordThatTheShellReadsBack) {

@@ -388,6 +388,15 @@ def test_a_mistake_is_refused_before_anything_starts(project, words, what, hint)
     assert "opening" not in err and len(err.splitlines()) <= 4, err
 
 
+def test_a_project_file_cannot_control_the_terminal(project):
+    (project / "a.py").touch()
+    (project / "skyward.toml").write_text('provider = "x\\u001b]0;title\\u0007"\n')
+    code, _, err = run("a.py")
+    assert code == FAILED
+    assert r'there is no provider "x\x1b]0;title\x07"' in err
+    assert not {character for character in err if character < " "} - {"\n"}, repr(err)
+
+
 def test_what_cannot_be_started_has_the_codes_of_a_shell():
     code, _, err = run("--quiet", "--no-sync", "--", "skyward-no-such-program")
     assert code == 127 and "there is no such program" in err

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from skyward.base.extension import OLDEST_PYTHON
@@ -59,6 +59,22 @@ class Image:
     env: dict[str, str] = field(default_factory=dict)
     includes: list[str] = field(default_factory=list)
     excludes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """What differs from an empty image, without the values of variables and what may be a
+        password in an address."""
+        shown = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not value or not each.repr:
+                continue
+            text = repr(value)
+            if each.name == "pip":
+                text = re.sub(r"(?<=://)[^/'\"\s]*@", "…@", text)
+            elif each.name == "env":
+                text = "{" + ", ".join(f"{name!r}: …" for name in value) + "}"
+            shown.append(f"{each.name}={text}")
+        return f"Image({', '.join(shown)})"
 
     def __post_init__(self) -> None:
         """Copies what it is given. Names of packages are looked at when a pool opens."""
