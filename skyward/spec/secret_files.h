@@ -1,11 +1,13 @@
 #pragma once
 
+// Files that should not leave this computer unasked: private keys, passwords, variables that a
+// program reads at its start. They are known by their names alone. Pure.
+
 #include <string_view>
 
 namespace skyward {
 
-// Whether a file of this name or path may hold a secret: a private key, a password, variables that a
-// program reads at its start.
+// Of a name or a path.
 bool may_be_secret(std::string_view path);
 
 }  // namespace skyward
