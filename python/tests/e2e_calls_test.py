@@ -568,3 +568,17 @@ def test_a_single_call_is_pickled_no_more_often_than_one_of_a_batch(pool):
         send(sky.compute(lambda value: None)(Counted()))
         counts.append(len(times))
     assert 0 < counts[0] <= counts[1]
+
+
+@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="this is no virtual environment")
+def test_programs_of_the_environment_come_first_on_path():
+    @sky.compute
+    def programs():
+        path = os.environ["PATH"].split(":")
+        return path, os.environ["VIRTUAL_ENV"], os.path.join(sys.prefix, "bin")
+
+    env = {"PATH": f"/usr/bin:{sys.prefix}/bin:/bin", "VIRTUAL_ENV": "/another"}
+    with sky.ComputePool(display="quiet", env=env) as pool:
+        path, activated, own = programs() >> pool
+    assert path == [own, "/usr/bin", "/bin"]
+    assert activated == os.path.dirname(own)

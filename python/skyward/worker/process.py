@@ -74,9 +74,20 @@ def import_for_calls():
     keep_sentinels()
 
 
+def offer_programs():
+    """Tasks find the programs of their own environment first, as where it has been activated."""
+    if sys.prefix == sys.base_prefix:
+        return
+    programs = os.path.join(sys.prefix, "bin")
+    others = [folder for folder in os.get_exec_path() if folder != programs]
+    os.environ["PATH"] = os.pathsep.join([programs, *others])
+    os.environ["VIRTUAL_ENV"] = sys.prefix
+
+
 def main():
     check_python(os.environ.pop("SKYWARD_CLIENT_PYTHON", ""))
     prepare_modules()
+    offer_programs()
     slots = int(os.environ.pop("SKYWARD_SLOTS", "1"))
     divide_processors(slots)
     memory = int(os.environ.pop("SKYWARD_MEMORY", "0"))
