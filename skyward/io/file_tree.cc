@@ -77,6 +77,8 @@ std::optional<TreeEntry> entry_in(int folder, const std::string& name, const std
   if (S_ISREG(status.st_mode)) {
     entry.kind = EntryKind::file;
     entry.size = static_cast<std::uint64_t>(status.st_size);
+    entry.modified_ns =
+        std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   }
   if (S_ISLNK(status.st_mode)) {
     entry.kind = EntryKind::link;

@@ -23,9 +23,10 @@ enum class EntryKind : std::uint8_t { directory, file, link, other };
 struct TreeEntry {
   EntryKind kind = EntryKind::file;
   std::string path{};
-  std::uint32_t mode = 0;  // permissions alone
-  std::uint64_t size = 0;  // of a file, in bytes
-  std::string target{};    // of a link
+  std::uint32_t mode = 0;        // permissions alone
+  std::uint64_t size = 0;        // of a file, in bytes
+  std::int64_t modified_ns = 0;  // of a file, since 1970
+  std::string target{};          // of a link
 };
 
 // Whether a path is relative, not empty, and made of names only: no "..", ".", or empty name.

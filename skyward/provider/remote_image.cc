@@ -334,24 +334,6 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
   return settings;
 }
 
-// Where the requirement lies on a disk: "name @ file:///x.whl ; marker" → "/x.whl". Empty: on none.
-std::string disk_path_of(std::string_view requirement) {
-  requirement = requirement.substr(0, requirement.find(';'));
-  const std::size_t at = requirement.find('@');
-  if (at != std::string_view::npos && !requirement.substr(0, at).contains('/')) {
-    requirement.remove_prefix(at + 1);
-  }
-  requirement = trimmed(requirement, " ");
-  const bool is_git = requirement.starts_with("git+");
-  if (is_git) requirement.remove_prefix(4);
-  if (requirement.starts_with("file://")) requirement.remove_prefix(7);
-  if (!requirement.starts_with('/') && !requirement.starts_with('.')) return "";
-  requirement = requirement.substr(0, requirement.find('#'));
-  if (is_git) requirement = requirement.substr(0, requirement.rfind('@'));  // the revision
-  if (requirement.ends_with(']')) requirement = requirement.substr(0, requirement.rfind('['));
-  return std::string(requirement);
-}
-
 // A worker is started by sh, which knows where things are on its machine.
 std::vector<std::string> worker_command(const PoolSpec& spec, const std::string& key,
                                         const std::vector<std::string>& archives,

@@ -94,6 +94,23 @@ echo skyward >&3
 
 }  // namespace
 
+std::string disk_path_of(std::string_view requirement) {
+  requirement = requirement.substr(0, requirement.find(';'));
+  const std::size_t at = requirement.find('@');
+  if (at != std::string_view::npos && !requirement.substr(0, at).contains('/')) {
+    requirement.remove_prefix(at + 1);
+  }
+  requirement = trimmed(requirement, " ");
+  const bool is_git = requirement.starts_with("git+");
+  if (is_git) requirement.remove_prefix(4);
+  if (requirement.starts_with("file://")) requirement.remove_prefix(7);
+  if (!requirement.starts_with('/') && !requirement.starts_with('.')) return "";
+  requirement = requirement.substr(0, requirement.find('#'));
+  if (is_git) requirement = requirement.substr(0, requirement.rfind('@'));  // the revision
+  if (requirement.ends_with(']')) requirement = requirement.substr(0, requirement.rfind('['));
+  return std::string(requirement);
+}
+
 std::string minor_version(std::string_view version) {
   const std::size_t first = version.find('.');
   const std::size_t second = first == std::string_view::npos ? first : version.find('.', first + 1);
@@ -117,6 +134,7 @@ std::string environment_key(const EnvironmentRequest& request) {
     add(value);
   }
   for (const std::string& part : parts) add(part);
+  for (const std::string& content : request.contents) add(content);
   return to_hex(sha256(as_bytes(text))).substr(0, 16);
 }
 
@@ -138,6 +156,10 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
     if (!list.empty()) list += ' ';
     list += shell_quote(requirement);
   }
+  // Of a folder, uv looks at the project's file alone to see whether it has changed. It refuses to
+  // look again when it is told to be offline.
+  const std::string_view refresh =
+      request.contents.empty() ? "" : "[[ ${UV_OFFLINE:-} ]] || options+=(--refresh)\n";
   return fmt::format(
       "#!/bin/bash\n"
       "set -euo pipefail\n"
@@ -147,11 +169,12 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
       "uv={}\n"
       "requirements=({})\n"
       "options=({})\n"
+      "{}"
       "check={}\n"
       "{}{}{}",
       shell_quote(environment_directory(request)), shell_quote(request.python),
       request.version.empty() ? "3" : shell_quote(minor_version(request.version)),
-      shell_quote(request.uv), list, no_index ? "--no-index" : "",
+      shell_quote(request.uv), list, no_index ? "--no-index" : "", refresh,
       request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kInstallRequirements,
       kVersionOf, kEnvironmentScript);
 }

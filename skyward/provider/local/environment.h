@@ -23,11 +23,16 @@ struct EnvironmentRequest {
   std::string machine{};           // its architecture; empty: not a part of the key
   std::string cloudpickle{};       // exact version; empty: not installed (C++ workers)
   std::vector<std::string> pip{};  // requirements
+  // What the requirements on this disk look like: when they change, they are installed again.
+  std::vector<std::string> contents{};
   std::optional<std::string> extra_index{};
   std::string index_project{};  // which packages have an index of their own (spec/pip_index.h)
   std::string uv = "uv";        // the program
   std::map<std::string, std::string> variables{};  // of the pool that steer uv: UV_…, PIP_…
 };
+
+// Where the requirement lies on a disk: "name @ file:///x.whl ; marker" → "/x.whl". Empty: on none.
+std::string disk_path_of(std::string_view requirement);
 
 // "3.11" of "3.11.7".
 std::string minor_version(std::string_view version);

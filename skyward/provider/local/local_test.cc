@@ -374,7 +374,8 @@ with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as whee
     Bootstrap bootstrap;
   };
   // Opens a pool far enough to have its script, and runs it as an agent does.
-  Run run(const PoolSpec& spec, const std::vector<std::pair<std::string, std::string>>& more = {}) {
+  Run run(const PoolSpec& spec, const std::vector<std::pair<std::string, std::string>>& more = {},
+          const std::vector<std::string>& without = {}) {
     Run result;
     const auto provider = make({{"cloudpickle", "1.2.3"}});
     const Status checked = provider->check(spec);
@@ -397,6 +398,9 @@ with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as whee
       if (!pair.first.starts_with("UV_")) options.environment.push_back(pair);
     }
     options.environment.insert(options.environment.end(), more.begin(), more.end());
+    std::erase_if(options.environment, [&](const auto& pair) {
+      return std::ranges::find(without, pair.first) != without.end();
+    });
     const auto ran = io::run_command(options, kNodeTimeout);
     EXPECT_TRUE(ran) << ran.error().message;
     result.code = ran->status.code;
@@ -434,6 +438,38 @@ TEST_F(LocalEnvironment, IsBuiltOnceAndReused) {
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.steps, first.steps);
   EXPECT_EQ(second.bootstrap.python, first.bootstrap.python);
+}
+
+// The folder builds itself: a wheel of its one module, without any package from elsewhere.
+constexpr const char* kBackend = R"python(
+import zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "skyward_test_folder-1-py3-none-any.whl"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
+        wheel.write("skyward_test_folder.py")
+        info = "skyward_test_folder-1.dist-info"
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: skyward-test-folder\nVersion: 1\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return name
+)python";
+
+TEST_F(LocalEnvironment, AFolderIsInstalledAgainWhenItsFilesChange) {
+  const std::string folder = root_ + "/folder";
+  fs::create_directories(folder);
+  std::ofstream(folder + "/backend.py") << kBackend;
+  std::ofstream(folder + "/pyproject.toml")
+      << "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n";
+  const PoolSpec wanted = spec_with({"skyward-test-folder @ file://" + folder});
+  for (const std::string content : {"one", "three"}) {
+    std::ofstream(folder + "/skyward_test_folder.py") << "content = '" << content << "'\n";
+    for (int pool = 0; pool < 2; ++pool) {
+      const Run ran = run(wanted, {}, {"UV_OFFLINE"});
+      ASSERT_EQ(ran.code, 0) << ran.err;
+      EXPECT_EQ(evaluate(ran.bootstrap.python, "import skyward_test_folder as f; print(f.content)"),
+                content + "\n");
+    }
+  }
 }
 
 TEST_F(LocalEnvironment, ABuildThatWasCutShortIsDoneAgain) {
