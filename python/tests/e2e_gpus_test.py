@@ -59,6 +59,15 @@ def test_nodes_get_gpus_of_their_own_and_tasks_know_their_names(gpus):
     assert model == "H100-80GB"
 
 
+def test_a_program_that_is_confined_to_some_gpus_gives_nodes_no_others(gpus, monkeypatch):
+    gpus(H100, H100, H100, H100)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    with open_pool(nodes=2, accelerator=accelerators.H100()) as pool:
+        assert [environment[0] for _, environment in seen() @ pool] == ["3", "1"]
+    with pytest.raises(sky.ConfigurationError, match="where CUDA_VISIBLE_DEVICES leaves 2 H100"):
+        open_pool(accelerator=accelerators.H100(count=3)).__enter__()
+
+
 def test_a_pool_that_asks_for_nothing_sees_all(gpus):
     gpus(T4, T4)
     with open_pool() as pool:

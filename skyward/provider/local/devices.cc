@@ -27,31 +27,42 @@ std::optional<double> parsed(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> device_query(std::string program) {
-  return {std::move(program), "--query-gpu=index,name,memory.total",
+  return {std::move(program), "--query-gpu=index,name,memory.total,uuid",
           "--format=csv,noheader,nounits"};
 }
 
 std::vector<Device> parse_devices(std::string_view text) {
+  constexpr std::size_t kColumns = 4;
   std::vector<Device> devices;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::size_t first = line.find(',');
-    const std::size_t last = line.rfind(',');
-    if (first == std::string_view::npos || first == last) continue;
-    const auto index = parsed(trimmed(line.substr(0, first)));
-    if (!index) continue;
-    const auto memory = parsed(trimmed(line.substr(last + 1)));
+  for (const std::string_view line : split(text, '\n')) {
+    const std::vector<std::string_view> columns = split(line, ',');
+    const auto index = parsed(columns[0]);
+    if (columns.size() != kColumns || !index) continue;
     devices.push_back({.index = static_cast<int>(*index),
-                       .name = device_model_name(trimmed(line.substr(first + 1, last - first - 1))),
-                       .memory_gb = memory.value_or(0) / kMibPerGib});
+                       .name = device_model_name(columns[1]),
+                       .memory_gb = parsed(columns[2]).value_or(0) / kMibPerGib,
+                       .uuid = std::string(columns[3])});
   }
   return devices;
 }
 
+std::vector<Device> visible_devices(const std::vector<Device>& devices, std::string_view variable) {
+  std::vector<Device> visible;
+  for (const std::string_view word : split(variable, ',')) {
+    const bool is_number = !word.empty() && std::ranges::all_of(word, is_digit);
+    const auto is_named = [&](const Device& device) {
+      return is_number ? fmt::format("{}", device.index) == word
+                       : word.starts_with("GPU-") && device.uuid.starts_with(word);
+    };
+    const auto found = std::ranges::find_if(devices, is_named);
+    if (found == devices.end()) break;
+    visible.push_back(*found);
+  }
+  return visible;
+}
+
 Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
-                                        const Accelerator& wanted, int nodes) {
+                                        const Accelerator& wanted, int nodes, bool are_all) {
   const auto needed = static_cast<std::size_t>(std::ceil(wanted.count * nodes - kRounding));
   std::vector<int> chosen;
   for (const Device& device : devices) {
@@ -66,9 +77,9 @@ Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
   const std::string memory = wanted.memory_required ? " of " + wanted.memory : std::string();
   return fail(
       ErrorKind::invalid,
-      fmt::format("accelerator: {} node{} with {:g} {}{} need{} {} on this machine, which has {}",
-                  nodes, nodes == 1 ? "" : "s", wanted.count, wanted.name, memory,
-                  nodes == 1 ? "s" : "", needed,
+      fmt::format("accelerator: {} node{} with {:g} {}{} need{} {} on this machine, {} {}", nodes,
+                  nodes == 1 ? "" : "s", wanted.count, wanted.name, memory, nodes == 1 ? "s" : "",
+                  needed, are_all ? "which has" : "where CUDA_VISIBLE_DEVICES leaves",
                   has.empty() ? std::string("none") : fmt::format("{}", fmt::join(has, ", "))),
       "ask for fewer, leave accelerator out, or use a provider that rents such machines");
 }

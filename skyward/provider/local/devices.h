@@ -16,18 +16,24 @@ struct Device {
   int index = 0;     // as nvidia-smi counts
   std::string name;  // the catalogue's, where it has it
   double memory_gb = 0;
+  std::string uuid{};  // "GPU-…"
   bool operator==(const Device&) const = default;
 };
 
 // The query whose answer is parsed here.
 std::vector<std::string> device_query(std::string program);
-// Rows "index, name, MiB".
+// Rows "index, name, MiB, UUID".
 std::vector<Device> parse_devices(std::string_view text);
 
+// Those that the value of CUDA_VISIBLE_DEVICES shows, in its order: numbers and UUIDs or beginnings
+// of them. As CUDA does, it ignores what stands behind the first that names none. Numbers are taken
+// for nvidia-smi's.
+std::vector<Device> visible_devices(const std::vector<Device>& devices, std::string_view variable);
+
 // The devices for all nodes of a pool, in order; an error that says what there is when they are not
-// enough.
+// enough. `are_all`: the program is confined to no others of the machine.
 Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
-                                        const Accelerator& wanted, int nodes);
+                                        const Accelerator& wanted, int nodes, bool are_all = true);
 // What one node gets of them, joined by ','.
 std::string devices_of_node(const std::vector<int>& chosen, double count, int node);
 

@@ -10,20 +10,41 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kAnswer =
-    "0, Tesla T4, 15360\n"
-    "1, NVIDIA H100 80GB HBM3, 81559\n"
-    "2, NVIDIA H100 80GB HBM3, 81559\r\n"
-    "3, NVIDIA H100 80GB HBM3, [N/A]\n"
+    "0, Tesla T4, 15360, GPU-0aa0\n"
+    "1, NVIDIA H100 80GB HBM3, 81559, GPU-1bb1\n"
+    "2, NVIDIA H100 80GB HBM3, 81559, GPU-1bc2\r\n"
+    "3, NVIDIA H100 80GB HBM3, [N/A], GPU-3dd3\n"
     "\nNo devices were found\n";
 
 TEST(Devices, AreReadFromRows) {
   const auto devices = parse_devices(kAnswer);
   ASSERT_EQ(devices.size(), 4U);
-  EXPECT_EQ(devices[0], (Device{0, "T4", 15}));
+  EXPECT_EQ(devices[0], (Device{0, "T4", 15, "GPU-0aa0"}));
   EXPECT_EQ(devices[2].name, "H100-80GB");
   EXPECT_NEAR(devices[2].memory_gb, 79.6, 0.1);
   EXPECT_EQ(devices[3].memory_gb, 0);
   EXPECT_TRUE(parse_devices("").empty());
+}
+
+TEST(Devices, TheProgramMayBeConfinedToSome) {
+  const auto seen = [](std::string_view variable) {
+    std::vector<int> indices;
+    for (const Device& device : visible_devices(parse_devices(kAnswer), variable)) {
+      indices.push_back(device.index);
+    }
+    return indices;
+  };
+  EXPECT_THAT(seen("3"), ElementsAre(3));
+  EXPECT_THAT(seen("2, 0"), ElementsAre(2, 0));
+  EXPECT_THAT(seen("GPU-3dd3,GPU-1b"), ElementsAre(3, 1));
+  EXPECT_THAT(seen("1,-1,2"), ElementsAre(1));
+  EXPECT_THAT(seen("1,9,2"), ElementsAre(1));
+  EXPECT_TRUE(seen("").empty());
+  EXPECT_TRUE(seen("MIG-1bb1").empty());
+  const auto confined = visible_devices(parse_devices(kAnswer), "0,2");
+  EXPECT_THAT(
+      choose_devices(confined, {.name = "H100", .count = 2}, 1, false).error().message,
+      HasSubstr("needs 2 on this machine, where CUDA_VISIBLE_DEVICES leaves 1 H100-80GB, 1"));
 }
 
 TEST(Devices, EveryNodeGetsItsOwn) {

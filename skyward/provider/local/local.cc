@@ -227,7 +227,9 @@ Result<std::vector<int>> LocalProvider::devices_for(const PoolSpec& spec) const 
       devices = parse_devices(answer->out);
     }
   }
-  return choose_devices(devices, *spec.accelerator, spec.nodes);
+  const auto visible = surroundings_.variable("CUDA_VISIBLE_DEVICES");
+  if (visible) devices = visible_devices(devices, *visible);
+  return choose_devices(devices, *spec.accelerator, spec.nodes, !visible.has_value());
 }
 
 std::string LocalProvider::interpreter(const PoolSpec& spec) const {

@@ -448,8 +448,10 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
         wheel.write("skyward_test_folder.py")
         info = "skyward_test_folder-1.dist-info"
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: skyward-test-folder\nVersion: 1\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        facts = "Metadata-Version: 2.1\nName: skyward-test-folder\nVersion: 1\n"
+        wheel.writestr(f"{info}/METADATA", facts)
+        kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        wheel.writestr(f"{info}/WHEEL", kind)
         wheel.writestr(f"{info}/RECORD", "")
     return name
 )python";
