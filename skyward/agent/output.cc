@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::agent {
@@ -35,6 +36,17 @@ std::size_t cut_length(std::string_view text, std::size_t limit) {
   std::size_t cut = limit;
   while (cut > limit - 4 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
   return cut > limit - 4 ? cut : limit;
+}
+
+// The line's length without what moves the cursor up at its end: "\x1b[A", "\x1b[2A".
+std::size_t without_cursor_up(std::string_view line) {
+  while (line.ends_with('A')) {
+    std::string_view rest = line.substr(0, line.size() - 1);
+    while (!rest.empty() && is_digit(rest.back())) rest.remove_suffix(1);
+    if (!rest.ends_with("\x1b[")) break;
+    line = rest.substr(0, rest.size() - 2);
+  }
+  return line.size();
 }
 
 }  // namespace
@@ -108,10 +120,17 @@ void OutputSplitter::append(std::string_view text, Stamp stamp,
                             std::vector<wire::OutputLine>& lines) {
   while (!text.empty()) {
     if (text.front() == '\n') {
-      end_line(stamp, lines);
+      // tqdm draws a bar below others as "\n\r50%\x1b[A": a newline moves down to it.
+      if (without_cursor_up(line_) < line_.size()) {
+        carriage_return(stamp, lines);
+        moves_down_ = true;
+      } else if (!moves_down_) {
+        end_line(stamp, lines);
+      }
       text.remove_prefix(1);
       continue;
     }
+    moves_down_ = false;
     if (returned_) carriage_return(stamp, lines);
     if (text.front() == '\r') {
       returned_ = true;
@@ -133,6 +152,7 @@ void OutputSplitter::append(std::string_view text, Stamp stamp,
 // What the line holds is one state of a progress bar; the next is about to be written over it.
 void OutputSplitter::carriage_return(Stamp stamp, std::vector<wire::OutputLine>& lines) {
   returned_ = false;
+  line_.resize(without_cursor_up(line_));
   if (line_.empty()) return;
   progress_ = std::exchange(line_, {});
   if (progress_since_ == kNever) progress_since_ = stamp.now;
@@ -145,6 +165,7 @@ void OutputSplitter::end_line(Stamp stamp, std::vector<wire::OutputLine>& lines)
   // "50%\r100%\r\n": the newline shows what the line holds; an empty one over a bar shows the bar's
   // last state.
   const bool after_bar = progress_since_ != kNever;
+  line_.resize(without_cursor_up(line_));
   if (!line_.empty()) {
     emit(line_, stamp, lines);
   } else if (!progress_.empty()) {
@@ -161,7 +182,7 @@ void OutputSplitter::end_line(Stamp stamp, std::vector<wire::OutputLine>& lines)
 void OutputSplitter::flush(Stamp stamp, std::vector<wire::OutputLine>& lines) {
   if (!line_.empty() || !progress_.empty()) end_line(stamp, lines);
   progress_since_ = kNever;
-  returned_ = false;
+  returned_ = moves_down_ = false;
 }
 
 void OutputSplitter::emit(std::string_view text, Stamp stamp,

@@ -58,6 +58,7 @@ class OutputSplitter {
   std::string held_;              // what may be the beginning of a mark
   std::string line_;              // being built
   bool returned_ = false;         // the last byte was a carriage return
+  bool moves_down_ = false;       // newlines lead from one bar to another below it
   std::string progress_;          // last state of a progress bar, not reported yet
   Time progress_since_ = kNever;  // when the bar began or was last reported
 };

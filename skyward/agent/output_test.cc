@@ -80,6 +80,14 @@ TEST(OutputSplitter, ShowsOnlyTheLastStateOfAFastProgressBar) {
   expect_lines("10%\r\r\r50%\r\r\n", {{1, "50%"}});
 }
 
+// What tqdm writes for a bar below another one.
+TEST(OutputSplitter, ABarBelowAnotherIsOneToo) {
+  expect_lines("\r0/2\n\r10%\x1b[A\n\r50%\x1b[A\n\r90%\x1b[A\r1/2\n\r20%\x1b[A\n\r80%\x1b[A\r2/2\n",
+               {{1, "0/2"}, {1, "1/2"}, {1, "2/2"}});
+  expect_lines("\n\n\r1%\x1b[A\x1b[A\n\n\r2%\x1b[2A", {{1, ""}, {1, ""}, {1, "2%"}});
+  expect_lines("A\n3A\n[A\n", {{1, "A"}, {1, "3A"}, {1, "[A"}});
+}
+
 TEST(OutputSplitter, TellsASlowProgressBarAtIntervals) {
   Bench bench;
   for (int percent = 0; percent <= 100; ++percent) {
