@@ -382,6 +382,20 @@ def test_a_module_that_is_missing_there(pool):
     assert any("Image(pip=" in note for note in raised.value.__notes__)
 
 
+def test_a_module_of_the_program_that_is_missing_there(pool, tmp_path, monkeypatch):
+    (tmp_path / "a_late_module_of_ours.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)  # after the pool has opened
+
+    def needs_it():
+        import a_late_module_of_ours  # noqa: F401
+
+    with pytest.raises(ModuleNotFoundError) as raised:
+        call(needs_it) >> pool
+    assert any(
+        "Image(includes=['a_late_module_of_ours'])" in note for note in raised.value.__notes__
+    )
+
+
 def test_a_file_that_is_here_and_not_there(pool, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.txt").write_text("x")

@@ -93,10 +93,18 @@ _FRAME = re.compile(r'^(\s*(?:\| )?\s*)File "(.+)", line (\d+)(?:, in |$)')
 def _note_package(error: ModuleNotFoundError, module: str) -> None:
     from importlib.metadata import packages_distributions  # takes longer than all of this module
 
-    package = next(iter(packages_distributions().get(module, ())), "…")
-    error.add_note(
-        f"hint: the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it"
-    )
+    from skyward.transport.shipping import is_own
+
+    if is_own(module):
+        error.add_note(
+            f"hint: the nodes do not have your module {module!r}: import it at the top of your"
+            f" program, or add it with Image(includes=[{module!r}])"
+        )
+    else:
+        package = next(iter(packages_distributions().get(module, ())), module)
+        error.add_note(
+            f"hint: the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it"
+        )
 
 
 def _note_file_left_here(error: FileNotFoundError) -> None:

@@ -139,6 +139,11 @@ def hooked_modules(folders: Sequence[str]) -> Iterator[tuple[str, Path]]:
                 yield name, place
 
 
+def is_own(name: str) -> bool:
+    """Whether this program finds a top-level module that is not installed."""
+    return any(not _is_installed(place) for place in _places(_spec_of(name)))
+
+
 def _spec_of(name: str) -> Any:
     try:
         return importlib.util.find_spec(name)
