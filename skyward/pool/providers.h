@@ -25,7 +25,7 @@ struct SSH {
   std::vector<std::string> hosts{};            // host, user@host or user@host:port
   std::optional<std::string> user{};           // where a host names none
   std::optional<int> port{};                   // the same
-  std::optional<std::string> identity_file{};  // this private key and no other
+  std::optional<std::string> identity_file{};  // besides those in the ssh configuration
   std::vector<std::string> jump{};             // by way of these, in order
   std::optional<std::string> known_hosts{};    // path; empty: the user's own files
   std::optional<std::string> config{};         // instead of ~/.ssh/config

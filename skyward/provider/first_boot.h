@@ -4,8 +4,9 @@
 // off when nobody else terminates it, started before anything else; its host key, so that an
 // impostor is detected; the key that may log in. Pure text.
 //
-// The host key is generated for one launch and used for no other. It is the only secret here, and
-// anyone who can read it is on the machine already.
+// The host key is generated for one launch and used for no other. It is the only secret here.
+// Whoever is on the machine can read it, and in some clouds whoever may read the account's
+// machines: the pages of the guide say so.
 
 #include <cstdint>
 #include <string>

@@ -27,7 +27,8 @@ class SSH:
             user@host:port. A single string is one host, or several separated by commas.
         user: login name where a host names none.
         port: port where a host names none.
-        identity_file: path of the private key to use, and no other.
+        identity_file: path of a private key to log in with, besides those that your ssh
+            configuration names; keys of your agent are not offered then.
         jump: host, or hosts in order, through which the machines are reached.
         host_keys: the keys that the machines must show: path of a known_hosts file, lines of one,
             or a mapping from each host (as in `hosts`, and of each `jump`) to its key,
