@@ -91,6 +91,9 @@ void Slurm::requeue(int id) {
   one.starts = kNever;
   one.submitted = now_ + kHoldsRequeued;
 }
+void Slurm::forget(int id) {
+  std::erase_if(jobs, [id](const SlurmJob& one) { return one.id == id; });
+}
 void Slurm::lose(const std::string& node) {
   down_.insert(node);
   for (SlurmJob& one : jobs) {

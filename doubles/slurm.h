@@ -40,6 +40,7 @@ class Slurm {
   void advance(Time now);
   void preempt(int id);
   void requeue(int id);
+  void forget(int id);  // that it has ended, and its record is older than MinJobAge
   void lose(const std::string& node);
   SlurmJob* find(int id);
   // Nodes that are taken or waited for.

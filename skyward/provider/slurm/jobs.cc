@@ -25,6 +25,7 @@ constexpr Duration kQueueLook = 30s;
 // A controller may be restarted while a job waits, which costs the job nothing.
 constexpr Duration kPatience = 1h;
 constexpr int kMostNodesOfAJob = 100'000;
+constexpr int kListingsWithout = 2;  // in a row, before a job counts as forgotten
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, word) != words.end();
@@ -94,6 +95,17 @@ MachineStatus status_of(const Job& job, int number, const JobMemory* memory) {
   }
   if (out.stage >= Stage::stopped) say_why(job, out);
   return out;
+}
+
+// Slurm forgets a job minutes after its end. Nobody may have looked meanwhile: a laptop sleeps.
+MachineStatus forgotten(const JobNode& node) {
+  return {
+      .instance = {.id = node.text()},
+      .stage = Stage::terminated,
+      .reason = "not listed",
+      .message = fmt::format(
+          "job {0} is no longer known to Slurm; 'sacct -j {0}' may show how it ended", node.job),
+      .capacity = true};
 }
 
 }  // namespace
@@ -213,6 +225,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Jobs::launch(const Launch
   request.exclude = failed_nodes(batch.count);
   const auto job = api_.submit(request, deadline);
   if (!job) return std::unexpected(refusal(job.error()));
+  sights_[*job] = {.first = api_.now()};
   std::vector<std::string> ids;
   for (int number = 0; number < batch.count; ++number) ids.push_back(JobNode{*job, number}.text());
   return ids;
@@ -223,11 +236,19 @@ bool Jobs::is_ours(const Job& job) const {
   return name && name->mark.pool == pool_ && first_count(job);
 }
 
+bool Jobs::is_forgotten(const std::string& job) const {
+  const auto sight = sights_.find(job);
+  return sight != sights_.end() && sight->second.absent >= kListingsWithout &&
+         api_.now() - sight->second.first >= kLateSubmission;
+}
+
 ApiResult<std::vector<Job>> Jobs::look(Time deadline) {
   auto jobs = api_.jobs(deadline);
   if (!jobs) return jobs;
+  for (auto& [id, sight] : sights_) ++sight.absent;
   for (const Job& job : *jobs) {
     if (!is_ours(job)) continue;
+    sights_.try_emplace(job.id, Sight{.first = api_.now()}).first->second.absent = 0;
     if (order_.tell && stage_of(job, nullptr) == Stage::pending) order_.tell(job);
     if (job.state != "RUNNING") continue;
     if (std::cmp_not_equal(job.names.size(), *first_count(job))) continue;
@@ -267,6 +288,10 @@ Result<std::vector<MachineStatus>> Jobs::look_up(const std::vector<std::string>&
     if (is_wanted && read_name(one.name, kProvider)->mark.pool == pool_) {
       out.push_back(std::move(one.status));
     }
+  }
+  for (const std::string& id : ids) {
+    const auto node = read_job_node(id);
+    if (node && is_forgotten(node->job)) out.push_back(forgotten(*node));
   }
   return out;
 }

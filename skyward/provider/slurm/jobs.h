@@ -84,12 +84,19 @@ class Jobs final : public NamedMachines {
   ApiResult<std::vector<Job>> look(Time deadline);
   // The ids of jobs begin again one day: a ledger may name somebody else's.
   bool is_ours(const Job& job) const;
+  bool is_forgotten(const std::string& job) const;
   ApiResult<void> release(const Job& job, const std::set<int>& numbers, Time deadline);
 
   Api& api_;
   const std::string pool_;
   std::map<std::string, JobMemory>& memories_;  // by job
   const JobOrder order_;
+  // Of a job that this has launched or seen.
+  struct Sight {
+    Time first{};
+    int absent = 0;  // listings in a row without it
+  };
+  std::map<std::string, Sight> sights_;  // by job
 };
 
 }  // namespace skyward::provider::slurm

@@ -120,6 +120,31 @@ TEST_F(SlurmJobs, WhoeverStopsWaitingLeavesNothingInTheQueue) {
   EXPECT_EQ(open_entries(), 0);
 }
 
+// While the laptop sleeps, a job starts, finds nobody and ends, and its record is purged.
+TEST_F(SlurmJobs, AJobThatSlurmNoLongerKnowsIsNotWaitedFor) {
+  slurm_.queue = 4h;
+  slurm_.on_request = [this](int number, bool after) {
+    if (number == 4 && after) slurm_.forget(17);
+  };
+  const auto machines = launch(2, 5h);
+  ASSERT_FALSE(machines);
+  EXPECT_THAT(machines.error().message, HasSubstr("job 17 is no longer known to Slurm"));
+  EXPECT_LT(fixture_.now - start_, 3min);
+  EXPECT_EQ(open_entries(), 0);
+}
+
+TEST_F(SlurmJobs, OneListingWithoutAJobIsNotItsEnd) {
+  slurm_.queue = 1h;
+  std::vector<doubles::SlurmJob> all;
+  slurm_.on_request = [&](int number, bool after) {
+    if (number == 12) std::swap(slurm_.jobs, all);
+    EXPECT_TRUE(number != 12 || after || slurm_.jobs.empty());
+  };
+  const auto machines = launch(2, 5h);
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_THAT(slurm_.jobs, SizeIs(1));
+}
+
 TEST_F(SlurmJobs, WhatCanNeverStartFailsInsteadOfWaiting) {
   request_.time = 48h;
   const auto too_long = launch(1, 5h);
