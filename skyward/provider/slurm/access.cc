@@ -13,7 +13,7 @@ namespace {
 
 // The names alone: SLURM_CONF says where the cluster's settings are, and stays.
 constexpr const char* kOutsideJobs =
-    "for name in $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\)=.*/\\1/p'); do\n"
+    "for name in SBATCH_CLUSTERS $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\)=.*/\\1/p'); do\n"
     "  [ \"$name\" = SLURM_CONF ] || unset \"$name\"\n"
     "done\n"
     "exec \"$@\"";
@@ -22,12 +22,19 @@ constexpr const char* kConfigurations[] = {"/etc/slurm/slurm.conf", "/etc/slurm-
                                            "/run/slurm/conf/slurm.conf",
                                            "/opt/slurm/etc/slurm.conf"};
 
+// What a profile on the login node may say.
+Words at_this_cluster(const Words& command) {
+  Words out{"env", "-u", "SBATCH_CLUSTERS", "-u", "SLURM_CLUSTERS"};
+  out.insert(out.end(), command.begin(), command.end());
+  return out;
+}
+
 }  // namespace
 
 Words outside_jobs() { return {"sh", "-c", kOutsideJobs, "skyward-outside"}; }
 
 Words Access::words_for(const Words& command) const {
-  if (login) return through(ssh_command(*login, {}), command);
+  if (login) return through(ssh_command(*login, {}), at_this_cluster(command));
   Words out = outside_jobs();
   out.insert(out.end(), command.begin(), command.end());
   return out;
@@ -35,7 +42,7 @@ Words Access::words_for(const Words& command) const {
 
 Words Access::words_to(std::string_view job, std::string_view node) const {
   const Words srun = srun_words(job, node);
-  return login ? call_through(ssh_command(*login, {}), srun) : words_for(srun);
+  return login ? call_through(ssh_command(*login, {}), at_this_cluster(srun)) : words_for(srun);
 }
 
 Runner Access::runner(const World& world) const {

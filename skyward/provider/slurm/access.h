@@ -27,8 +27,8 @@ Result<Access> find_access(const std::string& login);
 // Fails with `unsupported` where no login node is set, and this computer is none. Starts nothing.
 Status is_reachable(const World& world, const ProviderSpec& spec);
 
-// Runs what follows without the marks of the job in which this program may run itself: srun would
-// take them for orders.
+// Runs what follows without the marks of the job in which this program may run itself, which srun
+// would take for orders, and without SBATCH_CLUSTERS: only one cluster is looked at.
 Words outside_jobs();
 
 }  // namespace skyward::provider::slurm

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "skyward/base/text.h"
@@ -28,6 +29,16 @@ constexpr std::string_view kOurs[] = {"--job-name", "-J",        "--nodes",    "
                                       "-a",         "--requeue", "--wrap",     "--wait", "-W",
                                       "--parsable", "--export",  "--no-kill",  "-k",     "--hold",
                                       "-H",         "--input",   "--test-only"};
+// A job elsewhere would never be seen again.
+constexpr std::string_view kElsewhere[] = {"--clusters", "--cluster", "-M"};
+
+// Whether the word is one of these options of sbatch, with a value or without.
+bool is_option(std::string_view word, std::span<const std::string_view> options) {
+  const std::string_view name = word.substr(0, word.find('='));
+  return std::ranges::any_of(options, [&](std::string_view one) {
+    return name == one || (one.size() == 2 && word.starts_with(one));
+  });
+}
 
 int workers_gpus(const PoolSpec& spec) {
   return spec.accelerator ? static_cast<int>(std::ceil(spec.accelerator->count)) : 0;
@@ -64,16 +75,17 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
     out.time = *read;
   }
   for (const std::string& word : out.extra) {
-    const std::string name = word.substr(0, word.find('='));
-    const bool is_short = word.starts_with("-") && !word.starts_with("--");
-    const bool is_ours = std::ranges::any_of(kOurs, [&](std::string_view one) {
-      return name == one || (is_short && one.size() == 2 && word.starts_with(one));
-    });
-    if (!word.starts_with("-") || is_ours) {
-      return fail(ErrorKind::invalid, fmt::format("Slurm: extra=[\"{}\"] cannot be given", word),
-                  is_ours ? "Skyward passes that to sbatch itself"
-                          : "write each sbatch option as one string: \"--constraint=a100\"");
+    std::string_view hint;
+    if (!word.starts_with("-")) {
+      hint = "write each sbatch option as one string: \"--constraint=a100\"";
+    } else if (is_option(word, kOurs)) {
+      hint = "Skyward passes that to sbatch itself";
+    } else if (is_option(word, kElsewhere)) {
+      hint = "name a login node of that cluster: login=\"me@login\"";
     }
+    if (hint.empty()) continue;
+    return fail(ErrorKind::invalid, fmt::format("Slurm: extra=[\"{}\"] cannot be given", word),
+                std::string(hint));
   }
   return out;
 }

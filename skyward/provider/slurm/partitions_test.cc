@@ -37,6 +37,11 @@ TEST(SlurmWishes, AreCheckedBeforeAnythingIsAsked) {
     EXPECT_FALSE(read_wishes(with("extra", word))) << word;
   }
   EXPECT_THAT(read_wishes(with("extra", "sleep")).error().hint, HasSubstr("--constraint=a100"));
+  for (const char* word : {"--clusters=gpu", "--cluster=gpu", "-Mgpu", "-M"}) {
+    const auto elsewhere = read_wishes(with("extra", word));
+    ASSERT_FALSE(elsewhere) << word;
+    EXPECT_THAT(elsewhere.error().hint, HasSubstr("a login node of that cluster")) << word;
+  }
 }
 
 std::vector<NodeGroup> two_partitions() {

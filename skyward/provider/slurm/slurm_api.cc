@@ -353,21 +353,45 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
 ApiResult<ClusterUser> Api::user(Time deadline) {
   const auto out = ask({"sh", "-c", "id -un && scontrol show config"}, deadline);
   if (!out) return std::unexpected(out.error());
-  if (auto user = parse_user(*out)) return *std::move(user);
+  if (auto user = parse_user(*out)) {
+    cluster_ = user->cluster;
+    return *std::move(user);
+  }
   return std::unexpected(
       no_answer({ErrorKind::unavailable, "'scontrol show config' names no cluster"}));
+}
+
+// A plugin of the site may have chosen it. Nobody would look for the job there.
+ApiError Api::cancel_elsewhere(const std::string& id, const std::string& cluster, Time deadline) {
+  const std::string clusters = "--clusters=" + cluster;
+  const auto done = ask({"scancel", "--quiet", clusters, id}, deadline);
+  ApiError out{.refusal = Refusal::invalid,
+               .heard = Heard::answered,
+               .message = fmt::format("sbatch sent job {} to the cluster {}, not to {}", id,
+                                      cluster, cluster_),
+               .hint = "name a login node of that cluster: login=\"me@login\""};
+  if (!done) {
+    out.message += "; it was not cancelled: " + done.error().message;
+    out.hint = fmt::format("run 'scancel {} {}'; then {}", clusters, id, out.hint);
+  }
+  return out;
 }
 
 // "17", or "17;cluster" where there are several.
 ApiResult<std::string> Api::submit(const JobRequest& request, Time deadline) {
   const auto out = ask(sbatch_words(request), deadline, request.script, true);
   if (!out) return out;
-  const std::string_view id = split(split(trimmed(*out), '\n').back(), ';').front();
+  const std::vector<std::string_view> reply = split(split(trimmed(*out), '\n').back(), ';');
+  const std::string id(reply.front());
   if (!read_number<std::uint64_t>(id)) {
     return std::unexpected(
         no_answer({ErrorKind::unavailable, fmt::format("sbatch answered \"{}\"", trimmed(*out))}));
   }
-  return std::string(id);
+  const std::string cluster(reply.size() > 1 ? reply[1] : "");
+  if (!cluster.empty() && !cluster_.empty() && lower(cluster) != lower(cluster_)) {
+    return std::unexpected(cancel_elsewhere(id, cluster, deadline));
+  }
+  return id;
 }
 
 ApiResult<std::vector<Job>> Api::jobs(Time deadline) {

@@ -93,7 +93,7 @@ class Api {
 
   // Who runs the commands, and where.
   ApiResult<ClusterUser> user(Time deadline);
-  // Returns the job's id.
+  // Returns the job's id. One that was sent to another cluster than user() said is cancelled there.
   ApiResult<std::string> submit(const JobRequest& request, Time deadline);
   // This user's jobs.
   ApiResult<std::vector<Job>> jobs(Time deadline);
@@ -108,9 +108,11 @@ class Api {
   ApiResult<std::string> ask(const Words& words, Time deadline, std::string_view input = {},
                              bool once = false);
   ApiResult<std::string> ask_once(const Words& words, std::string_view input, Time deadline);
+  ApiError cancel_elsewhere(const std::string& id, const std::string& cluster, Time deadline);
 
   const Runner run_;
   const CommandClock clock_;
+  std::string cluster_{};  // as the last user() said
 };
 
 }  // namespace skyward::provider::slurm

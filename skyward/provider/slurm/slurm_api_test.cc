@@ -241,5 +241,35 @@ TEST(SlurmReplies, ThatAreNoIdMayHideAJob) {
   }
 }
 
+TEST(SlurmReplies, ThatNameAnotherClusterAreNoSubmission) {
+  std::vector<Words> asked;
+  std::string cluster = "C1";
+  bool refuses = false;
+  Api api(
+      [&](const Words& words, std::string_view, Duration) -> Result<io::CommandResult> {
+        asked.push_back(words);
+        io::CommandResult out;
+        if (words.front() == "sh") out.out = "me\nClusterName = c1\n";
+        if (words.front() == "sbatch") out.out = "17;" + cluster + "\n";
+        out.status.code = refuses && words.front() == "scancel" ? 1 : 0;
+        if (refuses) out.err = "scancel: error: Access denied\n";
+        return out;
+      },
+      still());
+  ASSERT_TRUE(api.user(Time{} + 1h));
+  EXPECT_EQ(*api.submit({.name = "x"}, Time{} + 1h), "17");
+  cluster = "gpu";
+  const auto told = api.submit({.name = "x"}, Time{} + 1h);
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().message, "sbatch sent job 17 to the cluster gpu, not to c1");
+  EXPECT_THAT(told.error().hint, HasSubstr("login="));
+  EXPECT_TRUE(is_certain(told.error()));
+  EXPECT_THAT(asked.back(), ElementsAre("scancel", "--quiet", "--clusters=gpu", "17"));
+  refuses = true;
+  const auto left = api.submit({.name = "x"}, Time{} + 1h);
+  EXPECT_THAT(left.error().message, HasSubstr("it was not cancelled: Access denied"));
+  EXPECT_THAT(left.error().hint, HasSubstr("'scancel --clusters=gpu 17'"));
+}
+
 }  // namespace
 }  // namespace skyward::provider::slurm

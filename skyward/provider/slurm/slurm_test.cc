@@ -72,7 +72,8 @@ TEST_F(SlurmPool, ALoginNodeIsReachedBySsh) {
   EXPECT_THAT(offers.error().message, HasSubstr("Permission denied (publickey)"));
   ASSERT_GT(command.size(), 3U);
   EXPECT_EQ(command.front(), "ssh");
-  EXPECT_EQ(command.back(), "sh -c 'id -un && scontrol show config'");
+  EXPECT_EQ(command.back(),
+            "env -u SBATCH_CLUSTERS -u SLURM_CLUSTERS sh -c 'id -un && scontrol show config'");
   spec_.provider.settings["login"] = "-oProxyCommand=x";
   EXPECT_FALSE(make_slurm(spec_.provider, fixture_.world));
 }
@@ -218,10 +219,14 @@ TEST_F(SlurmPool, ALoginNodeThatIsOutOfReachFailsNoSweep) {
 TEST(SlurmAccess, TheMarksOfAnotherJobAreNotPassedOn) {
   Words command = outside_jobs();
   command.insert(command.end(),
-                 {"sh", "-c", "echo \"[$SLURM_JOB_ID|$SLURM_CONF|$KEPT|$1]\"", "x", "two words"});
+                 {"sh", "-c", "echo \"[$SLURM_JOB_ID$SBATCH_CLUSTERS|$SLURM_CONF|$KEPT|$1]\"", "x",
+                  "two words"});
   io::SpawnOptions options;
   options.command = command;
-  options.environment = {{"SLURM_JOB_ID", "9"}, {"SLURM_CONF", "/etc/s.conf"}, {"KEPT", "yes"}};
+  options.environment = {{"SLURM_JOB_ID", "9"},
+                         {"SBATCH_CLUSTERS", "all"},
+                         {"SLURM_CONF", "/etc/s.conf"},
+                         {"KEPT", "yes"}};
   const auto ran = io::run_command(options, 10s);
   ASSERT_TRUE(ran);
   EXPECT_EQ(ran->out, "[|/etc/s.conf|yes|two words]\n");
