@@ -98,19 +98,26 @@ std::optional<std::int64_t> read_least(std::string_view text) {
   return read_number<std::int64_t>(text);
 }
 
-// The first line of what a command said, without its name.
+constexpr std::string_view kCommands[] = {
+    "sbatch: ", "squeue: ", "sinfo: ", "scancel: ", "scontrol: "};
+
+// What a command of Slurm's said, without its name: a site's own plugin gives its reason before the
+// refusal. Else the last line: those before it may be a login node's banner.
 std::string words_of(std::string_view said) {
-  std::string_view line;
-  for (const std::string_view one : split(said, '\n')) {
-    if (one.empty() || one.starts_with("Try \"")) continue;
-    line = one;
-    if (line.contains("failed:")) break;  // says more than the lines before it
+  std::string all;
+  std::string_view last;
+  for (std::string_view line : split(said, '\n')) {
+    if (line.empty() || line.starts_with("Try \"")) continue;
+    last = line;
+    const auto* const command = std::ranges::find_if(
+        kCommands, [&](std::string_view one) { return line.starts_with(one); });
+    if (command == std::end(kCommands)) continue;
+    line.remove_prefix(command->size());
+    if (line.starts_with("error:")) line = trimmed(line.substr(line.find(':') + 1));
+    if (std::ranges::none_of(line, is_alphanumeric)) continue;  // a ruler
+    all += fmt::format("{}{}", all.empty() ? "" : "; ", line);
   }
-  for (const std::string_view begin : {"sbatch: error: ", "squeue: error: ", "sinfo: error: ",
-                                       "scancel: error: ", "scontrol: error: ", "sbatch: "}) {
-    if (line.starts_with(begin)) line.remove_prefix(begin.size());
-  }
-  return std::string(line);
+  return all.empty() ? std::string(last) : all;
 }
 
 ApiError no_slurm(std::string message) {

@@ -169,7 +169,9 @@ TEST_F(SlurmRefusals, SayWhatToDoInSlurmsOwnWords) {
               "sbatch: error: invalid partition specified: nosuch\nsbatch: error: Batch job "
               "submission failed: Invalid partition name specified\n");
   EXPECT_EQ(partition.kind(), ErrorKind::invalid);
-  EXPECT_EQ(partition.message, "Batch job submission failed: Invalid partition name specified");
+  EXPECT_EQ(partition.message,
+            "invalid partition specified: nosuch; Batch job submission failed: Invalid partition "
+            "name specified");
   EXPECT_THAT(partition.hint, HasSubstr("sinfo -s"));
   EXPECT_TRUE(is_certain(partition));
   const auto gres = refused(1, "sbatch: error: Invalid generic resource (gres) specification\n");
@@ -182,6 +184,15 @@ TEST_F(SlurmRefusals, SayWhatToDoInSlurmsOwnWords) {
                              "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch "
                              "job submission failed: Job violates accounting/QOS policy\n");
   EXPECT_EQ(limit.refusal, Refusal::quota);
+  EXPECT_THAT(limit.message, HasSubstr("QOSMaxSubmitJobPerUserLimit; Batch job"));
+  const auto plugin = refused(1,
+                              "Welcome to the login node\n"
+                              "sbatch: error: ----------------\nsbatch: error:\n"
+                              "sbatch: error: You must give a project with --account\n"
+                              "sbatch: error: Batch job submission failed: Unspecified error\n");
+  EXPECT_EQ(plugin.message,
+            "You must give a project with --account; Batch job submission failed: Unspecified "
+            "error");
   const auto time = refused(1,
                             "sbatch: error: Batch job submission failed: Requested time limit "
                             "is invalid (missing or exceeds some limit)\n");
@@ -201,7 +212,10 @@ TEST_F(SlurmRefusals, TellWhetherAJobMayExistAllTheSame) {
   EXPECT_FALSE(is_certain(refused(1,
                                   "sbatch: error: Batch job submission failed: Socket timed out "
                                   "on send/recv operation\n")));
-  EXPECT_FALSE(is_certain(refused(255, "Connection to login closed by remote host.\n")));
+  const auto broken =
+      refused(255, "A banner of two\nlines\nConnection to login closed by remote host.\n");
+  EXPECT_FALSE(is_certain(broken));
+  EXPECT_EQ(broken.message, "Connection to login closed by remote host.");
   EXPECT_TRUE(is_certain(refused(1,
                                  "sbatch: error: Batch job submission failed: Unable to contact "
                                  "slurm controller (connect failure)\n")));
