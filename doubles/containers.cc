@@ -12,6 +12,13 @@ CommandReply said(std::string text) {
   return out;
 }
 
+// Of "--format=TEXT{{.Name}}|…".
+std::string text_before_fields(const ContainerEngine::Words& words) {
+  const std::string& format = words.back();
+  const std::size_t begin = format.find('=') + 1;
+  return format.substr(begin, format.find("{{") - begin);
+}
+
 }  // namespace
 
 CommandReply ContainerEngine::run(const Words& words) {
@@ -40,7 +47,7 @@ CommandReply ContainerEngine::run(const Words& words) {
   }
   if (is_docker_27 && (off || forbidden) && words.size() > 1 && words[1] == "info") {
     out.code = 0;
-    out.out = "|0|0|||\n";
+    out.out = text_before_fields(words) + "|0|0|||\n";
   }
   if (on_request) on_request(number, true);
   return out;
@@ -90,7 +97,8 @@ CommandReply ContainerEngine::answer(const Words& words) {
     const bool right =
         words[2].contains(runtime == "docker" ? "{{.DockerRootDir}}" : "{{.Store.GraphRoot}}");
     const std::string id = runtime == "docker" ? "|4f0c" : "";
-    return right ? said("box|8|34359738368|amd64|/var/lib/storage" + id + "\n")
+    return right ? said(text_before_fields(words) + "box|8|34359738368|amd64|/var/lib/storage" +
+                        id + "\n")
                  : violate("no such format: " + words[2]);
   }
   if (verb == "run") return start(words);

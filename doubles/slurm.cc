@@ -122,7 +122,9 @@ CommandReply Slurm::violate(const std::string& what) {
 CommandReply Slurm::answer(const Slurm::Words& words, std::string_view input) {
   if (words[0] == "sbatch") return submit(words, input);
   if (words[0] == "scancel") return cancel(words);
-  if (words == Words{"sh", "-c", "id -un && scontrol show config"}) return said(config());
+  if (words == Words{"sh", "-c", "printf skyward-user= && id -un && scontrol show config"}) {
+    return said("skyward-user=me\n" + config());
+  }
   if (words[0] == "sh" && words.size() == 3) return shrink(words[2]);
   if (words[0] == "sinfo") return said(sinfo());
   const std::vector<std::string> listing{
@@ -220,7 +222,7 @@ std::string Slurm::squeue() const {
   return out;
 }
 std::string Slurm::config() {
-  return "me\nConfiguration data as of 2026-01-01T00:00:00\n"
+  return "Configuration data as of 2026-01-01T00:00:00\n"
          "AccountingStorageBackupHost = (null)\nClusterName             = c1\n"
          "CommunicationParameters = (null)\n";
 }

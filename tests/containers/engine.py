@@ -62,7 +62,7 @@ esac
 for word; do
   shift
   case $word in
-  "--format={{{{.Name}}}}|{{{{.NCPU}}}}|"*) word='--format={info}' ;;
+  "--format=skyward-host={{{{.Name}}}}|{{{{.NCPU}}}}|"*) word='--format=skyward-host={info}' ;;
   esac
   set -- "$@" "$word"
 done

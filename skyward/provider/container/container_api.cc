@@ -25,11 +25,14 @@ constexpr Duration kSoonRefused = 5s;
 // podman asks a container to end before it kills it. What is removed has nothing left to do.
 constexpr const char* kStopTimeout = "--stop-timeout=1";
 
+// Before a host's name: a shell's profile may have printed something.
+constexpr std::string_view kHostMark = "skyward-host=";
 constexpr const char* kPodmanHost =
-    "--format={{.Host.Hostname}}|{{.Host.CPUs}}|{{.Host.MemTotal}}|{{.Host.Arch}}|"
+    "--format=skyward-host={{.Host.Hostname}}|{{.Host.CPUs}}|{{.Host.MemTotal}}|{{.Host.Arch}}|"
     "{{.Store.GraphRoot}}";
 constexpr const char* kDockerHost =
-    "--format={{.Name}}|{{.NCPU}}|{{.MemTotal}}|{{.Architecture}}|{{.DockerRootDir}}|{{.ID}}";
+    "--format=skyward-host={{.Name}}|{{.NCPU}}|{{.MemTotal}}|{{.Architecture}}|"
+    "{{.DockerRootDir}}|{{.ID}}";
 constexpr const char* kInspect =
     "--format={{.Name}}|{{.State.Status}}|{{.State.ExitCode}}|{{.State.OOMKilled}}|"
     "{{.HostConfig.NetworkMode}}|{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
@@ -65,7 +68,10 @@ mkdir -m 700 "$d" && touch "$d/claimed" || exit 1
 // ---- Pure
 
 std::optional<EngineHost> read_host(std::string_view out) {
-  const auto columns = split(trimmed(out), '|');
+  const std::size_t mark = out.find(kHostMark);
+  if (mark == std::string_view::npos) return std::nullopt;
+  const std::string_view line = split(out.substr(mark + kHostMark.size()), '\n').front();
+  const auto columns = split(line, '|');
   if (columns.size() < 5) return std::nullopt;
   EngineHost host{.name = std::string(columns[0]),
                   .cpus = static_cast<int>(number_in(columns[1])),

@@ -29,8 +29,8 @@ struct EngineHost {
 
   bool operator==(const EngineHost&) const = default;
 };
-// A line of `info`: name, processors, bytes of memory, architecture, storage, and perhaps the
-// engine's id, between bars.
+// A line of `info`: "skyward-host=" and its name, processors, bytes of memory, architecture,
+// storage, and perhaps the engine's id, between bars.
 std::optional<EngineHost> read_host(std::string_view out);
 // A line for each GPU: its model, a comma, its memory in MiB.
 void read_gpus(std::string_view out, EngineHost& host);

@@ -27,16 +27,22 @@ using ::testing::SizeIs;
 const Access kLocal{.runtime = "podman"};
 
 TEST(ContainerReplies, AreReadAsBothPrintThem) {
-  const auto host = read_host("vm|2|25276502016|amd64|/var/lib/containers\n");
+  const auto host = read_host("skyward-host=vm|2|25276502016|amd64|/var/lib/containers\n");
   ASSERT_TRUE(host);
   EXPECT_EQ(host->name, "vm");
   EXPECT_EQ(host->cpus, 2);
   EXPECT_EQ(host->memory_mb, 24105);
   EXPECT_EQ(host->architecture, "x86_64");
   EXPECT_THAT(host->id, IsEmpty());
-  EXPECT_FALSE(read_host("|0|0|||\n")) << "docker without its daemon";
-  EXPECT_EQ(read_host("vm|2|25276502016|amd64|/var/lib/docker|4f0c\n")->id, "4f0c");
+  EXPECT_FALSE(read_host("skyward-host=|0|0|||\n")) << "docker without its daemon";
+  EXPECT_EQ(read_host("skyward-host=vm|2|25276502016|amd64|/var/lib/docker|4f0c\n")->id, "4f0c");
   EXPECT_FALSE(read_host("nonsense"));
+  EXPECT_FALSE(read_host("vm|2|25276502016|amd64|/var/lib/containers\n"));
+  // What a shell's profile says there: a line, and one without an end.
+  const auto noisy = read_host("Quota | 83 %\nLoad: 2.5 skyward-host=vm|2|25276502016|amd64|/s\n");
+  ASSERT_TRUE(noisy);
+  EXPECT_EQ(noisy->name, "vm");
+  EXPECT_EQ(noisy->storage, "/s");
   const auto all = read_containers(
       "a|running|0|false|bridge|10.88.0.5 \n"
       "/b|exited|137|true|host| \n"

@@ -138,7 +138,7 @@ TEST_F(ContainerPool, AHostIsReachedBySsh) {
   EXPECT_FALSE(offers.error().hint.empty());
   ASSERT_THAT(words, SizeIs(2)) << "it is not asked again";
   EXPECT_EQ(words[1][0], "ssh");
-  EXPECT_THAT(words[1].back(), StartsWith("docker info '--format={{.Name}}|"));
+  EXPECT_THAT(words[1].back(), StartsWith("docker info '--format=skyward-host={{.Name}}|"));
   spec_.provider.settings["host"] = "-oProxyCommand=x";
   EXPECT_THAT(refusal_of_making().message, HasSubstr("Containers: host:"));
 }

@@ -27,6 +27,8 @@ constexpr std::size_t kMostNodes = 100'000;  // of one list
 constexpr std::size_t kMostDigits = 9;       // of a number in a list
 constexpr int kSshFailed = 255;              // sbatch, too
 constexpr int kNoProgram = 127;
+// Before the user's name: a shell's profile may have printed something.
+constexpr std::string_view kUserMark = "skyward-user=";
 
 template <typename Number>
 std::optional<Number> read_number(std::string_view text) {
@@ -305,7 +307,9 @@ std::vector<NodeGroup> parse_node_groups(std::string_view out) {
 }
 
 std::optional<ClusterUser> parse_user(std::string_view out) {
-  const std::vector<std::string_view> lines = split(out, '\n');
+  const std::size_t mark = out.find(kUserMark);
+  if (mark == std::string_view::npos) return std::nullopt;
+  const auto lines = split(out.substr(mark + kUserMark.size()), '\n');
   ClusterUser user{.name = std::string(lines.front())};
   for (const std::string_view line : lines) {
     const std::size_t equal = line.find('=');
@@ -358,7 +362,8 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
 }
 
 ApiResult<ClusterUser> Api::user(Time deadline) {
-  const auto out = ask({"sh", "-c", "id -un && scontrol show config"}, deadline);
+  const std::string line = fmt::format("printf {} && id -un && scontrol show config", kUserMark);
+  const auto out = ask({"sh", "-c", line}, deadline);
   if (!out) return std::unexpected(out.error());
   if (auto user = parse_user(*out)) {
     cluster_ = user->cluster;

@@ -80,7 +80,7 @@ Words sbatch_words(const JobRequest& request);
 // Lines that are no jobs are left out: an array's, say.
 std::vector<Job> parse_jobs(std::string_view out);
 std::vector<NodeGroup> parse_node_groups(std::string_view out);
-// The user's name on a line, then what 'scontrol show config' says.
+// "skyward-user=" and the user's name, then what 'scontrol show config' says.
 std::optional<ClusterUser> parse_user(std::string_view out);
 
 // Commands are repeated when the controller is busy or its answer is lost; a submission only when

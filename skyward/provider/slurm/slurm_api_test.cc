@@ -114,10 +114,14 @@ CommandClock still() {
 }
 
 TEST(SlurmReplies, NameTheUserAndTheCluster) {
-  EXPECT_EQ(parse_user("me\nSlurmctldHost[0] = ctl\nClusterName             = c1\n"),
-            (ClusterUser{.name = "me", .cluster = "c1"}));
-  EXPECT_FALSE(parse_user("me\nsomething else\n"));
+  const ClusterUser me{.name = "me", .cluster = "c1"};
+  EXPECT_EQ(parse_user("skyward-user=me\nSlurmctldHost[0] = ctl\nClusterName             = c1\n"),
+            me);
+  EXPECT_FALSE(parse_user("skyward-user=me\nsomething else\n"));
+  EXPECT_FALSE(parse_user("me\nClusterName = c1\n"));
   EXPECT_FALSE(parse_user(""));
+  // What a shell's profile says there: a line, and one without an end.
+  EXPECT_EQ(parse_user("Quota: 83 % used\nLoad: 2.5 skyward-user=me\nClusterName = c1\n"), me);
 }
 
 // What asks only, and what ends jobs, may be said twice; a submission may not.
@@ -263,7 +267,7 @@ TEST(SlurmReplies, ThatNameAnotherClusterAreNoSubmission) {
       [&](const Words& words, std::string_view, Duration) -> Result<io::CommandResult> {
         asked.push_back(words);
         io::CommandResult out;
-        if (words.front() == "sh") out.out = "me\nClusterName = c1\n";
+        if (words.front() == "sh") out.out = "skyward-user=me\nClusterName = c1\n";
         if (words.front() == "sbatch") out.out = "17;" + cluster + "\n";
         out.status.code = refuses && words.front() == "scancel" ? 1 : 0;
         if (refuses) out.err = "scancel: error: Access denied\n";

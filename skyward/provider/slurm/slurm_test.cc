@@ -73,7 +73,8 @@ TEST_F(SlurmPool, ALoginNodeIsReachedBySsh) {
   ASSERT_GT(command.size(), 3U);
   EXPECT_EQ(command.front(), "ssh");
   EXPECT_EQ(command.back(),
-            "env -u SBATCH_CLUSTERS -u SLURM_CLUSTERS sh -c 'id -un && scontrol show config'");
+            "env -u SBATCH_CLUSTERS -u SLURM_CLUSTERS sh -c 'printf skyward-user= && id -un && "
+            "scontrol show config'");
   spec_.provider.settings["login"] = "-oProxyCommand=x";
   EXPECT_FALSE(make_slurm(spec_.provider, fixture_.world));
 }
