@@ -43,6 +43,15 @@ std::optional<int> first_count(const Job& job) {
   return good && out > 0 && out <= kMostNodesOfAJob ? std::optional(out) : std::nullopt;
 }
 
+// Also after a failure on a node, before anything has run: "launch failed requeued held", in newer
+// versions with underscores. Only people end that.
+bool is_held(std::string_view reason) {
+  std::string words(reason);
+  std::ranges::replace(words, '_', ' ');
+  return is_one_of(words, {"JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue"}) ||
+         words.ends_with(" requeued held") || words.ends_with(" in held state");
+}
+
 constexpr std::string_view kNotForThisJob = "use this partition";
 
 std::string hint_of(std::string_view reason) {
@@ -155,9 +164,11 @@ std::string never_starts(std::string_view reason) {
     return "the partition accepts no jobs of this account or qos";
   if (is_one_of(reason, {"InvalidAccount", "InvalidQOS"}))
     return "you may not use that account or qos";
-  if (is_one_of(reason, {"JobHeldAdmin", "JobHeldUser"})) return "it is on hold";
-  const bool is_limit_of_one_job = reason.contains("PerJob") || reason.contains("MaxWallDuration");
-  if (is_limit_of_one_job) return "it exceeds what one job may have";
+  if (is_held(reason)) return "it is on hold";
+  if (reason == "DependencyNeverSatisfied") return "what it depends on has failed";
+  if (reason.starts_with("QOSMin")) return "it asks for less than its qos demands";
+  if (contains_any(reason, {"PerJob", "PerNode", "MaxWallDuration"}))
+    return "it exceeds what one job may have";
   return {};
 }
 

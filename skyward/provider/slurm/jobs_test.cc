@@ -336,6 +336,15 @@ TEST(SlurmJobStates, AreDecidedFromWordsAlone) {
             Stage::stopped);
   EXPECT_EQ(stage("PENDING", false, "QOSMaxCpuPerJobLimit"), Stage::stopped);
   EXPECT_EQ(stage("PENDING", false, "QOSMaxCpuPerUserLimit"), Stage::pending);
+  for (const char* never :
+       {"launch failed requeued held", "launch_failed_requeued_held", "job requeued in held state",
+        "job_requeued_in_held_state", "user env retrieval failed requeued held",
+        "JobHoldMaxRequeue", "DependencyNeverSatisfied", "QOSMinGRES", "QOSMaxCpuPerNode"}) {
+    EXPECT_EQ(stage("PENDING", false, never), Stage::stopped) << never;
+  }
+  for (const char* queue : {"Dependency", "ReqNodeNotAvail, UnavailableNodes:held[1-2]"}) {
+    EXPECT_EQ(stage("PENDING", false, queue), Stage::pending) << queue;
+  }
   EXPECT_EQ(stage("CONFIGURING", false), Stage::pending);
   EXPECT_EQ(stage("RUNNING", false), Stage::running);
   EXPECT_EQ(stage("POWER_UP_NODE", false), Stage::pending);
