@@ -44,6 +44,11 @@ int workers_gpus(const PoolSpec& spec) {
   return spec.accelerator ? static_cast<int>(std::ceil(spec.accelerator->count)) : 0;
 }
 
+bool is_too_short(const Candidate& candidate, const Wishes& wishes, const PoolSpec& spec) {
+  const Duration time = wishes.time > Duration{} ? wishes.time : spec.timeout;
+  return candidate.most_time > Duration{} && time > candidate.most_time;
+}
+
 // "h100_80gb_hbm3" is an H100.
 std::string model_of(std::string_view type) {
   std::string words(type);
@@ -117,6 +122,7 @@ std::vector<Candidate> candidates_of(const std::vector<NodeGroup>& groups, const
     const Gpus gpus = gpus_in(group.gres);
     Candidate& candidate = out.emplace_back();
     candidate.partition = group.partition;
+    candidate.is_default = group.is_default;
     candidate.gpu_type = gpus.type;
     candidate.nodes = group.nodes;
     candidate.most_time = group.most_time;
@@ -145,6 +151,7 @@ Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& cand
                 "'sinfo -s' lists the partitions and their states");
   }
   std::vector<Offer> large;
+  std::vector<Offer> long_enough;  // of these
   int most_nodes = 0;
   for (const Candidate& candidate : candidates) {
     most_nodes = std::max(most_nodes, candidate.nodes);
@@ -155,6 +162,7 @@ Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& cand
       offer.accelerator = spec.accelerator->name;
       offer.accelerator_count = spec.accelerator->count;
     }
+    if (!is_too_short(candidate, wishes, spec)) long_enough.push_back(offer);
     large.push_back(std::move(offer));
   }
   if (large.empty() && most_nodes < spec.nodes) {
@@ -163,7 +171,8 @@ Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& cand
                             spec.nodes, most_nodes),
                 "ask for fewer nodes, or name another partition: 'sinfo -s'");
   }
-  auto out = fitting_offers(large, spec);
+  auto out = fitting_offers(long_enough, spec);
+  if (!out) out = fitting_offers(large, spec);  // request_of() says what the limit is
   if (!out) {
     Error why = std::move(out.error());
     why.message = "Slurm: " + why.message;
@@ -180,6 +189,11 @@ Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& cand
     offer.accelerator_count = spec.accelerator ? spec.accelerator->count : 0;
     if (!spec.accelerator) offer.accelerator.clear();
   }
+  std::ranges::stable_partition(*out, [&](const Offer& offer) {
+    return std::ranges::any_of(candidates, [&](const Candidate& one) {
+      return one.is_default && one.offer.instance_type == offer.instance_type;
+    });
+  });
   return out;
 }
 

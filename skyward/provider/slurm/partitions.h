@@ -42,6 +42,7 @@ Gpus gpus_in(std::string_view gres);
 struct Candidate {
   Offer offer{};  // its type is "partition", or "partition:h100" where nodes have GPUs
   std::string partition{};
+  bool is_default = false;
   std::string gpu_type{};  // as the site spells it
   int nodes = 0;
   Duration most_time{};  // 0: no limit
@@ -49,8 +50,9 @@ struct Candidate {
 // Of the partitions that take jobs; of those that the settings name, if they name any.
 std::vector<Candidate> candidates_of(const std::vector<NodeGroup>& groups, const Wishes& wishes,
                                      const std::string& cluster);
-// The offers that fit the pool, best first, with what its jobs take of each node instead of all
-// that the node has. Fails with `invalid` when there are none.
+// The offers that fit the pool, those of the default partition first, with what its jobs take of
+// each node instead of all that the node has. Fails with `invalid` when there are none. Partitions
+// with a limit below the job's time are among them only if no other fits.
 Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& candidates,
                                               const Wishes& wishes, const PoolSpec& spec);
 

@@ -7,6 +7,7 @@ namespace skyward::provider::slurm {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 ProviderSpec with(const std::string& name, const std::string& value) {
@@ -86,6 +87,52 @@ TEST(SlurmShelves, OfOneTypeCountWhereTheyHaveWhatTheJobTakes) {
   EXPECT_EQ(nodes_for(all, {.gres = "gpu:4"}, offer), 5);
   offer.memory_gb = 65;
   EXPECT_EQ(nodes_for(all, {}, offer), 0);
+}
+
+std::vector<std::string> names_of(const Result<std::vector<Offer>>& offers) {
+  std::vector<std::string> names;
+  if (!offers) return names;
+  for (const Offer& offer : *offers) names.push_back(offer.instance_type);
+  return names;
+}
+
+TEST(SlurmShelves, ThatEndJobsTooSoonAreLeftOutWhileAnotherFits) {
+  const auto group = [](const char* name, Duration most, int cpus = 64) {
+    return NodeGroup{.partition = name,
+                     .up = true,
+                     .nodes = 3,
+                     .cpus = cpus,
+                     .memory_mb = 65'536,
+                     .most_time = most};
+  };
+  std::vector<NodeGroup> groups = {group("debug", 30min), group("main", 48h), group("open", 0s)};
+  auto all = candidates_of(groups, {}, "c1");
+  PoolSpec spec;
+  spec.timeout = 1h;
+  EXPECT_THAT(names_of(fitting_candidates(all, {}, spec)), ElementsAre("main", "open"));
+  EXPECT_THAT(names_of(fitting_candidates(all, {.time = 20min}, spec)),
+              ElementsAre("debug", "main", "open"));
+  spec.timeout = 0s;
+  EXPECT_THAT(names_of(fitting_candidates(all, {}, spec)), ElementsAre("debug", "main", "open"));
+  // Only the first two have what the pool needs.
+  spec.timeout = 72h;
+  spec.cpus = 32;
+  groups.back() = group("small", 0s, 16);
+  all = candidates_of(groups, {}, "c1");
+  EXPECT_THAT(names_of(fitting_candidates(all, {}, spec)), ElementsAre("debug", "main"));
+  EXPECT_THAT(request_of(all[1], {}, spec).error().message, HasSubstr("at most 2 d"));
+}
+
+TEST(SlurmShelves, OfTheDefaultPartitionComeFirst) {
+  std::vector<NodeGroup> groups = two_partitions();
+  groups.push_back({.partition = "main",
+                    .is_default = true,
+                    .up = true,
+                    .nodes = 9,
+                    .cpus = 128,
+                    .memory_mb = 512'000});
+  const auto all = candidates_of(groups, {}, "c1");
+  EXPECT_THAT(names_of(fitting_candidates(all, {}, {})), ElementsAre("main", "cpu"));
 }
 
 TEST(SlurmRequests, SpellGpusAsTheSiteDoes) {

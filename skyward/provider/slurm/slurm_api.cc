@@ -294,8 +294,10 @@ std::vector<NodeGroup> parse_node_groups(std::string_view out) {
     const auto nodes = read_number<int>(counts[3]);
     if (!nodes) continue;
     std::string_view name = columns[0];
-    if (name.ends_with('*')) name.remove_suffix(1);  // the default
+    const bool is_default = name.ends_with('*');
+    if (is_default) name.remove_suffix(1);
     groups.push_back({.partition = std::string(name),
+                      .is_default = is_default,
                       .up = columns[1] == "up",
                       .nodes = *nodes,
                       .cpus = static_cast<int>(*cpus),

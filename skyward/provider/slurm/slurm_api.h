@@ -53,7 +53,8 @@ struct Job {
 // The nodes of a partition that are alike.
 struct NodeGroup {
   std::string partition{};
-  bool up = false;  // takes jobs
+  bool is_default = false;  // the partition of jobs that name none
+  bool up = false;          // takes jobs
   int nodes = 0;
   int cpus = 0;  // of each
   std::int64_t memory_mb = 0;

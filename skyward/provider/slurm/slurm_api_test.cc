@@ -99,6 +99,7 @@ TEST(SlurmListing, ShowsWhatPartitionsHave) {
       "high|down|0/1/0/1|16+|64000+|(null)|infinite\n");
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_EQ(groups[0], (NodeGroup{.partition = "low",
+                                  .is_default = true,
                                   .up = true,
                                   .nodes = 3,
                                   .cpus = 8,
@@ -107,6 +108,7 @@ TEST(SlurmListing, ShowsWhatPartitionsHave) {
                                   .most_time = 24h}));
   EXPECT_EQ(groups[1].memory_mb, 64000);
   EXPECT_FALSE(groups[1].up);
+  EXPECT_FALSE(groups[1].is_default);
 }
 
 CommandClock still() {
