@@ -24,6 +24,8 @@ using namespace std::chrono_literals;
 constexpr Duration kQueueTimeout = 24h * 90;
 // From the start of the job to the agent's first word: its upload, perhaps through a login node.
 constexpr Duration kJobGreetTimeout = 300s;
+// Of a replacement in the last minutes of its pool.
+constexpr Duration kLeastTime = 5min;
 
 // What srun says of a job that has ended.
 std::vector<std::string> signs_of_end(std::string_view job) {
@@ -133,13 +135,17 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
                  }};
   std::map<std::string, std::string> way_back;
   if (!login_.empty()) way_back["login"] = login_;
+  const Time ends = world_.time_with_sleep() + lifetime_of(spec);
   return open_pool(spec, offer,
                    {.user = user_,
                     .way_back = std::move(way_back),
                     .zone = offer.region,
                     .queues = true,
-                    .launch_api = [this, order = std::move(order)](const Mark& mark) {
-                      return account_.launch_api(mark, order);
+                    .launch_api = [this, ends, order = std::move(order)](const Mark& mark) {
+                      const Duration left = std::max(ends - world_.time_with_sleep(), kLeastTime);
+                      JobOrder now = order;
+                      now.request.time = std::min(now.request.time, left);
+                      return account_.launch_api(mark, std::move(now));
                     }});
 }
 

@@ -56,6 +56,25 @@ TEST_F(SlurmPool, ItsNodesAreThoseOfOneJob) {
   EXPECT_THAT(open_pools(), IsEmpty());
 }
 
+// A shorter job starts earlier, and does not outlive the pool by much.
+TEST_F(SlurmPool, AReplacementAsksForTheTimeThatIsLeft) {
+  spec_.timeout = 24h;
+  slurm_->most_time = 48h;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto limit_after = [&](Duration time) {
+    fixture_.now += time;
+    const auto another = cloud->provision(life.cluster, 1, 0, soon());
+    EXPECT_TRUE(another) << another.error().message;
+    return slurm_->jobs.back().limit;
+  };
+  EXPECT_EQ(slurm_->jobs.back().limit, 24h);
+  EXPECT_EQ(limit_after(23h), 75min) << "an hour, and what the pool's end takes";
+  EXPECT_EQ(limit_after(74min), 5min) << "at least some minutes";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(SlurmPool, ALoginNodeIsReachedBySsh) {
   Words command;
   fixture_.world.run_with_input = [&](const io::SpawnOptions& options, Duration,
