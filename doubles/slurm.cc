@@ -204,6 +204,12 @@ CommandReply Slurm::shrink(const std::string& line) {
   return {};
 }
 
+std::string Slurm::estimate() const {
+  if (!estimates) return "N/A";
+  std::string minute = std::to_string(100 + requests % 60);
+  return "2026-11-24T12:" + minute.substr(1) + ":00";
+}
+
 std::string Slurm::squeue() const {
   std::string out = "99_1|RUNNING|1|N/A|elsewhere|None|somebody's array\n";
   for (const SlurmJob& one : jobs) {
@@ -213,7 +219,7 @@ std::string Slurm::squeue() const {
     const bool waits = one.state == "PENDING";
     for (const std::string& column :
          {std::to_string(one.id), one.state, std::to_string(count),
-          waits ? std::string("N/A") : std::to_string((one.starts - Time{}).count()), list,
+          waits ? estimate() : std::to_string((one.starts - Time{}).count()), list,
           waits ? one.reason : std::string("None")}) {
       out += column + "|";
     }

@@ -46,7 +46,8 @@ class Slurm {
   // Nodes that are taken or waited for.
   int standing() const;
 
-  Duration queue{};  // how long jobs wait, at least
+  Duration queue{};        // how long jobs wait, at least
+  bool estimates = false;  // when they may start: another time at each look
   Duration most_time = std::chrono::hours(24);
   // What goes wrong with every second command.
   bool lose_reply = false;
@@ -65,6 +66,7 @@ class Slurm {
   CommandReply submit(const Words& words, std::string_view input);
   CommandReply cancel(const Words& words);
   CommandReply shrink(const std::string& line);
+  std::string estimate() const;
   std::string squeue() const;
   std::string sinfo() const;
   static std::string config();

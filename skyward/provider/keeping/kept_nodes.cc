@@ -26,10 +26,11 @@ const KeptNodes::Plan& KeptNodes::plan_of(const Cluster& cluster) const {
   return found->second;
 }
 
-void KeptNodes::tell_once(const std::string& line) {
+void KeptNodes::tell_once(const std::string& line, const std::string& about) {
   const Time now = world_.now();
-  if (line == told_.line && now - told_.at < kTellAgain) return;
-  told_ = {.line = line, .at = now};
+  const std::string& what = about.empty() ? line : about;
+  if (what == told_.about && now - told_.at < kTellAgain) return;
+  told_ = {.about = what, .at = now};
   tell(line);
 }
 

@@ -54,8 +54,9 @@ class KeptNodes : public MachineProvider {
 
   // What every connection to a node has.
   Connection connection_by(const Cluster& cluster, std::vector<std::string> command);
-  // A line for people, unless it was the last one, a moment ago.
-  void tell_once(const std::string& line);
+  // A line for people, unless it was the last one, a moment ago. `about`: which lines are the same
+  // one, where what they say changes all the time; empty: those that say the same.
+  void tell_once(const std::string& line, const std::string& about = {});
 
  private:
   // A pool that this process has open.
@@ -68,7 +69,7 @@ class KeptNodes : public MachineProvider {
     PoolDirectory directory{};
   };
   struct Told {
-    std::string line{};
+    std::string about{};
     Time at{};
   };
 

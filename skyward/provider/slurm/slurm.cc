@@ -130,8 +130,10 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
   request->script = job_script(keeper_terms(spec));
   JobOrder order{.request = *std::move(request),
                  .nodes_there = nodes_for(candidates_, wishes_, offer),
+                 // When it may start changes at each look of Slurm's scheduler.
                  .tell = [this](const Job& job) {
-                   tell_once(fmt::format("Slurm: job {}: {}", job.id, waiting_text(job)));
+                   tell_once(fmt::format("Slurm: job {}: {}", job.id, waiting_text(job)),
+                             fmt::format("{} {}", job.id, job.reason));
                  }};
   std::map<std::string, std::string> way_back;
   if (!login_.empty()) way_back["login"] = login_;

@@ -114,6 +114,24 @@ TEST_F(SlurmPool, WhatItWaitsForIsTold) {
   EXPECT_TRUE(cloud->teardown(*cluster, soon()));
 }
 
+// The scheduler's estimate moves all night.
+TEST_F(SlurmPool, WhenItMayStartIsToldNowAndThen) {
+  slurm_->queue = 2h;
+  slurm_->estimates = true;
+  spec_.timeout = 0s;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  const auto instances =
+      cloud->provision(*cluster, 2, 0, fixture_.now + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(instances) << instances.error().message;
+  ASSERT_THAT(told_, SizeIs(::testing::Ge(10U)));
+  EXPECT_LE(told_.size(), 13U) << "every ten minutes";
+  EXPECT_THAT(told_[0], HasSubstr("Priority, expected to start at 2026-11-24T12:"));
+  EXPECT_NE(told_[0], told_[1]) << "with the newest time";
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
 TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
   spec_.provider.settings["time"] = "30";
   const auto cloud = provider();
