@@ -20,7 +20,8 @@ class SlurmAccount final : public NamedAccount {
  public:
   // The world outlives this.
   SlurmAccount(const World& world, const Access& access)
-      : api_(access.runner(world), command_clock(world)) {}
+      : api_(access.runner(world), command_clock(world),
+             access.login ? access.login->text() : std::string()) {}
 
   Api& api() { return api_; }
 

@@ -131,7 +131,7 @@ ApiError no_slurm(std::string message) {
 }
 
 // What Slurm answered instead of doing it.
-ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
+ApiError refusal_of(const Words& words, const io::CommandResult& ran, const std::string& login) {
   const std::string_view said = ran.err;
   ApiError out{.refusal = Refusal::invalid, .heard = Heard::answered, .message = words_of(said)};
   if (out.message.empty()) {
@@ -149,6 +149,12 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
     out.hint = "'scontrol ping' shows whether its controller runs";
   } else if (ran.status.code == kNoProgram || said.contains("configuration source")) {
     out = no_slurm(out.message);
+    if (ran.status.code == kNoProgram && !login.empty()) {
+      out.hint = fmt::format(
+          "'ssh {} sbatch --version' must work: put Slurm's folder on the PATH in ~/.bashrc there, "
+          "above the line that returns where the shell is not interactive",
+          login);
+    }
   } else if (contains_any(said, {"QOSMax", "AssocMax", "AssocGrp", "QOSGrp", "violates accounting",
                                  "job submit limit"})) {
     out.refusal = Refusal::quota;
@@ -360,7 +366,7 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
     return std::unexpected(no_answer({ErrorKind::unavailable, std::move(said),
                                       "'ssh LOGIN' must work without a prompt; then try again"}));
   }
-  return std::unexpected(refusal_of(words, *ran));
+  return std::unexpected(refusal_of(words, *ran, login_));
 }
 
 ApiResult<ClusterUser> Api::user(Time deadline) {

@@ -88,7 +88,9 @@ std::optional<ClusterUser> parse_user(std::string_view out);
 // it is certain that it was not heard.
 class Api {
  public:
-  Api(Runner run, CommandClock clock) : run_(std::move(run)), clock_(std::move(clock)) {}
+  // `login`: the host on which ssh runs them, for people; empty: this computer.
+  Api(Runner run, CommandClock clock, std::string login = {})
+      : run_(std::move(run)), clock_(std::move(clock)), login_(std::move(login)) {}
 
   Time now() const { return clock_.now(); }
 
@@ -113,6 +115,7 @@ class Api {
 
   const Runner run_;
   const CommandClock clock_;
+  const std::string login_;
   std::string cluster_{};  // as the last user() said
 };
 

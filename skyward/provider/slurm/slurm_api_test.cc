@@ -240,6 +240,22 @@ TEST_F(SlurmRefusals, WithoutSlurmSayWhereToGo) {
   EXPECT_TRUE(is_certain(told.error()));
 }
 
+// The PATH of `ssh login sbatch` may be another than that of people there.
+TEST_F(SlurmRefusals, WithoutSlurmOnTheLoginNodeSayWhatToSetThere) {
+  Api api(
+      [&](const Words&, std::string_view, Duration) -> Result<io::CommandResult> {
+        io::CommandResult out;
+        out.status.code = 127;
+        out.err = "sh: 1: scontrol: not found\n";
+        return out;
+      },
+      still(), "me@login");
+  const auto told = api.user(Time{} + 1h);
+  ASSERT_FALSE(told);
+  EXPECT_EQ(told.error().kind(), ErrorKind::unsupported);
+  EXPECT_THAT(told.error().hint, HasSubstr("'ssh me@login sbatch --version' must work"));
+}
+
 TEST(SlurmReplies, ThatAreNoIdMayHideAJob) {
   std::string reply;
   Api api(
