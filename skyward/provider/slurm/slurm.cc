@@ -80,6 +80,14 @@ Status SlurmProvider::check_wishes(const PoolSpec& spec) {
                 "submitted",
                 "read and write the site's own file system, or the bucket in the function");
   }
+  if (!spec.architecture.empty() && wishes_.partition.empty() && spec.machine.empty()) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("Slurm: architecture=\"{}\": Slurm does not say which architecture "
+                            "nodes have; nothing was submitted",
+                            spec.architecture),
+                fmt::format("name a partition= whose nodes are {}, or leave architecture out",
+                            spec.architecture));
+  }
   return {};
 }
 

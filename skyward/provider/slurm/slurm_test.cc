@@ -208,6 +208,12 @@ TEST_F(SlurmPool, WhatCannotBeIsRefusedBeforeAnythingIsSubmitted) {
     ASSERT_TRUE(life.status) << "the limit itself is allowed";
     EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
   }
+  spec_.architecture = own_architecture();
+  const Error unknown = refusal_of_opening();
+  EXPECT_THAT(unknown.message, HasSubstr("does not say which architecture nodes have"));
+  EXPECT_THAT(unknown.hint, HasSubstr("name a partition="));
+  spec_.provider.settings["partition"] = "low";
+  EXPECT_TRUE(provider()->check(spec_)) << "the user knows what its nodes are";
   spec_.volumes = {Volume{}};
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));
 }
