@@ -98,6 +98,8 @@ Words call_words() {
   return {"sh", "-c", fmt::format("d={}{}", kKeeperDirectory, kCall), "skyward-call"};
 }
 
+// Before Slurm 22.05, --overlap shares processors alone. The keeper's step has all GPUs and memory
+// of the job: one that asked for any would wait for them.
 Words srun_words(std::string_view job, std::string_view node) {
   Words words{"srun",
               fmt::format("--jobid={}", job),
@@ -105,8 +107,9 @@ Words srun_words(std::string_view job, std::string_view node) {
               "--nodes=1",
               "--ntasks=1",
               "--overlap",
-              "--unbuffered",  // else it holds back what is no whole line
-              "--quiet",
+              "--gres=none",
+              "--mem=0",
+              "--unbuffered",              // else it holds back what is no whole line
               "--export=PATH,HOME,USER"};  // none of the program's secrets
   const Words call = call_words();
   words.insert(words.end(), call.begin(), call.end());

@@ -165,5 +165,12 @@ TEST(SlurmCalls, NameTheJobAndTheNode) {
   EXPECT_EQ(words.back(), "skyward-call");
 }
 
+// The keeper's step has all GPUs of the job. Why srun waits must not be hidden.
+TEST(SlurmCalls, WaitForNothingThatTheKeeperHas) {
+  const Words words = srun_words("17", "n2");
+  EXPECT_THAT(words, ::testing::IsSupersetOf({"--overlap", "--gres=none", "--mem=0"}));
+  EXPECT_THAT(words, ::testing::Not(::testing::Contains("--quiet")));
+}
+
 }  // namespace
 }  // namespace skyward::provider::slurm
