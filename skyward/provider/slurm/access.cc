@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "skyward/provider/slurm/keeper.h"
@@ -10,6 +11,11 @@
 namespace skyward::provider::slurm {
 
 namespace {
+
+using namespace std::chrono_literals;
+
+// Whether there is a cluster, where nobody has named one.
+constexpr Duration kShortLook = 10s;
 
 // The names alone: SLURM_CONF says where the cluster's settings are, and stays.
 constexpr const char* kOutsideJobs =
@@ -66,18 +72,24 @@ Result<Access> find_access(const std::string& login) {
   return Access{.login = *std::move(target)};
 }
 
-// Programs of Slurm may be installed without a cluster.
-Status is_reachable(const World& world, const ProviderSpec& spec) {
+// Programs of Slurm may be installed without a cluster, and a cluster may keep its settings
+// anywhere, or give them to its computers over the network.
+Status is_reachable(const World& world, const ProviderSpec& spec, Time deadline) {
   if (!spec.setting("login").empty()) return {};
+  constexpr const char* kHint =
+      "run on a login node of the cluster, or name one: login=\"me@login\"";
+  if (!has_program(world, "sbatch")) {
+    return fail(ErrorKind::unsupported, "Slurm: there is no sbatch on this computer", kHint);
+  }
   const bool has_cluster =
       world.variable("SLURM_CONF").has_value() ||
       std::ranges::any_of(kConfigurations, [&](const char* path) { return world.exists(path); });
-  const bool has_slurm = has_program(world, "sbatch");
-  if (has_slurm && has_cluster) return {};
+  if (has_cluster) return {};
+  Api api(Access{}.runner(world), command_clock(world));
+  const auto user = api.user(std::min(deadline, world.now() + kShortLook));
+  if (user) return {};
   return fail(ErrorKind::unsupported,
-              has_slurm ? "Slurm: this computer is not part of a cluster"
-                        : "Slurm: there is no sbatch on this computer",
-              "run on a login node of the cluster, or name one: login=\"me@login\"");
+              "Slurm: this computer is not part of a cluster: " + user.error().message, kHint);
 }
 
 }  // namespace skyward::provider::slurm

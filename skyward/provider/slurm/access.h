@@ -24,8 +24,9 @@ struct Access {
 
 // Fails with `invalid` when `login` names no machine.
 Result<Access> find_access(const std::string& login);
-// Fails with `unsupported` where no login node is set, and this computer is none. Starts nothing.
-Status is_reachable(const World& world, const ProviderSpec& spec);
+// Fails with `unsupported` where no login node is set, and this computer is none. Asks Slurm only
+// where it is installed and its settings are not where they usually are.
+Status is_reachable(const World& world, const ProviderSpec& spec, Time deadline);
 
 // Runs what follows without the marks of the job in which this program may run itself, which srun
 // would take for orders, and without SBATCH_CLUSTERS: only one cluster is looked at.

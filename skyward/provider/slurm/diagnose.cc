@@ -20,7 +20,9 @@ Status diagnose(const World& world, const SettingOrigin&,
     tell({.what = std::string(what), .detail = why.message, .hint = why.hint});
     return Status();
   };
-  if (const Status here = is_reachable(world, *spec); !here) return failed("login", here.error());
+  if (const Status here = is_reachable(world, *spec, deadline); !here) {
+    return failed("login", here.error());
+  }
   const auto access = find_access(spec->setting("login"));
   if (!access) return failed("login", access.error());
   const auto wishes = read_wishes(*spec);
@@ -52,8 +54,8 @@ Status diagnose(const World& world, const SettingOrigin&,
   return {};
 }
 
-Status has_credentials(const World& world, Time) {
-  return is_reachable(world, with_readable_settings(world, kProvider));
+Status has_credentials(const World& world, Time deadline) {
+  return is_reachable(world, with_readable_settings(world, kProvider), deadline);
 }
 
 }  // namespace skyward::provider::slurm

@@ -228,17 +228,27 @@ TEST_F(SlurmPool, JobsOfADeadDriverAreFound) {
 }
 
 TEST_F(SlurmPool, WithoutSlurmNothingIsSwept) {
-  EXPECT_TRUE(is_reachable(fixture_.world, spec_.provider));
+  const auto here = [&] { return is_reachable(fixture_.world, spec_.provider, soon()); };
+  EXPECT_TRUE(here());
+  EXPECT_EQ(requests(), 0) << "its settings are where they usually are";
   fixture_.variables.erase("SLURM_CONF");
   fixture_.world.exists = [this](const std::string& path) { return path.starts_with(home_); };
-  EXPECT_THAT(is_reachable(fixture_.world, spec_.provider).error().message,
-              HasSubstr("is not part of a cluster"));
+  EXPECT_TRUE(here()) << "a cluster without such files answers all the same";
+  EXPECT_EQ(requests(), 1);
+  fixture_.world.run_with_input = [](const io::SpawnOptions&, Duration,
+                                     std::string_view) -> Result<io::CommandResult> {
+    io::CommandResult out;
+    out.status.code = 1;
+    out.err = "scontrol: fatal: Could not establish a configuration source\n";
+    return out;
+  };
+  EXPECT_THAT(here().error().message,
+              AllOf(HasSubstr("is not part of a cluster"), HasSubstr("a configuration source")));
   std::filesystem::remove(home_ + "/bin/sbatch");
-  const Status here = is_reachable(fixture_.world, spec_.provider);
-  ASSERT_FALSE(here);
-  EXPECT_THAT(here.error().hint, HasSubstr("login=\"me@login\""));
+  EXPECT_THAT(here().error().message, HasSubstr("there is no sbatch"));
+  EXPECT_THAT(here().error().hint, HasSubstr("login=\"me@login\""));
   spec_.provider.settings["login"] = "me@login";
-  EXPECT_TRUE(is_reachable(fixture_.world, spec_.provider));
+  EXPECT_TRUE(here());
 }
 
 // A laptop away from its site, whose user has set login= once.

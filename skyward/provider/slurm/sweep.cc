@@ -25,7 +25,7 @@ Status sweep(const World& world, const SweepOptions& options,
       if (Status added = add(pool.setting("login"), false); !added) return added;
     }
   }
-  Status reachable = is_reachable(world, spec);
+  Status reachable = is_reachable(world, spec, deadline);
   if (reachable) reachable = add(spec.setting("login"), true);
   if (ways.empty() && options.is_named) return reachable;  // nothing could be searched
   return sweep_ways(world, pools, ways, options, tell, deadline);
