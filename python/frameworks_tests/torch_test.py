@@ -99,13 +99,14 @@ def chatter():
 
     box = torch.tensor([float(dist.get_rank())])
     dist.all_reduce(box)
-    return box.item(), os.environ["NCCL_DEBUG"], os.environ["NCCL_SOCKET_IFNAME"]
+    names = [os.environ[f"{library}_SOCKET_IFNAME"] for library in ("NCCL", "GLOO")]
+    return box.item(), os.environ["NCCL_DEBUG"], *names
 
 
 def test_bare_and_above_compute(pool):
     workers = pool.nodes
     assert chatter().timeout == 100
-    assert chatter() @ pool == ((sum(range(workers)), "WARN", "lo"),) * workers
+    assert chatter() @ pool == ((sum(range(workers)), "WARN", "=lo", "lo"),) * workers
 
 
 @sky.compute
@@ -119,7 +120,7 @@ def set_nccl(text):
 def test_what_the_user_says_of_nccl_stands(pool):
     set_nccl("INFO") @ pool
     try:
-        assert {debug for _, debug, _ in chatter() @ pool} == {"INFO"}
+        assert {debug for _, debug, *_ in chatter() @ pool} == {"INFO"}
     finally:
         set_nccl("") @ pool
 

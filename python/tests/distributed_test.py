@@ -5,10 +5,12 @@ import json
 import os
 import socket
 import struct
+import sys
+import types
 
 import pytest
 from skyward.base.programs import agent_path
-from skyward.distributed import decorate, environment, meeting
+from skyward.distributed import decorate, elastic, environment, jax_session, meeting
 from skyward.transport.functions import dumps_function
 from waiting import answers_at_once, wait_until
 
@@ -42,14 +44,48 @@ def test_variables_of_torch():
         "LOCAL_WORLD_SIZE": "2",
         "NODE_RANK": "1",
     }
-    assert environment.torch_defaults(info) == {
+
+
+def test_variables_of_gloo_and_nccl():
+    there = {"GLOO_SOCKET_IFNAME": "eth1", "NCCL_SOCKET_IFNAME": "=eth1"}
+    several, one = place(address="10.0.0.{}"), place(nodes=1)
+    assert environment.network_defaults(several, "eth1") == {**there, "NCCL_DEBUG": "WARN"}
+    assert environment.network_defaults(one, "eth1") == there
+    # A router has the address.
+    assert environment.network_defaults(several, None) == {
         "NCCL_SOCKET_IFNAME": "^lo,docker",
         "NCCL_DEBUG": "WARN",
     }
-    assert environment.torch_defaults(place(nodes=1)) == {}
-    assert environment.torch_defaults(place())["NCCL_SOCKET_IFNAME"] == "lo"
-    overlay = place(address="10.0.0.{}", network={"interface": "wg0"})
-    assert environment.torch_defaults(overlay)["NCCL_SOCKET_IFNAME"] == "wg0"
+    assert environment.network_defaults(one, None) == {}
+
+
+def test_the_interface_of_an_address(monkeypatch):
+    cards = {"lo": "127.0.0.1", "eth0": "203.0.113.7", "eth1": "10.0.0.5", "down": ""}
+    names = {"node-5": "10.0.0.5", "debian": "127.0.1.1", "image": "127.0.0.1"}
+
+    def resolve(host, *_):
+        if "." not in host and host not in names:
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (names.get(host, host), 0))]
+
+    monkeypatch.setattr(socket, "if_nameindex", lambda: list(enumerate(cards, 1)))
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(meeting, "_first_address", cards.get)
+    assert meeting.interface_of("10.0.0.5") == meeting.interface_of("node-5") == "eth1"
+    assert meeting.interface_of("203.0.113.7") == "eth0"
+    assert meeting.interface_of("127.0.0.1") == meeting.interface_of("127.1.0.1") == "lo"
+    for host in ("198.51.100.1", "debian", "image", "fd00::1", "", "unknown"):
+        assert meeting.interface_of(host) is None, host
+
+
+def test_the_interfaces_of_this_machine():
+    assert meeting._first_address("lo") == "127.0.0.1"
+    assert meeting._first_address("no-such-card") == ""
+    for _, name in socket.if_nameindex():
+        address = meeting._first_address(name)
+        if address:
+            socket.inet_aton(address)
+            assert meeting.interface_of(address)
 
 
 def test_nodes_without_a_network_are_told_so_at_once(monkeypatch):
@@ -285,6 +321,94 @@ def test_free_ports_are_near_the_first():
     with socket.socket() as other:
         other.bind(("127.0.0.1", first))
         assert first < meeting.free_port("127.0.0.1", first) <= first + 100
+
+
+@pytest.fixture
+def jaxlib(monkeypatch):
+    """What JAX's session touches of it."""
+    asked = []
+
+    def make(**options):
+        asked.append(options)
+
+    library = types.SimpleNamespace(make_gloo_tcp_collectives=make)
+    bridge = types.ModuleType("jax._src.xla_bridge")
+    bridge.xla_client = types.SimpleNamespace(_xla=library)
+    inner = types.ModuleType("jax._src")
+    inner.xla_bridge = bridge
+    for module in (types.ModuleType("jax"), inner, bridge):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return library, bridge, asked
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_gloo_of_jax_takes_the_interface(jaxlib, is_new):
+    library, bridge, asked = jaxlib
+    if is_new:
+        bridge._jax, bridge.xla_client = library, types.SimpleNamespace()
+    make = library.make_gloo_tcp_collectives
+    with jax_session._gloo_on("eth1"):
+        library.make_gloo_tcp_collectives(distributed_client=1)
+        library.make_gloo_tcp_collectives(distributed_client=1, interface="eth0")
+        library.make_gloo_tcp_collectives(distributed_client=1, hostname="10.0.0.5")
+    assert asked == [
+        {"distributed_client": 1, "interface": "eth1"},
+        {"distributed_client": 1, "interface": "eth0"},
+        {"distributed_client": 1, "hostname": "10.0.0.5"},
+    ]
+    assert library.make_gloo_tcp_collectives is make
+
+
+def test_what_the_user_says_of_gloo_holds_for_jax_too(monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "ib0,eth0")
+    with environment.variables({}, {"GLOO_SOCKET_IFNAME": "eth1"}):
+        assert jax_session._chosen_interface() == "ib0"
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME")
+    assert jax_session._chosen_interface() is None
+
+
+def test_gloo_of_jax_is_left_alone_where_nothing_is_known(jaxlib):
+    library, bridge, _ = jaxlib
+    make = library.make_gloo_tcp_collectives
+    with jax_session._gloo_on(None):
+        assert library.make_gloo_tcp_collectives is make
+    bridge.xla_client = types.SimpleNamespace()
+    with jax_session._gloo_on("eth1"):
+        assert library.make_gloo_tcp_collectives is make
+
+
+@pytest.fixture
+def node(monkeypatch, tmp_path):
+    """A node with the checkpoints of a call in its folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = elastic.folder_of("1a2b")
+    folder.mkdir(parents=True)
+    (folder / "last.pt").touch()
+    return folder
+
+
+def again(restart):
+    return elastic.started({"id": "1a2b", "restart": restart, "of": 3})
+
+
+def test_checkpoints_that_reach_no_restart_are_kept(node):
+    with pytest.raises(LookupError) as failed, again(1):
+        raise LookupError("gloo cannot connect")
+    assert f"here in {node};" in failed.value.__notes__[0]
+    elastic.discard("1a2b")
+    assert (node / "last.pt").exists()
+
+
+def test_checkpoints_that_a_function_had_are_removed(node, monkeypatch):
+    with pytest.raises(LookupError), again(1):
+        raise LookupError("gloo cannot connect")
+    monkeypatch.setattr(elastic, "_share", lambda info, folder: None)
+    with pytest.raises(KeyError) as failed, again(2):
+        elastic.share_checkpoints(place())
+        raise KeyError("of the function")
+    assert not hasattr(failed.value, "__notes__")
+    elastic.discard("1a2b")
+    assert list(node.parent.iterdir()) == []
 
 
 def test_every_framework_has_a_session():

@@ -384,7 +384,8 @@ class Bed:
         host.new_key()
         (etc / "ssh/sshd_bed").write_text(SSHD_CONFIG)
         (etc / "hostname").write_text(host.name + "\n")
-        (etc / "hosts").write_text(f"127.0.0.1 localhost\n{host.address} {host.name}\n")
+        # As Debian writes it: the host's name is no address at which others reach it.
+        (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {host.name}\n")
         (etc / "resolv.conf").write_text("nameserver 127.0.0.1\n")  # refuses at once
         passwd = Path("/etc/passwd").read_text()
         (etc / "passwd").write_text(passwd + "plain:x:4177:4177::/home/plain:/bin/bash\n")

@@ -38,9 +38,10 @@ def torch(backend: Any = None, *, timeout: float = MEETING_SECONDS, max_restarts
     """PyTorch: inside, ``torch.distributed`` is initialised over all workers.
 
     `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where CUDA is available, else gloo. Sets
-    the variables MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE,
-    NODE_RANK and, with several nodes, NCCL_SOCKET_IFNAME and NCCL_DEBUG, unless you set them
-    yourself.
+    the variables MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE and
+    NODE_RANK. Unless you set them yourself, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the
+    network interface that has the node's address in the pool, and NCCL_DEBUG is WARN with several
+    nodes.
 
     `max_restarts`: how often the function starts again on all workers when it fails on one of them
     or a node is lost, as with torchrun: the other workers are stopped, the pool replaces the node,
@@ -70,8 +71,8 @@ def jax(function: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
     """JAX: inside, ``jax.distributed`` is initialised; ``jax.devices()`` are those of all workers.
 
     Sets the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID and, where there
-    are accelerators, JAX_LOCAL_DEVICE_COUNT. Arrays of earlier calls are lost: each call has new
-    devices."""
+    are accelerators, JAX_LOCAL_DEVICE_COUNT; those of gloo and NCCL as ``torch`` does. Arrays of
+    earlier calls are lost: each call has new devices."""
     return decorator("jax", function, (), timeout)
 
 

@@ -25,24 +25,43 @@ def renew() -> None:
 
 
 def discard(identity: str) -> None:
-    """Removes the checkpoints of a call from this node. The driver says when: as long as a worker
-    may fail, the others need what it has saved."""
-    shutil.rmtree(folder_of(identity), ignore_errors=True)
+    """Removes the checkpoints of a call from this node, unless its last start did not get so far
+    that it could use them. The driver says when: as long as a worker may fail, the others need what
+    it has saved."""
+    folder = folder_of(identity)
+    if not _unused(folder).exists():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def started(start: Mapping[str, Any]) -> Iterator[None]:
     """Sets what the function can ask about the start: its variables, as torchrun names them, and
-    the folder of its checkpoints."""
+    the folder of its checkpoints. If the workers cannot connect or share them, they are kept."""
     folder = folder_of(start["id"])
     folder.mkdir(parents=True, exist_ok=True)
+    if start["restart"]:
+        _unused(folder).touch()
     told = {
         "TORCHELASTIC_RESTART_COUNT": str(start["restart"]),
         "TORCHELASTIC_MAX_RESTARTS": str(start["of"]),
         "TORCHELASTIC_RUN_ID": start["id"],
     }
-    with variables(told), checkpoint.kept_in(folder):
-        yield
+    try:
+        with variables(told), checkpoint.kept_in(folder):
+            yield
+    except Exception as error:
+        if _unused(folder).exists():
+            with contextlib.suppress(Exception):  # its class is read-only
+                error.add_note(
+                    "the checkpoints of this call stay on the nodes until the pool closes, here in"
+                    f" {folder}; inside the pool's block, another call can read them"
+                )
+        raise
+
+
+def _unused(folder: Path) -> Path:
+    """A file that is there while the checkpoints have not reached the function of a restart."""
+    return folder.with_name(f"{folder.name}.unused")
 
 
 def folder_of(identity: str) -> Path:
@@ -55,9 +74,14 @@ def folder_of(identity: str) -> Path:
 def share_checkpoints(info: InstanceInfo) -> None:
     """Gives every node the latest version of each file that one of them has. All workers call it,
     with torch.distributed initialised."""
+    folder = checkpoint.checkpoint_dir()
+    _share(info, folder)
+    _unused(folder).unlink(missing_ok=True)
+
+
+def _share(info: InstanceInfo, folder: Path) -> None:
     import torch.distributed as dist
 
-    folder = checkpoint.checkpoint_dir()
     writes = info.worker == 0
     group = dist.new_group(backend="gloo")
     try:

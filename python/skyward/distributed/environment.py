@@ -22,14 +22,17 @@ def for_torch(info: InstanceInfo) -> dict[str, str]:
     }
 
 
-def torch_defaults(info: InstanceInfo) -> dict[str, str]:
-    """What NCCL should do unless the user says otherwise."""
-    if info.total_nodes < 2:
-        return {}
-    interface = info.network.get("interface")
-    if not interface:  # nodes of one machine meet on its loopback
-        interface = "lo" if info.head_addr.startswith("127.") else "^lo,docker"
-    return {"NCCL_SOCKET_IFNAME": interface, "NCCL_DEBUG": "WARN"}
+def network_defaults(info: InstanceInfo, interface: str | None) -> dict[str, str]:
+    """What gloo and NCCL should do unless the user says otherwise. `interface`: the network
+    interface that has this node's address in the pool; None: no single one has it."""
+    values = {}
+    if interface is not None:
+        values["GLOO_SOCKET_IFNAME"] = interface
+        values["NCCL_SOCKET_IFNAME"] = f"={interface}"  # this very name, not any that begins so
+    if info.total_nodes > 1:
+        values.setdefault("NCCL_SOCKET_IFNAME", "^lo,docker")
+        values["NCCL_DEBUG"] = "WARN"
+    return values
 
 
 def for_jax(info: InstanceInfo) -> dict[str, str]:

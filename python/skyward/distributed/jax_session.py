@@ -2,19 +2,21 @@
 
 import contextlib
 import gc
+import os
 from collections.abc import Iterator
 from typing import Any
 
 from skyward.distributed.elastic import renew
-from skyward.distributed.environment import for_jax, variables
-from skyward.distributed.meeting import meet
+from skyward.distributed.environment import for_jax, network_defaults, own_address, variables
+from skyward.distributed.meeting import interface_of, meet
 from skyward.task.instance_info import InstanceInfo
 
 
 @contextlib.contextmanager
 def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) -> Iterator[None]:
     """A service that the program started itself is left alone, during and after the call."""
-    with variables(for_jax(info)):
+    interface = interface_of(own_address(info))
+    with variables(for_jax(info), network_defaults(info, interface)), _gloo_on(_chosen_interface()):
         import jax
 
         if jax.distributed.is_initialized():
@@ -36,6 +38,37 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
                 _leave()
             raise
         _leave()
+
+
+def _chosen_interface() -> str | None:
+    """As PyTorch reads the variable; but gloo takes one."""
+    return os.environ.get("GLOO_SOCKET_IFNAME", "").partition(",")[0] or None
+
+
+@contextlib.contextmanager
+def _gloo_on(interface: str | None) -> Iterator[None]:
+    """JAX lets gloo, which connects its CPUs, take the address of the host's own name, and has no
+    variable for another one."""
+    from jax._src import xla_bridge
+
+    bridge: Any = xla_bridge
+    # Under the first name from JAX 0.6 on.
+    library = getattr(bridge, "_jax", None) or getattr(bridge.xla_client, "_xla", None)
+    make = getattr(library, "make_gloo_tcp_collectives", None)
+    if library is None or make is None or interface is None:
+        yield
+        return
+
+    def make_there(*args: Any, **options: Any) -> Any:
+        if "hostname" not in options:
+            options.setdefault("interface", interface)
+        return make(*args, **options)
+
+    library.make_gloo_tcp_collectives = make_there
+    try:
+        yield
+    finally:
+        library.make_gloo_tcp_collectives = make
 
 
 def _leave() -> None:

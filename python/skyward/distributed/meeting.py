@@ -7,8 +7,10 @@ free again when ``meet`` returns, for the framework to use. The agent's program 
 (skyward/mpi/meeting.h)."""
 
 import errno
+import fcntl
 import gc
 import socket
+import struct
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,6 +20,7 @@ from skyward.task.instance_info import InstanceInfo
 
 _PORT_SECONDS = 20.0
 """How long worker 0 waits for the port at which they meet."""
+_SIOCGIFADDR = 0x8915
 
 
 def meet(info: InstanceInfo, call: str, timeout: float, brought: Any = None) -> list[Any]:
@@ -60,6 +63,35 @@ def require_network(info: InstanceInfo, call: str) -> None:
             f" {info.network['missing']} gives them no network of their own. Use one node, or a"
             " provider whose nodes share a network, such as AWS, SSH or the local one"
         )
+
+
+def interface_of(host: str) -> str | None:
+    """The network interface of this machine that has the address as its first one, which is the one
+    that gloo takes; None: there is none. Several hosts never meet on a loopback interface, whatever
+    one of them takes its own name for: Debian's is 127.0.1.1."""
+    if host.startswith("127."):
+        return "lo"
+    try:
+        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError:
+        return None
+    addresses = {str(place[0]) for *_, place in found}
+    for _, name in socket.if_nameindex():
+        own = _first_address(name)
+        if own in addresses and not own.startswith("127."):
+            return name
+    return None
+
+
+def _first_address(interface: str) -> str:
+    """IPv4; "" where it has none."""
+    request = struct.pack("256s", interface.encode())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            answer = fcntl.ioctl(asked, _SIOCGIFADDR, request)
+        except OSError:
+            return ""
+    return socket.inet_ntoa(answer[20:24])
 
 
 def can_listen_at(host: str) -> bool:

@@ -6,15 +6,21 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from skyward.distributed.environment import for_torch, torch_defaults, variables
-from skyward.distributed.meeting import free_port, meet
+from skyward.distributed.environment import (
+    for_torch,
+    network_defaults,
+    own_address,
+    variables,
+)
+from skyward.distributed.meeting import free_port, interface_of, meet
 from skyward.task.instance_info import InstanceInfo
 
 
 @contextlib.contextmanager
 def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) -> Iterator[None]:
     """A group that the program made itself is left alone, during and after the call."""
-    with variables(for_torch(info), torch_defaults(info)):
+    interface = interface_of(own_address(info))
+    with variables(for_torch(info), network_defaults(info, interface)):
         import torch
         import torch.distributed as dist
 

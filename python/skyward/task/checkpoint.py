@@ -20,7 +20,7 @@ def checkpoint_dir() -> Path:
     file must exist on another one, too: let one worker of each node save, not only rank 0. Write to
     a name that ends in ``.tmp`` and rename it: such files and folders are left out, and a
     checkpoint is then whole or not there. The folder belongs to one call and is removed when the
-    call is over.
+    call is over, unless its last restart failed before it could use the checkpoints.
 
     Anywhere else it is a temporary folder of this process, which is yours to remove."""
     if _folder is not None:
