@@ -21,8 +21,10 @@ bool is_apart(const EngineState& state) {
 // Of more nodes, each knows only the address of node 0.
 bool tells_peers(const EngineState& state) { return state.nodes.size() <= kMaxPeersTold; }
 
-std::string head_address(const EngineState& state) {
-  return state.nodes[NodeId{0}].instance.private_ip;
+// At which the workers of the pool reach this node. The only node of a pool reaches itself at its
+// loopback address, whatever its provider says: a router may have that one.
+std::string address_in_pool(const EngineState& state, const Node& node) {
+  return state.nodes.size() == 1 ? "127.0.0.1" : node.instance.private_ip;
 }
 
 wire::KeyValues worker_environment(const EngineState& state, const Node& node,
@@ -39,13 +41,13 @@ wire::KeyValues worker_environment(const EngineState& state, const Node& node,
   if (apart) {
     info.no_network_of = provider_label(state.spec.provider.name);
   } else {
-    info.head_addr = head_address(state);
+    info.head_addr = address_in_pool(state, state.nodes[NodeId{0}]);
   }
   info.head_port = state.placement.head_port();
   info.job_id = state.options.job_id;
   if (!apart && tells_peers(state)) {
     for (const Node& peer : state.nodes) {
-      info.peers.push_back({static_cast<int>(peer.id.value), peer.instance.private_ip});
+      info.peers.push_back({static_cast<int>(peer.id.value), address_in_pool(state, peer)});
     }
   }
   values[kInstanceInfoVariable] = to_json(info);
