@@ -5,6 +5,7 @@ import time
 
 import numpy
 import pytest
+from ports import listening
 
 import skyward as sky
 
@@ -33,6 +34,19 @@ def test_sum_over_all_processes(pool):
     expected = tuple((i, count, count * (count + 1) / 2, str(i)) for i in range(count))
     assert total() @ pool == expected
     assert total() @ pool == expected, "the second call begins afresh"
+
+
+@sky.compute
+@sky.distributed.jax
+def places():
+    from jax.experimental import multihost_utils
+
+    multihost_utils.sync_global_devices("all")
+    return listening()
+
+
+def test_no_port_is_open_but_to_this_machine(pool):
+    assert set().union(*places() @ pool) == {"127.0.0.1"}
 
 
 def rows(count):

@@ -4,6 +4,7 @@ import os
 
 import numpy
 import pytest
+from ports import listening
 
 import skyward as sky
 
@@ -107,6 +108,19 @@ def test_bare_and_above_compute(pool):
     workers = pool.nodes
     assert chatter().timeout == 100
     assert chatter() @ pool == ((sum(range(workers)), "WARN", "=lo", "lo"),) * workers
+
+
+@sky.compute
+@sky.distributed.torch(backend="gloo")
+def places():
+    import torch.distributed as dist
+
+    dist.barrier()
+    return listening()
+
+
+def test_no_port_is_open_but_to_this_machine(pool):
+    assert set().union(*places() @ pool) == {"127.0.0.1"}
 
 
 @sky.compute

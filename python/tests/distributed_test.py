@@ -10,7 +10,14 @@ import types
 
 import pytest
 from skyward.base.programs import agent_path
-from skyward.distributed import decorate, elastic, environment, jax_session, meeting
+from skyward.distributed import (
+    decorate,
+    elastic,
+    environment,
+    jax_session,
+    meeting,
+    torch_session,
+)
 from skyward.transport.functions import dumps_function
 from waiting import answers_at_once, wait_until
 
@@ -109,6 +116,16 @@ def test_variables_of_jax():
     }
     info = place(accelerators=["T4", "T4"])
     assert environment.for_jax(info)["JAX_LOCAL_DEVICE_COUNT"] == "2"
+
+
+def test_the_coordinator_of_jax_listens_at_the_pools_address_alone():
+    def bound(address):
+        return environment.bind_address_of_jax(place(address=address))[
+            "JAX_COORDINATOR_BIND_ADDRESS"
+        ]
+
+    assert bound("127.0.0.1") == "127.0.0.1:29500"
+    assert bound("fd00::1") == "[fd00::1]:29500"
 
 
 def test_variables_of_tensorflow():
@@ -409,6 +426,56 @@ def test_checkpoints_that_a_function_had_are_removed(node, monkeypatch):
     assert not hasattr(failed.value, "__notes__")
     elastic.discard("1a2b")
     assert list(node.parent.iterdir()) == []
+
+
+class FakeTorch(types.ModuleType):
+    """As much of PyTorch as its session uses; `stores` are what it was asked for."""
+
+    def __init__(self, version):
+        super().__init__("torch")
+        self.__version__ = version
+        self.cuda = types.SimpleNamespace(is_available=lambda: False)
+        self.stores = []
+        self.distributed = types.ModuleType("torch.distributed")
+        vars(self.distributed).update(
+            is_initialized=lambda: False,
+            TCPStore=self.store,
+            init_process_group=lambda backend, **_: self.stores[-1].update(backend=backend),
+            constants=types.SimpleNamespace(default_pg_timeout=None),
+            distributed_c10d=types.SimpleNamespace(_world=types.SimpleNamespace(group_count=1)),
+        )
+
+    def store(self, host, port, **options):
+        with socket.socket(fileno=options.pop("master_listen_fd")) as listener:
+            assert listener.getsockname() == (host, port)
+            with socket.create_connection((host, port)):
+                pass  # it listens
+        self.stores.append(options)
+        return types.SimpleNamespace(set_timeout=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("version", "has_libuv"),
+    [("2.3.1", {}), ("2.4.0+cpu", {"use_libuv": False}), ("2.7.1", {"use_libuv": False})]
+    + [("2.8.0a0+git1", {}), ("2.13.0+cu130", {}), ("3.0.1", {})],
+)
+def test_the_store_of_torch_listens_at_the_pools_address_alone(monkeypatch, version, has_libuv):
+    torch = FakeTorch(version)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch.distributed)
+    info = place(nodes=1, port=meeting.free_port("127.0.0.1"))
+    with torch_session.session(info, None, 20, "train"):
+        assert os.environ["GLOO_SOCKET_IFNAME"] == "lo"
+    (store,) = torch.stores
+    del store["timeout"]
+    assert store == {"is_master": True, "world_size": 1, "backend": "gloo", **has_libuv}
+
+
+def test_where_a_router_has_the_address_a_port_is_open_at_all():
+    with meeting.bound_socket("203.0.113.7") as everywhere:
+        assert everywhere.getsockname()[0] == "0.0.0.0"
+    with meeting.bound_socket("127.0.0.1") as here:
+        assert here.getsockname()[0] == "127.0.0.1"
 
 
 def test_every_framework_has_a_session():

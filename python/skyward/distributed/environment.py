@@ -47,6 +47,13 @@ def for_jax(info: InstanceInfo) -> dict[str, str]:
     return values
 
 
+def bind_address_of_jax(info: InstanceInfo) -> dict[str, str]:
+    """Where the first process listens, unless the user says otherwise. JAX's own choice is every
+    address of the machine."""
+    host = f"[{info.head_addr}]" if ":" in info.head_addr else info.head_addr
+    return {"JAX_COORDINATOR_BIND_ADDRESS": f"{host}:{info.head_port}"}
+
+
 def for_tensorflow(info: InstanceInfo, addresses: Sequence[str]) -> dict[str, str]:
     """TF_CONFIG. `addresses`: "host:port" of every worker, by rank."""
     config = {

@@ -7,16 +7,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from skyward.distributed.elastic import renew
-from skyward.distributed.environment import for_jax, network_defaults, own_address, variables
-from skyward.distributed.meeting import interface_of, meet
+from skyward.distributed.environment import (
+    bind_address_of_jax,
+    for_jax,
+    network_defaults,
+    own_address,
+    variables,
+)
+from skyward.distributed.meeting import can_listen_at, interface_of, meet
 from skyward.task.instance_info import InstanceInfo
 
 
 @contextlib.contextmanager
 def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) -> Iterator[None]:
     """A service that the program started itself is left alone, during and after the call."""
-    interface = interface_of(own_address(info))
-    with variables(for_jax(info), network_defaults(info, interface)), _gloo_on(_chosen_interface()):
+    defaults = network_defaults(info, interface_of(own_address(info)))
+    if info.global_worker_index == 0 and can_listen_at(info.head_addr):
+        defaults.update(bind_address_of_jax(info))
+    with variables(for_jax(info), defaults), _gloo_on(_chosen_interface()):
         import jax
 
         if jax.distributed.is_initialized():

@@ -105,17 +105,25 @@ def can_listen_at(host: str) -> bool:
 
 
 def free_port(host: str, first: int = 0) -> int:
-    """A port of this machine that nothing listens at: one of the hundred from `first` on if it can
-    be, where a firewall between the nodes may have been opened, else any."""
+    """A port of this machine that nothing listens at, as ``bound_socket`` finds it."""
+    with bound_socket(host, first) as found:
+        return int(found.getsockname()[1])
+
+
+def bound_socket(host: str, first: int = 0) -> socket.socket:
+    """A socket at a port that nothing else has: one of the hundred from `first` on if it can be,
+    where a firewall between the nodes may have been opened, else any. It is at this address alone,
+    or at all of them where a router has this one."""
     if not can_listen_at(host):
-        return free_port("", first)
+        return bound_socket("", first)
     for port in (*range(first, min(first + 100, 65536) if first else 0), 0):
-        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
+        found = socket.socket(_family(host), socket.SOCK_STREAM)
+        try:
+            found.bind((host, port))
+        except OSError:
+            found.close()
+            continue
+        return found
     raise TimeoutError(f"no port of {host} is free")
 
 

@@ -1,6 +1,7 @@
 """PyTorch's process group for the length of a call; Hugging Face's accelerate stands on it."""
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,7 +13,7 @@ from skyward.distributed.environment import (
     own_address,
     variables,
 )
-from skyward.distributed.meeting import free_port, interface_of, meet
+from skyward.distributed.meeting import bound_socket, interface_of, meet
 from skyward.task.instance_info import InstanceInfo
 
 
@@ -28,19 +29,7 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
             yield
             return
         chosen = backend or ("nccl" if torch.cuda.is_available() else "gloo")
-        # Not MASTER_PORT: torch never lets go of the store of a group that DistributedDataParallel
-        # has used, so its port is lost, and each call takes another one. The time limit is for
-        # the others to arrive; that of each exchange between them stays torch's own.
-        head = info.global_worker_index == 0
-        brought = free_port(info.head_addr, info.head_port + 1) if head else None
-        port = meet(info, f"{name}() of torch", timeout, brought)[0]
-        store = dist.TCPStore(
-            info.head_addr,
-            port,
-            world_size=info.total_workers,
-            is_master=head,
-            timeout=timedelta(seconds=timeout),
-        )
+        store = _store(torch, info, timeout, name)
         try:
             dist.init_process_group(
                 chosen, store=store, rank=info.global_worker_index, world_size=info.total_workers
@@ -57,6 +46,40 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
             raise
         del store
         _release(dist)
+
+
+def _store(torch: Any, info: InstanceInfo, timeout: float, name: str) -> Any:
+    """Where the workers exchange what they need to connect. Not at MASTER_PORT: torch never lets go
+    of the store of a group that DistributedDataParallel has used, so its port is lost, and each
+    call takes another one. The time limit is for the others to arrive; that of each exchange
+    between them stays torch's own."""
+    call = f"{name}() of torch"
+    served: dict[str, Any] = {}
+    if info.global_worker_index == 0:
+        # A socket of torch's own would listen at every address of the machine.
+        with bound_socket(info.head_addr, info.head_port + 1) as listener:
+            listener.listen()
+            port = listener.getsockname()[1]
+            meet(info, call, timeout, port)
+            served = {"is_master": True, "master_listen_fd": listener.detach()}
+        if refuses_sockets(torch.__version__):
+            served["use_libuv"] = False
+    else:
+        port = meet(info, call, timeout)[0]
+    return torch.distributed.TCPStore(
+        info.head_addr,
+        port,
+        world_size=info.total_workers,
+        timeout=timedelta(seconds=timeout),
+        **served,
+    )
+
+
+def refuses_sockets(version: str) -> bool:
+    """Whether the store of this PyTorch takes a socket only without libuv, which it uses by default
+    from 2.4 on."""
+    major, minor, *_ = re.findall(r"\d+", version)
+    return (2, 4) <= (int(major), int(minor)) < (2, 8)
 
 
 def _release(dist: Any) -> None:
