@@ -14,6 +14,7 @@ from skyward.distributed import (
     decorate,
     elastic,
     environment,
+    gpus,
     jax_session,
     meeting,
     torch_session,
@@ -469,6 +470,111 @@ def test_the_store_of_torch_listens_at_the_pools_address_alone(monkeypatch, vers
     (store,) = torch.stores
     del store["timeout"]
     assert store == {"is_master": True, "world_size": 1, "backend": "gloo", **has_libuv}
+
+
+SEEN = {
+    "CPUs": ([[], []], [], []),
+    "a GPU each": ([["a 01"], ["a 02"]], [], []),
+    "the same bus on two hosts": ([["a 01"], ["b 01"]], [], []),
+    "partitions of a GPU": ([["a 01"], ["a 01"]], [0, 1], [0, 1]),
+    "two partitions of each of two GPUs": ([["a 01"], ["a 02"]] * 2, [0, 2], [0, 2]),
+    "processes that see the machine's GPU": ([["a 01"], ["b 01"], ["b 01"]], [1, 2], [1, 2]),
+    "processes that see all GPUs, and may choose": ([["a 01", "a 02"]] * 2, [], [0, 1]),
+    "more of them than GPUs": ([["a 01", "a 02"]] * 3, [0, 1, 2], [0, 1, 2]),
+    "a partition beside others": ([["a 01", "a 01"], ["a 02"]], [], []),
+}
+
+
+@pytest.mark.parametrize(("seen", "one_each", "all_each"), SEEN.values(), ids=SEEN)
+def test_workers_that_share_a_gpu(seen, one_each, all_each):
+    assert gpus.sharing(seen) == one_each
+    assert gpus.sharing(seen, uses_all=True) == all_each
+
+
+def test_the_backend_where_workers_share_a_gpu():
+    shared, own = [["a 01"], ["a 01"]], [["a 01"], ["a 02"]]
+    assert torch_session.backend_for("train()", None, "nccl", shared) == "gloo"
+    assert torch_session.backend_for("train()", None, "nccl", own) == "nccl"
+    assert torch_session.backend_for("train()", "nccl", "nccl", own) == "nccl"
+    with pytest.raises(sky.ConfigurationError, match="workers 0, 1 share a GPU") as failed:
+        torch_session.backend_for("train() of torch", "nccl", "nccl", shared)
+    assert "backend='gloo'" in str(failed.value)
+
+
+def cuda_driver(start=0):
+    """NVIDIA's, on a machine with two GPUs. `start`: what its first call answers."""
+
+    def count(found):
+        found._obj.value = 2
+        return 0
+
+    def device(found, ordinal):
+        found._obj.value = ordinal
+        return 0
+
+    def bus(text, length, device):
+        text.value = b"0000:0%d:00.0" % device.value
+        return 0
+
+    return types.SimpleNamespace(
+        cuInit=lambda flags: start,
+        cuDeviceGetCount=count,
+        cuDeviceGet=device,
+        cuDeviceGetPCIBusId=bus,
+    )
+
+
+def test_the_gpus_that_a_process_sees(monkeypatch):
+    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda name: cuda_driver())
+    monkeypatch.setenv("NCCL_HOSTID", "a")
+    assert gpus.visible_gpus() == ["a 0000:00:00.0", "a 0000:01:00.0"]
+    monkeypatch.delenv("NCCL_HOSTID")
+    assert gpus.visible_gpus()[0].startswith(socket.gethostname() + " ")
+    monkeypatch.setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1")
+    assert gpus.visible_gpus() == [], "the user knows"
+    monkeypatch.setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0")
+    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda name: cuda_driver(100))  # there is none
+    assert gpus.visible_gpus() == []
+
+
+def test_torch_takes_gloo_where_workers_share_a_gpu(monkeypatch):
+    torch = FakeTorch("2.13.0")
+    torch.cuda = types.SimpleNamespace(is_available=lambda: True)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch.distributed)
+    monkeypatch.setattr(torch_session, "visible_gpus", lambda: ["a 01"])
+
+    def meet(info, call, timeout, brought=None):
+        return [brought, [None, ["a 01"]]]
+
+    monkeypatch.setattr(torch_session, "meet", meet)
+    info = place(port=meeting.free_port("127.0.0.1"))
+    with torch_session.session(info, None, 20, "train"):
+        pass
+    assert torch.stores.pop()["backend"] == "gloo"
+    with pytest.raises(sky.ConfigurationError), torch_session.session(info, "nccl", 20, "train"):
+        pass
+    assert not torch.stores
+
+
+@pytest.mark.parametrize(
+    ("plugin", "config", "expected"),
+    [
+        ("xla_cuda12", {}, ["a 01"]),
+        ("xla_cuda13", {"jax_platforms": "cuda,cpu"}, ["a 01"]),
+        ("xla_cuda13", {"jax_platforms": "cpu"}, []),
+        ("xla_cuda13", {"jax_cuda_visible_devices": "1"}, []),
+        ("tpu", {"jax_platforms": None, "jax_cuda_visible_devices": "all"}, []),
+    ],
+)
+def test_the_gpus_that_jax_will_use(jaxlib, monkeypatch, tmp_path, plugin, config, expected):
+    """JAX for CPUs on a machine with GPUs, too, uses none."""
+    sys.modules["jax"].config = types.SimpleNamespace(**config)
+    (tmp_path / "jax_plugins" / plugin).mkdir(parents=True)
+    (tmp_path / "jax_plugins" / plugin / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(jax_session, "visible_gpus", lambda: ["a 01"])
+    assert jax_session._gpus() == expected
 
 
 def test_where_a_router_has_the_address_a_port_is_open_at_all():

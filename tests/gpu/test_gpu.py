@@ -395,6 +395,47 @@ def test_nccl_again_and_again():
 
 
 @needs("torch")
+def test_nodes_that_share_a_gpu_train_with_gloo():
+    @sky.compute
+    @sky.distributed.torch
+    def train():
+        import torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+
+        model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+        model(torch.ones(2, 8, device="cuda")).sum().backward()
+        total = torch.ones(1, device="cuda")
+        dist.all_reduce(total)
+        return dist.get_backend(), float(total)
+
+    @sky.compute
+    @sky.distributed.torch(backend="nccl")
+    def by_nccl():
+        return 1
+
+    with open_pool(nodes=2, env={"CUDA_VISIBLE_DEVICES": "0"}) as pool:
+        assert train() @ pool == (("gloo", 2.0),) * 2
+        with pytest.raises(sky.ConfigurationError, match="workers 0, 1 share a GPU"):
+            by_nccl() @ pool
+        assert train() @ pool == (("gloo", 2.0),) * 2
+
+
+@needs("jax")
+def test_nodes_that_share_a_gpu_cannot_train_with_jax():
+    @sky.compute
+    @sky.distributed.jax
+    def train():
+        return 1
+
+    with open_pool(nodes=2, env={"CUDA_VISIBLE_DEVICES": "0"}) as pool:
+        with pytest.raises(sky.ConfigurationError, match="workers 0, 1 share a GPU"):
+            train() @ pool
+    with open_pool(nodes=2, env={"JAX_PLATFORMS": "cpu"}) as pool:
+        assert train() @ pool == (1, 1)
+
+
+@needs("torch")
 def test_a_training_goes_on_after_its_gpu_failed():
     @sky.compute
     @sky.distributed.torch(max_restarts=1)

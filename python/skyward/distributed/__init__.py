@@ -37,8 +37,9 @@ def torch(
 def torch(backend: Any = None, *, timeout: float = MEETING_SECONDS, max_restarts: int = 0) -> Any:
     """PyTorch: inside, ``torch.distributed`` is initialised over all workers.
 
-    `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where CUDA is available, else gloo. Sets
-    the variables MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE and
+    `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where there is CUDA and each worker can
+    have its own GPU, else gloo. ConfigurationError: "nccl" for workers that share one. Sets the
+    variables MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE and
     NODE_RANK. Unless you set them yourself, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the
     network interface that has the node's address in the pool, and NCCL_DEBUG is WARN with several
     nodes.
@@ -71,8 +72,9 @@ def jax(function: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
     """JAX: inside, ``jax.distributed`` is initialised; ``jax.devices()`` are those of all workers.
 
     Sets the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID and, where there
-    are accelerators, JAX_LOCAL_DEVICE_COUNT; those of gloo and NCCL as ``torch`` does. Arrays of
-    earlier calls are lost: each call has new devices."""
+    are accelerators, JAX_LOCAL_DEVICE_COUNT; unless you set it yourself, also
+    JAX_COORDINATOR_BIND_ADDRESS, and those of gloo and NCCL as ``torch`` does. Arrays of earlier
+    calls are lost: each call has new devices. ConfigurationError: workers share a GPU."""
     return decorator("jax", function, (), timeout)
 
 

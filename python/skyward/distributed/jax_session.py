@@ -2,7 +2,9 @@
 
 import contextlib
 import gc
+import importlib.util
 import os
+import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +16,9 @@ from skyward.distributed.environment import (
     own_address,
     variables,
 )
+from skyward.distributed.gpus import refusal, sharing, visible_gpus
 from skyward.distributed.meeting import can_listen_at, interface_of, meet
+from skyward.exceptions import ConfigurationError
 from skyward.task.instance_info import InstanceInfo
 
 
@@ -30,7 +34,10 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
         if jax.distributed.is_initialized():
             yield
             return
-        meet(info, f"{name}() of jax", timeout)
+        call = f"{name}() of jax"
+        if ranks := sharing(meet(info, call, timeout, _gpus()), uses_all=True):
+            advice = "use torch with gloo, or JAX on CPUs: env={'JAX_PLATFORMS': 'cpu'}"
+            raise ConfigurationError(refusal(call, ranks, advice))
         # Devices that an earlier call looked at know nothing of the other processes.
         _forget_devices()
         jax.distributed.initialize(
@@ -46,6 +53,22 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
                 _leave()
             raise
         _leave()
+
+
+def _gpus() -> list[str]:
+    """Those that JAX will use: all that this process sees, unless the program has chosen. JAX
+    itself, asked for its devices, would not find the other processes' later."""
+    import jax
+
+    config: Any = jax.config
+    platforms = getattr(config, "jax_platforms", None) or "cuda"
+    chosen = getattr(config, "jax_cuda_visible_devices", "all")
+    if chosen != "all" or not {"cuda", "gpu"} & set(platforms.split(",")):
+        return []
+    plugins = importlib.util.find_spec("jax_plugins")
+    places = plugins.submodule_search_locations if plugins is not None else None
+    has_cuda = any("cuda" in module.name for module in pkgutil.iter_modules(places or []))
+    return visible_gpus() if has_cuda else []
 
 
 def _chosen_interface() -> str | None:

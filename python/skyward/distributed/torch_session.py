@@ -3,7 +3,7 @@
 import contextlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,9 @@ from skyward.distributed.environment import (
     own_address,
     variables,
 )
+from skyward.distributed.gpus import refusal, sharing, visible_gpus
 from skyward.distributed.meeting import bound_socket, interface_of, meet
+from skyward.exceptions import ConfigurationError
 from skyward.task.instance_info import InstanceInfo
 
 
@@ -28,8 +30,7 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
         if dist.is_initialized():
             yield
             return
-        chosen = backend or ("nccl" if torch.cuda.is_available() else "gloo")
-        store = _store(torch, info, timeout, name)
+        store, chosen = _begin(torch, info, backend, timeout, name)
         try:
             dist.init_process_group(
                 chosen, store=store, rank=info.global_worker_index, world_size=info.total_workers
@@ -48,31 +49,49 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
         _release(dist)
 
 
-def _store(torch: Any, info: InstanceInfo, timeout: float, name: str) -> Any:
-    """Where the workers exchange what they need to connect. Not at MASTER_PORT: torch never lets go
-    of the store of a group that DistributedDataParallel has used, so its port is lost, and each
-    call takes another one. The time limit is for the others to arrive; that of each exchange
-    between them stays torch's own."""
-    call = f"{name}() of torch"
+def _begin(
+    torch: Any, info: InstanceInfo, backend: str | None, timeout: float, name: str
+) -> tuple[Any, str]:
+    """The store in which the workers find what they need to connect, and the backend.
+
+    The store is not at MASTER_PORT: torch never lets go of that of a group which
+    DistributedDataParallel has used, so its port is lost, and each call takes another one. The time
+    limit is for the others to arrive; that of each exchange between them stays torch's own."""
+    chosen = backend or ("nccl" if torch.cuda.is_available() else "gloo")
+    call, gpus = f"{name}() of torch", visible_gpus() if chosen == "nccl" else []
     served: dict[str, Any] = {}
-    if info.global_worker_index == 0:
-        # A socket of torch's own would listen at every address of the machine.
-        with bound_socket(info.head_addr, info.head_port + 1) as listener:
+    with contextlib.ExitStack() as opened:
+        listener = port = None
+        if info.global_worker_index == 0:
+            # A socket of torch's own would listen at every address of the machine.
+            listener = opened.enter_context(bound_socket(info.head_addr, info.head_port + 1))
             listener.listen()
             port = listener.getsockname()[1]
-            meet(info, call, timeout, port)
+        brought = meet(info, call, timeout, [port, gpus])
+        chosen = backend_for(call, backend, chosen, [seen for _, seen in brought])
+        if listener is not None:
             served = {"is_master": True, "master_listen_fd": listener.detach()}
-        if refuses_sockets(torch.__version__):
-            served["use_libuv"] = False
-    else:
-        port = meet(info, call, timeout)[0]
-    return torch.distributed.TCPStore(
+            if refuses_sockets(torch.__version__):
+                served["use_libuv"] = False
+    store = torch.distributed.TCPStore(
         info.head_addr,
-        port,
+        brought[0][0],
         world_size=info.total_workers,
         timeout=timedelta(seconds=timeout),
         **served,
     )
+    return store, chosen
+
+
+def backend_for(call: str, named: str | None, chosen: str, gpus: Sequence[Sequence[str]]) -> str:
+    """gloo instead of nccl where workers share a GPU; ConfigurationError if nccl was named. `gpus`:
+    those that each worker sees, by rank."""
+    ranks = sharing(gpus)
+    if not ranks:
+        return chosen
+    if named is not None:
+        raise ConfigurationError(refusal(call, ranks, "use backend='gloo', their default"))
+    return "gloo"
 
 
 def refuses_sockets(version: str) -> bool:
