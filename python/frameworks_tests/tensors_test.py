@@ -115,6 +115,23 @@ def test_special_tensors_are_left_to_pytorch(kind):
         assert torch.equal(arrived, tensor)
 
 
+@pytest.mark.parametrize("kind", sorted({*special_tensors(), "a gradient's"} - {"sparse", "meta"}))
+def test_special_tensors_leave_their_device(kind):
+    """As those of a GPU do, which tests/gpu has. None binds the stream to it."""
+    gradient = torch.ones(1, requires_grad=True).expand(3)
+    tensor = {**special_tensors(), "a gradient's": gradient}[kind]
+    function, parts = tensors._reduce_view(tensor)
+    arrived_parts, _ = there_and_back(parts)
+    arrived = function(*arrived_parts)
+    assert type(arrived) is torch.Tensor and arrived.shape == tensor.shape
+    assert (arrived.dtype, arrived.stride()) == (tensor.dtype, tensor.stride())
+    assert vars(arrived) == vars(tensor) and arrived.requires_grad == tensor.requires_grad
+    if kind == "quantized":
+        assert torch.equal(arrived.dequantize(), tensor.dequantize())
+    elif kind != "expanded":  # to more elements than one can compare
+        assert torch.equal(arrived, tensor)
+
+
 def test_gradients_parameters_and_modules():
     leaf = torch.ones(2, requires_grad=True)
     assert same(there_and_back(leaf)[0], leaf)

@@ -280,7 +280,12 @@ def test_tensors_of_the_gpu_come_back():
     def make():
         import torch
 
-        return {"w": torch.arange(6.0, device="cuda").reshape(2, 3), "b": torch.ones(2)}
+        return {
+            "w": torch.arange(6.0, device="cuda").reshape(2, 3),
+            "b": torch.ones(2),
+            "empty": torch.empty(0, 4, device="cuda"),
+            "expanded": torch.ones(1, device="cuda").expand(1 << 40),
+        }
 
     @sky.compute
     def device_of(tensor):
@@ -289,6 +294,8 @@ def test_tensors_of_the_gpu_come_back():
     with open_pool() as pool:
         state = make() >> pool
         assert str(state["w"].device) == "cuda:0" and float(state["w"].sum()) == 15
+        assert str(state["empty"].device) == "cuda:0" and state["empty"].shape == (0, 4)
+        assert str(state["expanded"].device) == "cuda:0" and state["expanded"].shape == (1 << 40,)
         assert device_of(state["w"]) >> pool == ("cuda:0", 15.0)
 
 
@@ -318,6 +325,54 @@ def test_a_computer_without_gpu_gets_tensors_of_one_in_memory(tmp_path):
         """,
     )
     assert "GOT Parameter cpu True" in done
+
+
+@needs("torch")
+def test_a_computer_without_gpu_gets_special_tensors_of_one_too(tmp_path):
+    """PyTorch's own pickle of one of them could not be loaded there, nor anything beside it."""
+    done = run_program(
+        tmp_path,
+        """
+        import os
+
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        import skyward as sky
+        import torch
+
+        @sky.compute
+        def make():
+            import torch
+
+            named = torch.arange(3.0, device="cuda")
+            named.note = "given by the user"
+            return {
+                "empty": torch.empty(0, 4, device="cuda"),
+                "empty with gradient": torch.empty(0, device="cuda", requires_grad=True),
+                "expanded": torch.ones(1, device="cuda").expand(1 << 40),
+                "overlapping": torch.arange(100.0, device="cuda").as_strided((4, 3), (1, 1)),
+                "sparse": torch.eye(3, device="cuda").to_sparse(),
+                "empty sparse": torch.zeros(3, 3, device="cuda").to_sparse(),
+                "conjugate": torch.tensor([1 + 2j], device="cuda").conj(),
+                "with attributes": named,
+                "placeholder": torch.nn.Parameter(torch.empty(0, device="cuda")),
+            }
+
+        image = sky.Image(env={"CUDA_VISIBLE_DEVICES": "0"})
+        with sky.ComputePool(provider=sky.Local(), image=image, display="quiet") as pool:
+            made = make() >> pool
+        assert {str(tensor.device) for tensor in made.values()} == {"cpu"}
+        assert made["empty"].shape == (0, 4) and made["empty with gradient"].requires_grad
+        assert made["expanded"].shape == (1 << 40,) and float(made["expanded"][7]) == 1
+        assert made["overlapping"][3].tolist() == [3, 4, 5]
+        assert torch.equal(made["sparse"].to_dense(), torch.eye(3))
+        assert not made["empty sparse"].to_dense().any()
+        assert made["conjugate"].tolist() == [1 - 2j]
+        assert made["with attributes"].note == "given by the user"
+        assert type(made["placeholder"]) is torch.nn.Parameter
+        print("GOT all")
+        """,
+    )
+    assert "GOT all" in done
 
 
 def run_program(folder, text):
