@@ -41,6 +41,15 @@ def place(rank=0, nodes=2, port=29500, workers_per_node=1, address="127.0.0.1", 
     )
 
 
+def test_the_only_node_of_a_pool_meets_itself():
+    info = place(nodes=1, workers_per_node=2, address="203.0.113.7")
+    here = environment.meeting_place(info)
+    assert here.head_addr == environment.own_address(here) == "127.0.0.1"
+    assert (here.total_workers, here.head_port) == (2, info.head_port)
+    two = place(nodes=2, address="10.0.0.{}")
+    assert environment.meeting_place(two) == two
+
+
 def test_variables_of_torch():
     info = place(rank=3, nodes=2, workers_per_node=2, address="10.0.0.{}")
     assert environment.for_torch(info) == {

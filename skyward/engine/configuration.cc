@@ -21,10 +21,11 @@ bool is_apart(const EngineState& state) {
 // Of more nodes, each knows only the address of node 0.
 bool tells_peers(const EngineState& state) { return state.nodes.size() <= kMaxPeersTold; }
 
-// At which the workers of the pool reach this node. The only node of a pool reaches itself at its
-// loopback address, whatever its provider says: a router may have that one.
+// At which the workers of the pool reach this node. Without a private network, a router may have the
+// address that the provider tells; the only node of a pool still reaches itself.
 std::string address_in_pool(const EngineState& state, const Node& node) {
-  return state.nodes.size() == 1 ? "127.0.0.1" : node.instance.private_ip;
+  const bool is_alone = state.nodes.size() == 1 && !state.options.private_network;
+  return is_alone ? "127.0.0.1" : node.instance.private_ip;
 }
 
 wire::KeyValues worker_environment(const EngineState& state, const Node& node,

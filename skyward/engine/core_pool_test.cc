@@ -120,19 +120,23 @@ TEST_F(CorePoolTest, NodesOfALargePoolAreNotToldOfEachOther) {
   }
 }
 
-// Frameworks connect there, also to themselves, and open no port at another address.
-TEST_F(CorePoolTest, TheOnlyNodeOfAPoolMeetsItselfAtItsLoopbackAddress) {
-  open_to_provisioning({.nodes = 1});
-  Instance behind_a_router = machine(0);
-  behind_a_router.private_ip = "203.0.113.7";
-  on_provisioned(state, effects, now, kFirst, 1, std::vector{behind_a_router});
-  effects.drop_all();
-  join(0);
-  const auto configure = effects.take_message<wire::Configure>(kFirst);
-  const std::string& value = configure.workers.front().environment.front().second;
-  EXPECT_THAT(value, HasSubstr(R"("head_addr":"127.0.0.1")"));
-  EXPECT_THAT(value, HasSubstr(R"("peers":[{"node":0,"private_ip":"127.0.0.1"}])"));
-  effects.drop_all();
+// Frameworks connect there, also to themselves.
+TEST_F(CorePoolTest, TheOnlyNodeOfAPoolWithoutANetworkMeetsItselfAtItsLoopbackAddress) {
+  for (const bool has_network : {false, true}) {
+    open_to_provisioning({.nodes = 1});
+    state.options.private_network = has_network;
+    Instance behind_a_router = machine(0);
+    behind_a_router.private_ip = "203.0.113.7";
+    on_provisioned(state, effects, now, kFirst, 1, std::vector{behind_a_router});
+    effects.drop_all();
+    join(0);
+    const auto configure = effects.take_message<wire::Configure>(kFirst);
+    const std::string& value = configure.workers.front().environment.front().second;
+    const std::string address = has_network ? "203.0.113.7" : "127.0.0.1";
+    EXPECT_THAT(value, HasSubstr("\"head_addr\":\"" + address + "\""));
+    EXPECT_THAT(value, HasSubstr(R"("peers":[{"node":0,"private_ip":")" + address + "\"}]"));
+    effects.drop_all();
+  }
 }
 
 TEST_F(CorePoolTest, ClosesStepByStepAndTellsOfEach) {

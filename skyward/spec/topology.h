@@ -24,7 +24,7 @@ struct InstanceInfo {
   int workers_per_node = 1;
   std::vector<std::string> accelerators{};  // model name per device of this node
   int total_accelerators = 0;
-  std::string head_addr{};  // 127.0.0.1 in a pool of one node
+  std::string head_addr{};
   int head_port = 29500;
   std::string job_id{};
   std::vector<Peer> peers{};  // by node; empty in a pool of more than kMaxPeersTold

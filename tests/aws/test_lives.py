@@ -219,18 +219,18 @@ def test_who_does_not_heed_the_notice_loses_the_machine(
         cloud,
         tmp_path,
         f"""
-        import socket
-
         @sky.compute
         def stubborn():
-            mine = socket.gethostname()
+            info = sky.instance_info()
+            mine = info.peers[info.node]["private_ip"]
             if mine == first:
                 time.sleep(60)  # on a worker
-            return sky.instance_info().node, mine
+            return info.node, mine
 
         @sky.compute
         def where():
-            return socket.gethostname()
+            info = sky.instance_info()
+            return info.peers[info.node]["private_ip"]
 
         events = []
         with pool(provider={{{USER}}}, machine="m5.large", on_event=events.append) as p:
@@ -247,8 +247,8 @@ def test_who_does_not_heed_the_notice_loses_the_machine(
     hosts.take_back(doomed, seconds=14)
     told = finish(driver, heard.out)
     assert told.code == 0, told.err
-    rank, name = told.facts["answer"]
-    assert rank == 0 and name != told.facts["first"]
+    rank, address = told.facts["answer"]
+    assert rank == 0 and address != told.facts["first"]
     assert told.facts["replaced"] == [0]
     assert hosts.ends()[doomed] == "Server.SpotInstanceTermination"
     assert len(hosts.machines) == 2

@@ -76,14 +76,6 @@ def test_all_meet_at_the_head(bed: Bed, hosts: list[Host], tmp_path: Path) -> No
     nothing_is_left_on(hosts)
 
 
-def test_the_only_host_meets_itself(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
-    """Whatever address it is reached at, which may be a router's."""
-    program = MEET + "with pool(1) as p:\n    tell(meeting=sky.compute(meet)() @ p)\n"
-    told = drive(bed, program, hosts, tmp_path)
-    assert told.facts["meeting"] == [[[0], "127.0.0.1"]]
-    nothing_is_left_on(hosts)
-
-
 def test_they_meet_where_the_replacement_of_the_head_is(
     bed: Bed, hosts: list[Host], tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from skyward.distributed.elastic import (
     share_checkpoints,
     started,
 )
+from skyward.distributed.environment import meeting_place
 from skyward.distributed.meeting import require_network
 from skyward.distributed.mpi_world import World, run
 from skyward.exceptions import ConfigurationError
@@ -181,6 +182,7 @@ def session(
         yield
         return
     require_network(info, f"{name}() of {framework}")
+    info = meeting_place(info)
     module = import_module(f"skyward.distributed.{_SESSIONS[framework]}")
     if start is None:
         with module.session(info, backend, timeout, name), failure_timed():

@@ -5,8 +5,18 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from skyward.task.instance_info import InstanceInfo
+
+
+def meeting_place(info: InstanceInfo) -> InstanceInfo:
+    """The place in the pool with the addresses at which frameworks meet. The only node of a pool
+    reaches itself at its loopback address; a router may have the one that others reach it at."""
+    if info.total_nodes > 1:
+        return info
+    peers = [{**peer, "private_ip": "127.0.0.1"} for peer in info.peers]
+    return replace(info, head_addr="127.0.0.1", peers=peers)
 
 
 def for_torch(info: InstanceInfo) -> dict[str, str]:

@@ -17,8 +17,8 @@ class InstanceInfo:
     accelerators: list[str] = field(default_factory=list, hash=False)
     """Model name of each accelerator of this node."""
     head_addr: str = "127.0.0.1"
-    """Address of node 0, for frameworks that need a meeting point: 127.0.0.1 in a pool of one node.
-    Empty when the nodes cannot reach each other."""
+    """Address of node 0, for frameworks that need a meeting point. Empty when the nodes cannot
+    reach each other."""
     head_port: int = 29500
     job_id: str = ""
     """8 hex digits, new at each opening of the pool."""

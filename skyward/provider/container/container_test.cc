@@ -401,8 +401,8 @@ class ContainerHosts : public ContainerPool {
 
   std::map<std::string, std::string> prints_{
       {"command -v", "/usr/bin/podman\n"},
-      {"podman info", "ubuntu|8|34359738368|amd64|/var/lib/storage\n"},
-      {"docker info", "ubuntu|8|34359738368|amd64|/var/lib/docker|4f0c\n"}};
+      {"podman info", "skyward-host=ubuntu|8|34359738368|amd64|/var/lib/storage\n"},
+      {"docker info", "skyward-host=ubuntu|8|34359738368|amd64|/var/lib/docker|4f0c\n"}};
 };
 
 TEST_F(ContainerHosts, OfOneNameAreTwoAccounts) {
@@ -414,7 +414,7 @@ TEST_F(ContainerHosts, OfOneNameAreTwoAccounts) {
   EXPECT_EQ(account_of("podman", "me@a"), account_of("", "me@a"));
   EXPECT_NE(account_of("podman", "me@a"), account_of("podman", "me@b"));
   const std::string docker = account_of("docker", "me@a");
-  prints_["docker info"] = "ubuntu|8|34359738368|amd64|/var/lib/docker|77d1\n";
+  prints_["docker info"] = "skyward-host=ubuntu|8|34359738368|amd64|/var/lib/docker|77d1\n";
   EXPECT_NE(account_of("docker", "me@a"), docker) << "another one at the end of the way";
 }
 

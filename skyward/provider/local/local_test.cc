@@ -266,7 +266,7 @@ TEST_F(Local, CommandsRunWithAnyPython) {
 TEST_F(Local, GpusAreGivenToTheNodesOneByOne) {
   fs::create_directory(root_ + "/bin");
   std::ofstream(root_ + "/bin/nvidia-smi")
-      << "#!/bin/sh\necho '0, Tesla T4, 15360'\necho '1, Tesla T4, 15360'\n";
+      << "#!/bin/sh\necho '0, Tesla T4, 15360, GPU-1'\necho '1, Tesla T4, 15360, GPU-2'\n";
   fs::permissions(root_ + "/bin/nvidia-smi", fs::perms::owner_all);
   PoolSpec wanted = spec();
   wanted.nodes = 2;

@@ -232,7 +232,9 @@ TEST_F(SlurmPool, WithoutSlurmNothingIsSwept) {
   EXPECT_TRUE(here());
   EXPECT_EQ(requests(), 0) << "its settings are where they usually are";
   fixture_.variables.erase("SLURM_CONF");
-  fixture_.world.exists = [this](const std::string& path) { return path.starts_with(home_); };
+  fixture_.world.exists = [this](const std::string& path) {
+    return path.starts_with(home_) && std::filesystem::exists(path);
+  };
   EXPECT_TRUE(here()) << "a cluster without such files answers all the same";
   EXPECT_EQ(requests(), 1);
   fixture_.world.run_with_input = [](const io::SpawnOptions&, Duration,
