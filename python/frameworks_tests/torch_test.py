@@ -107,7 +107,7 @@ def chatter():
 def test_bare_and_above_compute(pool):
     workers = pool.nodes
     assert chatter().timeout == 100
-    assert chatter() @ pool == ((sum(range(workers)), "WARN", "=lo", "lo"),) * workers
+    assert chatter() @ pool == ((sum(range(workers)), "WARN", "lo", "lo"),) * workers
 
 
 @sky.compute

@@ -64,15 +64,16 @@ def test_variables_of_torch():
 
 
 def test_variables_of_gloo_and_nccl():
-    there = {"GLOO_SOCKET_IFNAME": "eth1", "NCCL_SOCKET_IFNAME": "=eth1"}
     several, one = place(address="10.0.0.{}"), place(nodes=1)
-    assert environment.network_defaults(several, "eth1") == {**there, "NCCL_DEBUG": "WARN"}
-    assert environment.network_defaults(one, "eth1") == there
-    # A router has the address.
-    assert environment.network_defaults(several, None) == {
-        "NCCL_SOCKET_IFNAME": "^lo,docker",
-        "NCCL_DEBUG": "WARN",
+    between = {"NCCL_SOCKET_IFNAME": "^lo,docker", "NCCL_DEBUG": "WARN"}
+    here = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+    assert environment.network_defaults(several, "eth1") == {
+        "GLOO_SOCKET_IFNAME": "eth1",
+        **between,
     }
+    assert environment.network_defaults(several, None) == between  # a router has the address
+    assert environment.network_defaults(place(), "lo") == {**here, "NCCL_DEBUG": "WARN"}
+    assert environment.network_defaults(one, "lo") == here
     assert environment.network_defaults(one, None) == {}
 
 

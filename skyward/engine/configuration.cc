@@ -21,8 +21,8 @@ bool is_apart(const EngineState& state) {
 // Of more nodes, each knows only the address of node 0.
 bool tells_peers(const EngineState& state) { return state.nodes.size() <= kMaxPeersTold; }
 
-// At which the workers of the pool reach this node. Without a private network, a router may have the
-// address that the provider tells; the only node of a pool still reaches itself.
+// At which the workers of the pool reach this node. Without a private network, a router may have
+// the address that the provider tells; the only node of a pool still reaches itself.
 std::string address_in_pool(const EngineState& state, const Node& node) {
   const bool is_alone = state.nodes.size() == 1 && !state.options.private_network;
   return is_alone ? "127.0.0.1" : node.instance.private_ip;

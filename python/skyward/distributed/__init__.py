@@ -40,9 +40,9 @@ def torch(backend: Any = None, *, timeout: float = MEETING_SECONDS, max_restarts
     `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where there is CUDA and each worker can
     have its own GPU, else gloo. ConfigurationError: "nccl" for workers that share one. Sets the
     variables MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE and
-    NODE_RANK. Unless you set them yourself, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the
-    network interface that has the node's address in the pool, and NCCL_DEBUG is WARN with several
-    nodes.
+    NODE_RANK. Unless you set them yourself, GLOO_SOCKET_IFNAME names the network interface that has
+    the node's address in the pool, and NCCL_SOCKET_IFNAME and NCCL_DEBUG are set where there are
+    several nodes.
 
     `max_restarts`: how often the function starts again on all workers when it fails on one of them
     or a node is lost, as with torchrun: the other workers are stopped, the pool replaces the node,

@@ -38,9 +38,11 @@ def network_defaults(info: InstanceInfo, interface: str | None) -> dict[str, str
     values = {}
     if interface is not None:
         values["GLOO_SOCKET_IFNAME"] = interface
-        values["NCCL_SOCKET_IFNAME"] = f"={interface}"  # this very name, not any that begins so
+    if interface == "lo":
+        values["NCCL_SOCKET_IFNAME"] = "lo"
+    elif info.total_nodes > 1:  # NCCL itself knows which of a machine's networks is fast
+        values["NCCL_SOCKET_IFNAME"] = "^lo,docker"
     if info.total_nodes > 1:
-        values.setdefault("NCCL_SOCKET_IFNAME", "^lo,docker")
         values["NCCL_DEBUG"] = "WARN"
     return values
 
