@@ -2,6 +2,7 @@
 
 import asyncio
 import linecache
+import os
 import traceback
 from pathlib import Path
 
@@ -27,6 +28,16 @@ def test_lines_of_cells_are_shown(monkeypatch):
     assert '  File "<cell 1>", line 2, in work\n    return helper()\n  File' in shown
     assert shown.replace("    return helper()\n", "") == TEXT
     assert with_sources(shown) == shown
+
+
+def test_only_files_are_read(tmp_path):
+    """A node may name any path."""
+    pipe, script = tmp_path / "pipe", tmp_path / "script.py"
+    os.mkfifo(pipe)
+    script.write_text("x = 1\n")
+    for path, shown in ((pipe, ""), ("/dev/zero", ""), (tmp_path, ""), (script, "    x = 1\n")):
+        line = f'  File "{path}", line 1, in f\n'
+        assert with_sources(line) == line + shown
 
 
 def test_a_traceback_inside_a_group_keeps_its_shape():

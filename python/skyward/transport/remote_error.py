@@ -82,6 +82,9 @@ def with_sources(text: str) -> str:
         following = lines[position + 1] if position + 1 < len(lines) else ""
         if found is None or following.startswith(found[1] + "  "):
             continue
+        # A node may name any path: what is no file could block, or never end.
+        if found[2] not in linecache.cache and not os.path.isfile(found[2]):
+            continue
         if source := linecache.getline(found[2], int(found[3])).strip():
             shown.append(f"{found[1]}  {source}")
     return "\n".join(shown) + ("\n" if text.endswith("\n") else "")
