@@ -11,6 +11,7 @@
 #include "skyward/base/text.h"
 #include "skyward/base/utc.h"
 #include "skyward/provider/json_read.h"
+#include "skyward/provider/kubernetes/manifest.h"
 
 namespace skyward::provider::kubernetes {
 
@@ -48,7 +49,6 @@ Reason reason_at(const json& value) {
   return {.code = json_text(value, "reason"), .message = json_text(value, "message")};
 }
 
-// Of the pod's one container.
 void read_container(const json& status, Pod& out) {
   const json& state = json_at(status, "state");
   out.runs = json_at(state, "running").is_object();
@@ -81,8 +81,10 @@ Pod read_pod(const json& pod) {
     const Reason why = reason_at(json_at(pod, "status"));
     if (!why.code.empty()) out.ended = why;
   }
-  const std::vector<const json*> containers = json_items(pod, "status/containerStatuses");
-  if (!containers.empty()) read_container(*containers.front(), out);
+  // A webhook may have added others, and the kubelet sorts them by name.
+  for (const json* one : json_items(pod, "status/containerStatuses")) {
+    if (json_text(*one, "name") == kContainer) read_container(*one, out);
+  }
   return out;
 }
 

@@ -43,9 +43,9 @@ struct Pod {
   std::optional<std::int64_t> deleted_s{};  // when its grace is over, if it is told to end
   std::optional<Reason> unscheduled{};
   std::optional<Reason> disrupted{};  // the condition DisruptionTarget
-  std::optional<Reason> waiting{};    // why its container does not run yet
-  std::optional<Reason> ended{};      // why it, or its container, has ended
-  bool runs = false;                  // its container does
+  std::optional<Reason> waiting{};    // why our container does not run yet
+  std::optional<Reason> ended{};      // why it, or our container, has ended
+  bool runs = false;                  // our container does
 
   bool operator==(const Pod&) const = default;
 };

@@ -21,7 +21,8 @@ TEST(KubernetesReplies, APodIsReadFromItsStatus) {
       "containerStatuses": [{"name": "node", "state": {"running": {}}}]}},
     {"metadata": {"name": "b"},
      "status": {"phase": "Failed",
-      "containerStatuses": [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}},
+      "containerStatuses": [{"name": "node",
+                             "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}},
     {"metadata": {}}]})");
   ASSERT_THAT(pods, SizeIs(2));
   EXPECT_EQ(pods[0], (Pod{.name = "a",
@@ -34,6 +35,24 @@ TEST(KubernetesReplies, APodIsReadFromItsStatus) {
   EXPECT_EQ(pods[1].ended, (Reason{"OOMKilled", "exit code 137"}));
 }
 
+TEST(KubernetesReplies, TheContainerOfAMeshSaysNothingAboutOurs) {
+  const auto beside_mesh = [](const std::string& ours) {
+    const auto pods = read_pods(R"({"kind": "Pod", "metadata": {"name": "a"}, "status": {
+        "phase": "Running", "containerStatuses": [
+          {"name": "istio-proxy", "state": {"running": {}}},
+          {"name": "node", "state": {)" +
+                                ours + "}}]}}");
+    return pods.empty() ? Pod{} : pods.front();
+  };
+  const Pod waits = beside_mesh(R"("waiting": {"reason": "ErrImagePull", "message": "no"})");
+  EXPECT_EQ(waits.waiting, (Reason{"ErrImagePull", "no"}));
+  EXPECT_FALSE(waits.runs);
+  const Pod over = beside_mesh(R"("terminated": {"exitCode": 0, "reason": "Completed"})");
+  EXPECT_EQ(over.ended, (Reason{"Completed", "exit code 0"}));
+  EXPECT_FALSE(over.runs);
+  EXPECT_TRUE(beside_mesh(R"("running": {})").runs);
+}
+
 TEST(KubernetesReplies, WhatIsNoneOrOfAnotherFormIsNoPod) {
   for (const char* text : {"", "[]", "{}", "null", R"({"items": 3})", R"({"items": [[], 3, null]})",
                            R"({"kind": "Pod", "metadata": {"name": 7}})"}) {
@@ -41,7 +60,8 @@ TEST(KubernetesReplies, WhatIsNoneOrOfAnotherFormIsNoPod) {
     EXPECT_FALSE(read_user(text)) << text;
   }
   EXPECT_THAT(read_pods(R"({"kind": "Pod", "metadata": {"name": "a"}, "status": {
-      "conditions": [7], "containerStatuses": [{"state": {"waiting": 3, "terminated": []}}]}})"),
+      "conditions": [7], "containerStatuses": [
+      {"name": "node", "state": {"waiting": 3, "terminated": []}}]}})"),
               ElementsAre(Pod{.name = "a"}));
 }
 

@@ -123,14 +123,21 @@ std::string keeper_script(const KeeperTerms& terms) {
 
 std::string manifest_of(const PodRequest& request, const std::vector<std::string>& names,
                         const Mark& mark) {
+  // The sidecar of a mesh would run on when our container has ended, and keep the pod and its GPUs.
+  // Kuma and newer versions of Istio read labels, the others annotations.
   const json labels{{"app.kubernetes.io/name", "skyward"},
                     {"app.kubernetes.io/component", "node"},
                     {kManagedLabel, "skyward"},
-                    {kPoolLabel, mark.pool}};
+                    {kPoolLabel, mark.pool},
+                    {"sidecar.istio.io/inject", "false"},
+                    {"kuma.io/sidecar-injection", "disabled"}};
   // No controller would start the pod elsewhere, and its calls would start over: autoscalers are
   // not to move it in order to save a machine.
   const json annotations{{"cluster-autoscaler.kubernetes.io/safe-to-evict", "false"},
-                         {"karpenter.sh/do-not-disrupt", "true"}};
+                         {"karpenter.sh/do-not-disrupt", "true"},
+                         {"sidecar.istio.io/inject", "false"},
+                         {"linkerd.io/inject", "disabled"},
+                         {"consul.hashicorp.com/connect-inject", "false"}};
   json items = json::array();
   const json spec = spec_of(request);
   for (const std::string& name : names) {

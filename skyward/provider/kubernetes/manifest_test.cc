@@ -56,6 +56,15 @@ TEST(KubernetesManifest, AutoscalersLeaveThePodWhereItIs) {
   EXPECT_EQ(annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false");
 }
 
+TEST(KubernetesManifest, MeshesAddNoContainerThatWouldOutliveOurs) {
+  const json metadata = pod_of(full_request())["metadata"];
+  EXPECT_EQ(metadata["labels"]["sidecar.istio.io/inject"], "false");
+  EXPECT_EQ(metadata["labels"]["kuma.io/sidecar-injection"], "disabled");
+  EXPECT_EQ(metadata["annotations"]["sidecar.istio.io/inject"], "false");
+  EXPECT_EQ(metadata["annotations"]["linkerd.io/inject"], "disabled");
+  EXPECT_EQ(metadata["annotations"]["consul.hashicorp.com/connect-inject"], "false");
+}
+
 TEST(KubernetesManifest, APodThatAsksForNothingTakesSomethingAllTheSame) {
   const json pod = pod_of({.image = "x", .service_account = "robot", .life = -5s});
   const json resources = pod["spec"]["containers"][0]["resources"];
