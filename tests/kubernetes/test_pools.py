@@ -43,7 +43,10 @@ def test_pods_with_gpus_are_where_the_gpus_are(cluster: Cluster, tmp_path: Path)
     pods = json.loads(told.facts["pods"])["items"]
     assert {pod["spec"]["nodeName"] for pod in pods} == {"n1", "n2"}
     for pod in pods:
-        assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+        assert pod["spec"]["nodeSelector"] == {
+            "kubernetes.io/arch": "amd64",
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        }
         assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
         assert pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "skyward"
 

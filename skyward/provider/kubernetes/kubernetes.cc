@@ -140,10 +140,8 @@ Result<std::vector<Offer>> KubernetesProvider::all_offers(Time deadline) {
 // ---- Opening
 
 Result<Cluster> KubernetesProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
-  const auto candidate = std::ranges::find_if(candidates_, [&](const Candidate& one) {
-    return one.offer.instance_type == offer.instance_type;
-  });
-  if (candidate == candidates_.end()) {
+  const Candidate* const candidate = candidate_for(candidates_, offer);
+  if (candidate == nullptr) {
     return fail(ErrorKind::exhausted,
                 fmt::format("Kubernetes: {} is no longer there", offer.instance_type),
                 "'kubectl get nodes' lists the nodes");

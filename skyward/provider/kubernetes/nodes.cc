@@ -108,6 +108,7 @@ Candidate candidate_of(const ClusterNode& node, const std::string& gpu_resource,
   const std::string type = value_at(node.labels, kTypeLabel);
   if (!type.empty()) out.type_label = {{kTypeLabel, type}};
   const std::string architecture = value_at(node.labels, kArchitectureLabel);
+  if (!architecture.empty()) out.architecture_label = {{kArchitectureLabel, architecture}};
   out.offer = {.instance_type = type.empty() ? "node" : type,
                .region = cluster,
                // Of two processors, a node keeps a part for itself: count_pods() is exact.
@@ -250,6 +251,14 @@ Candidate unseen_candidate(const PoolSpec& spec, const Wishes& wishes, const std
   return out;
 }
 
+const Candidate* candidate_for(const std::vector<Candidate>& candidates, const Offer& offer) {
+  const auto found = std::ranges::find_if(candidates, [&](const Candidate& one) {
+    return one.offer.instance_type == offer.instance_type &&
+           one.offer.architecture == offer.architecture;
+  });
+  return found == candidates.end() ? nullptr : &*found;
+}
+
 PodRequest request_of(const Candidate& candidate, const Wishes& wishes, const PoolSpec& spec) {
   const int workers = workers_per_node(spec);
   PodRequest out{.image = wishes.image.empty() ? standard_image(spec) : wishes.image,
@@ -261,6 +270,13 @@ PodRequest request_of(const Candidate& candidate, const Wishes& wishes, const Po
                  .user = wishes.user};
   if (!spec.machine.empty())
     out.selector.insert(candidate.type_label.begin(), candidate.type_label.end());
+  // A C++ program runs on one architecture alone, and so may an image.
+  if (!spec.architecture.empty()) {
+    out.selector.emplace(kArchitectureLabel,
+                         spec.architecture == "x86_64" ? "amd64" : spec.architecture);
+  } else {
+    out.selector.insert(candidate.architecture_label.begin(), candidate.architecture_label.end());
+  }
   if (!spec.accelerator) return out;
   out.gpu_resource = candidate.gpu_resource;
   out.gpus = static_cast<int>(std::ceil(spec.accelerator->count));
@@ -280,6 +296,7 @@ int count_pods(const PodRequest& request, const std::vector<Candidate>& candidat
              value_at(labels, label) != value_at(request.selector, label);
     };
     bool fits = request.gpus > 0 || !candidate.gpus_alone;
+    fits = fits && !lacks(candidate.architecture_label, kArchitectureLabel);
     if (!candidate.type_label.empty()) fits = fits && !lacks(candidate.type_label, kTypeLabel);
     for (const char* label : kGpuLabels) {
       fits = fits && (request.gpus == 0 || !lacks(candidate.gpu_label, label));
@@ -311,6 +328,10 @@ std::optional<Offer> offer_for(const Candidate& candidate, const Wishes& wishes,
     const bool is_type = value_at(candidate.type_label, kTypeLabel) == spec.machine;
     if (!is_type) return std::nullopt;
   }
+  // Of a named type, the choice below looks at nothing else.
+  const bool is_other = !spec.architecture.empty() && !offer.architecture.empty() &&
+                        offer.architecture != spec.architecture;
+  if (!spec.machine.empty() && is_other) return std::nullopt;
   if (!wishes.gpu.empty() && spec.accelerator && !candidate.gpu_resource.empty()) {
     offer.accelerator = spec.accelerator->name;
   }
@@ -355,9 +376,7 @@ Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& cand
   int most = 0;
   const int workers = workers_per_node(spec);
   for (Offer& offer : *fitting) {
-    const auto candidate =
-        std::ranges::find(candidates, offer.instance_type,
-                          [](const Candidate& one) { return one.offer.instance_type; });
+    const Candidate* const candidate = candidate_for(candidates, offer);
     const PodRequest request = request_of(*candidate, wishes, spec);
     const int holds = count_pods(request, candidates, false);
     most = std::max(most, holds);
@@ -374,6 +393,9 @@ Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& cand
   }
   if (now.empty() && later.empty()) return std::unexpected(no_room(spec, most));
   now.insert(now.end(), later.begin(), later.end());
+  std::ranges::stable_partition(now, [](const Offer& offer) {
+    return offer.architecture.empty() || offer.architecture == own_architecture();
+  });
   return now;
 }
 

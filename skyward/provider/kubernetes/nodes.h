@@ -39,8 +39,9 @@ struct Candidate {
   std::string gpu_resource{};
   std::map<std::string, std::string> type_label{};  // by which pods get nodes of this type
   std::map<std::string, std::string> gpu_label{};   // ... or with these GPUs
-  bool gpus_alone = false;                          // a taint keeps pods without GPUs away
-  bool seen = true;                                 // else it is what the pool asks for
+  std::map<std::string, std::string> architecture_label{};
+  bool gpus_alone = false;  // a taint keeps pods without GPUs away
+  bool seen = true;         // else it is what the pool asks for
   struct Room {
     Quantities whole{};
     Quantities free{};
@@ -53,13 +54,17 @@ std::vector<Candidate> candidates_of(const std::vector<ClusterNode>& nodes, cons
 // Where no nodes can be looked at, or nodes are started for the pool: whatever the pool asks for.
 Candidate unseen_candidate(const PoolSpec& spec, const Wishes& wishes, const std::string& cluster);
 
+// The candidate whose offer that was; null: it is no longer there.
+const Candidate* candidate_for(const std::vector<Candidate>& candidates, const Offer& offer);
+
 // A pod of the pool, without its life and its keeper.
 PodRequest request_of(const Candidate& candidate, const Wishes& wishes, const PoolSpec& spec);
 // How many such pods the nodes hold that have the candidate's labels; or have room for now.
 int count_pods(const PodRequest& request, const std::vector<Candidate>& candidates, bool now);
 
-// The offers that fit the pool, those first that have room for it now. Fails with `invalid` when
-// there are none.
+// The offers that fit the pool, those first that have room for it now; but unless the pool asks for
+// an architecture, that of this program comes before others. Fails with `invalid` when there are
+// none.
 Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& candidates,
                                               const Wishes& wishes, const PoolSpec& spec);
 

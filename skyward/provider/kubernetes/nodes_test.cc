@@ -104,9 +104,55 @@ TEST(KubernetesNodes, APoolAsksForTheLabelOfItsGpus) {
   EXPECT_EQ(request.gpu_resource, "nvidia.com/gpu");
   EXPECT_EQ(request.gpus, 2);
   EXPECT_THAT(request.selector,
-              ElementsAre(std::pair("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3")));
+              ElementsAre(std::pair("kubernetes.io/arch", "amd64"),
+                          std::pair("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3")));
   EXPECT_THAT(request.tolerations, SizeIs(1));
   EXPECT_EQ(count_pods(request, candidates, false), 4);
+}
+
+TEST(KubernetesNodes, AllPodsOfAPoolHaveOneArchitecture) {
+  const bool on_arm = own_architecture() == "arm64";
+  const std::string own = on_arm ? "arm64" : "amd64";
+  const std::string other = on_arm ? "amd64" : "arm64";
+  std::vector<ClusterNode> nodes{node("a"), node("b"), node("c")};
+  nodes[0].labels["kubernetes.io/arch"] = nodes[1].labels["kubernetes.io/arch"] = other;
+  nodes[2].labels["kubernetes.io/arch"] = own;
+  const auto candidates = candidates_of(nodes, {}, {}, "c");
+  ASSERT_THAT(candidates, SizeIs(2)) << "of the same type";
+  const auto chosen_for = [&](const PoolSpec& spec) {
+    const auto offers = fitting_candidates(candidates, {}, spec);
+    EXPECT_TRUE(offers) << offers.error().message;
+    if (!offers) return std::string();
+    const Candidate* const candidate = candidate_for(candidates, offers->front());
+    return request_of(*candidate, {}, spec).selector.at("kubernetes.io/arch");
+  };
+  EXPECT_EQ(chosen_for(pool(1)), own);
+  PoolSpec large = pool(2);
+  large.cpus = 12;
+  EXPECT_EQ(chosen_for(large), other) << "one node of the own architecture does not hold it";
+  for (const bool named : {false, true}) {
+    PoolSpec asked = pool(1);
+    asked.architecture = on_arm ? "x86_64" : "arm64";
+    if (named) asked.machine = "big";
+    EXPECT_EQ(chosen_for(asked), other);
+    EXPECT_EQ(count_pods(request_of(candidates[1], {}, asked), candidates, false), 32)
+        << "those of the two nodes";
+  }
+  PoolSpec both = pool(3);
+  both.cpus = 12;
+  EXPECT_THAT(types_of(fitting_candidates(candidates, {}, both)),
+              ElementsAre(HasSubstr("hold at most 2 such pods"), HasSubstr("ask for fewer")));
+}
+
+TEST(KubernetesNodes, AnArchitectureThatNoNodeOfTheTypeHasIsRefused) {
+  PoolSpec spec = pool(1);
+  spec.machine = "big";
+  spec.architecture = "arm64";
+  EXPECT_THAT(
+      types_of(fitting_candidates(candidates_of({node("a")}, {}, {}, "c"), {}, spec)),
+      ElementsAre(HasSubstr("machine=\"big\" is not offered for arm64"), HasSubstr("offers list")));
+  EXPECT_EQ(request_of(unseen_candidate(spec, {}, "c"), {}, spec).selector.at("kubernetes.io/arch"),
+            "arm64");
 }
 
 TEST(KubernetesNodes, WhatNodesKeepForThemselvesIsNotThere) {
