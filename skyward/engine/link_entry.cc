@@ -10,11 +10,11 @@
 #include <mutex>
 #include <utility>
 
-#include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/engine/link_uploads.h"
 #include "skyward/io/file.h"
 #include "skyward/io/forks.h"
+#include "skyward/provider/shell_line.h"
 
 namespace skyward::engine {
 namespace {
@@ -83,11 +83,6 @@ std::string choose_agent(std::span<const EntryFile> agents) {
   return choice + fmt::format("*) a={} h={} s={};; esac; ", first.place, first.hash, first.size);
 }
 
-// A quoted word must not hold what some shell finds special in it.
-bool is_safe(std::string_view script) {
-  return script.find_first_of("'!\\\n") == std::string_view::npos;
-}
-
 }  // namespace
 
 Result<EntryFile> inspect_agent(const std::string& path) {
@@ -147,16 +142,14 @@ std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryF
   } else if (!former.empty()) {
     script += " --former " + former;
   }
-  SKYWARD_CHECK(is_safe(script), "{}", script);
-  return fmt::format("exec sh -c '{}'", script);
+  return provider::shell_line(script);
 }
 
 std::string sweep_line(std::span<const EntryFile> agents, const EntryPlace& place) {
   const std::string script =
       fmt::format("{}; {}[ \"$c\" ] && [ -x \"$c/$a\" ] || exit 0; exec \"$c/$a\" end{}", kCache,
                   choose_agent(agents), options(place));
-  SKYWARD_CHECK(is_safe(script), "{}", script);
-  return fmt::format("exec sh -c '{}'", script);
+  return provider::shell_line(script);
 }
 
 Result<std::optional<EntryReader::Word>> EntryReader::next() {

@@ -101,6 +101,12 @@ TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
   EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
 }
 
+// Small container images lack more than a shell.
+TEST_F(EntryTest, TheLineIsForAnyShellWithoutAProgramThatDecodesIt) {
+  EXPECT_THAT(entry_line(agents, agents, place, false, "3.1"), Not(HasSubstr("base64")));
+  EXPECT_THAT(sweep_line(agents, place), Not(HasSubstr("base64")));
+}
+
 // By a power cut, say.
 TEST_F(EntryTest, AFileThatWasDamagedThereIsBroughtAgain) {
   (void)run({"sh", "-c"}, upload(true));

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/provider/shell_line.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
@@ -69,6 +70,9 @@ Words through(Words login, const Words& words) {
   for (const std::string& word : words) {
     if (!line.empty()) line += ' ';
     line += shell_quote(word);
+  }
+  if (!std::ranges::all_of(words, is_quotable)) {
+    line = shell_line("exec " + line + " \"$@\"") + " sh";
   }
   login.push_back(std::move(line));
   return login;

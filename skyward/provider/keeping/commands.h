@@ -42,7 +42,7 @@ std::optional<ApiError> repeat_command(const CommandClock& clock, const CommandR
                                        Time deadline, Duration most = Duration::max(),
                                        bool once = false);
 
-// What runs `words` through a command that takes one line for a shell: {"ssh", "host"}.
+// What runs `words` through a command that takes one line for a login shell: {"ssh", "host"}.
 Words through(Words login, const Words& words);
 // The same for words that take one more: it becomes the end of that line.
 Words call_through(const Words& login, const Words& words);
