@@ -14,10 +14,8 @@ namespace skyward::sim {
 namespace {
 
 // As ComputePool has them by default.
-constexpr engine::LinkPolicy::Limits kLimits{.greet = kGreetTimeout,
-                                             .silence = kRemoteHeartbeatTimeout,
-                                             .patience = kReconnectTimeout,
-                                             .lease = kLease};
+constexpr engine::LinkPolicy::Limits kLimits{
+    .greet = kGreetTimeout, .silence = kRemoteHeartbeatTimeout, .lease = kLease};
 constexpr std::uint64_t kCheckOutboxEvery = 64;
 constexpr double kOffline = 0.25;  // of the other breaks: the engine's computer has no network
 
@@ -73,6 +71,8 @@ engine::EngineEndpoint::Options engine_options(Simulator& simulator,
   options.hello.descriptors = !parameters.far;
   options.reconnects = parameters.far;
   options.limits = kLimits;
+  options.limits.gateway = parameters.gateway;
+  options.limits.patience = engine::patience_of({}, parameters.gateway);
   options.seed = static_cast<std::uint32_t>(simulator.random.next());
   return options;
 }
@@ -233,8 +233,11 @@ void SimulatedLink::connect() {
     return end_for_engine(id, answer, "no network", {.offline = true});
   }
   if ((is_cut_off && outage_ == Outage::silent) || !events_.is_on() || door_ == Door::silent) {
-    // Some commands give up before the engine does.
-    if (simulator_.random.chance(0.5)) end_for_engine(id, answer, "nothing answers");
+    // Some commands give up before the engine does. A gateway may know that the machine has ended.
+    const bool is_known = parameters_.gateway && !is_cut_off && !events_.is_on();
+    if (simulator_.random.chance(0.5)) {
+      end_for_engine(id, answer, "nothing answers", {.permanent = is_known});
+    }
     return;
   }
   if (is_cut_off || door_ == Door::refusing) {

@@ -204,7 +204,8 @@ void draw_jobs(Random& jobs, StormParameters& parameters, bool always) {
                      .stays = rarely(jobs, 0.5, 1)};
   if (jobs.chance(0.7)) parameters.jobs.preempt_mean = jobs.between(2s, 120s);
   // The nodes belong to a site: nobody pays for them, hears of a preemption, or turns them off.
-  parameters.network.far = true;
+  parameters.network.far = parameters.network.gateway = true;
+  parameters.network.outage_max = jobs.between(1s, 4min);
   parameters.money = {};
   parameters.cloud.recall_mean = {};
   parameters.returns.reboot = 0;

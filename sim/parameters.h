@@ -31,6 +31,7 @@ struct NetworkParameters {
   Duration outage_max = 30s;     // ... so long at most
   std::uint64_t blob_bytes = 0;  // that a node keeps without a task
   bool peers = false;            // nodes get blobs from each other
+  bool gateway = false;          // all nodes are behind one, whose refusals say nothing about them
   double fetch_fail = 0;         // of such a transfer, at each step
 };
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/engine/link_policy.h"
 #include "skyward/spec/link_limits.h"
 
 namespace skyward::sim {
@@ -20,11 +20,15 @@ constexpr std::uint64_t kMaxStepsAfterClosing = 1'000'000;
 // In large runs the state is not walked after each event.
 constexpr std::size_t kSmallState = 200;
 constexpr std::uint64_t kCheckEvery = 64;
-constexpr Duration kFarTimeout = std::chrono::seconds(25);
-constexpr std::string_view kSilentForTheCore = "no message from it for 25.0 s";
 constexpr Duration kLease = std::chrono::seconds(60);
 // After the lease: what is on its way, and the machine's own end.
 constexpr Duration kEndSlack = std::chrono::seconds(30);
+
+// As a pool has it.
+Duration silence_for_core(const NetworkParameters& network) {
+  if (!network.far) return kHeartbeatTimeout;
+  return kRemoteHeartbeatTimeout + engine::patience_of({}, network.gateway) + kLinkDecisionGrace;
+}
 
 StormParameters draw_all(Simulator& simulator, const StormOptions& options) {
   StormParameters parameters = draw_parameters(simulator.random, options.nodes, options.tasks);
@@ -97,7 +101,7 @@ Storm::Storm(const StormOptions& options)
   state_ = engine::make_state(
       std::move(spec),
       {.job_id = "storm",
-       .heartbeat_timeout = parameters_.network.far ? kFarTimeout : kHeartbeatTimeout,
+       .heartbeat_timeout = silence_for_core(parameters_.network),
        .lease = parameters_.network.far ? kLease : Duration{},
        .workers_per_node = static_cast<std::uint32_t>(parameters_.workers_per_node),
        .max_tasks_given = parameters_.max_tasks_given,
@@ -370,7 +374,9 @@ void Storm::emit(Event event) {
     // In calm weather nothing dies: what is held up for a while must not be taken for dead.
     SKYWARD_CHECK(!parameters_.calm || !error->message.contains("was lost"), "{}", error->message);
     // Far links reconnect, or give up, before the core counts a node as silent.
-    SKYWARD_CHECK(!parameters_.network.far || !error->message.contains(kSilentForTheCore), "{}",
+    const std::string silent = fmt::format("no message from it for {:.1f} s",
+                                           seconds(silence_for_core(parameters_.network)));
+    SKYWARD_CHECK(!parameters_.network.far || !error->message.contains(silent), "{}",
                   error->message);
   }
   if (const auto* notice = std::get_if<InstancePreempted>(&event)) {

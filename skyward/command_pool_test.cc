@@ -111,14 +111,16 @@ TEST_F(CommandPool, AConnectionThatEndsIsMadeAnew) {
 }
 
 TEST_F(CommandPool, SenselessLimitsOfSilenceAreRefused) {
-  for (TimeLimit PoolOptions::* limit :
-       {&PoolOptions::lease, &PoolOptions::heartbeat_timeout, &PoolOptions::reconnect_timeout}) {
+  const auto check = [&](auto limit) {
     PoolOptions options = over({shell()});
     options.*limit = 0s;
     EXPECT_THROW(ComputePool{options}, ConfigurationError);
     options.*limit = std::chrono::duration<double>(std::nan(""));
     EXPECT_THROW(ComputePool{options}, ConfigurationError);
-  }
+  };
+  check(&PoolOptions::lease);
+  check(&PoolOptions::heartbeat_timeout);
+  check(&PoolOptions::reconnect_timeout);
 }
 
 }  // namespace

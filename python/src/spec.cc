@@ -96,9 +96,16 @@ void bind_spec(nb::module_& module) {
           [](PoolSpec& spec, double value) { spec.heartbeat_timeout = from_seconds(value); },
           "Silence of a node on another machine, in seconds, before Skyward reconnects to it.")
       .def_prop_rw(
-          "reconnect_timeout", [](const PoolSpec& spec) { return seconds(spec.reconnect_timeout); },
-          [](PoolSpec& spec, double value) { spec.reconnect_timeout = from_seconds(value); },
-          "Time for reaching it again, in seconds, before it is lost.")
+          "reconnect_timeout",
+          [](const PoolSpec& spec) {
+            const auto& value = spec.reconnect_timeout;
+            return value ? std::optional(seconds(*value)) : std::nullopt;
+          },
+          [](PoolSpec& spec, std::optional<double> value) {
+            spec.reconnect_timeout = value ? std::optional(from_seconds(*value)) : std::nullopt;
+          },
+          nb::for_setter(nb::arg("value").none()),
+          "Time for reaching it again, in seconds, before it is lost; None: as suits the provider.")
       .def_prop_rw(
           "lease", [](const PoolSpec& spec) { return seconds(spec.lease); },
           [](PoolSpec& spec, double value) { spec.lease = from_seconds(value); },

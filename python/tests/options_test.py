@@ -73,6 +73,9 @@ def test_the_second_names_mean_the_same():
         sky.S3Volume("/data", "bucket"),
     )
     assert ComputePool(ttl=0).timeout == 0
+    assert ComputePool().reconnect_timeout is None
+    assert ComputePool(reconnect_timeout=None).to_core().reconnect_timeout is None
+    assert ComputePool(reconnect_timeout=5).to_core().reconnect_timeout == 5
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,7 @@ def test_the_second_names_mean_the_same():
         ({"cpu": 0}, "cpu=0"),
         ({"memory_gb": "1"}, "memory_gb='1'"),
         ({"max_hourly_cost": 0}, "max_hourly_cost=0"),
+        ({"reconnect_timeout": 0}, "reconnect_timeout=0: a positive number of seconds"),
         ({"budget": 0}, "budget=0: a positive number of dollars"),
         ({"budget": "5 $"}, "budget='5 \\$'"),
         ({"budget": float("nan")}, "budget=nan"),

@@ -31,7 +31,10 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   // That time is not the node's, which goes on meanwhile. Without a lease it would be left behind.
   if (end.offline && welcomed_ && now - broken_since_ < limits_.lease) trouble_since_ = now;
   Duration patience = limits_.greet;
-  if (welcomed_) patience = tries_ > 0 && only_refused_ ? limits_.silence : limits_.patience;
+  if (welcomed_) {
+    const bool is_down = tries_ > 0 && only_refused_ && !limits_.gateway;
+    patience = is_down ? limits_.silence : limits_.patience;
+  }
   const Duration longest = std::min(kFirstReconnectPause * (1 << std::min(tries_, kMostDoublings)),
                                     kLongestReconnectPause);
   const Time next = now + from_seconds(seconds(longest) * (1 + jitter) / 2);
@@ -40,6 +43,11 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   // Refusals arrive at once, so there is time for one last attempt at the end.
   if (welcomed_ && only_refused_ && now < last) return last;
   return std::nullopt;
+}
+
+Duration patience_of(const PoolSpec& spec, bool gateway) {
+  if (spec.reconnect_timeout) return *spec.reconnect_timeout;
+  return gateway ? std::min(kGatewayReconnectTimeout, spec.lease) : kReconnectTimeout;
 }
 
 std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since, int uploads) {

@@ -8,16 +8,18 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/spec/pool_spec.h"
 
 namespace skyward::engine {
 
 class LinkPolicy {
  public:
   struct Limits {
-    Duration greet{};     // from the start to the first Welcome
-    Duration silence{};   // without a byte, before a connection is dropped
-    Duration patience{};  // from then on, before the node is lost
-    Duration lease{};     // without a connection, before the agent ends; 0: unknown
+    Duration greet{};      // from the start to the first Welcome
+    Duration silence{};    // without a byte, before a connection is dropped
+    Duration patience{};   // from then on, before the node is lost
+    Duration lease{};      // without a connection, before the agent ends; 0: unknown
+    bool gateway = false;  // all nodes are behind one, whose refusals say nothing about a node
   };
   // What the end of a connection, or of an attempt to make one, says about the next one.
   struct End {
@@ -58,6 +60,9 @@ class LinkPolicy {
   bool only_refused_ = true;  // the tries of the present trouble
   int tries_ = 0;
 };
+
+// How long a node may be out of reach before it is lost. `gateway`: as above.
+Duration patience_of(const PoolSpec& spec, bool gateway);
 
 // Why a connection, or the attempt to make one, ended, and what that means for the next one.
 struct ConnectionEnd {

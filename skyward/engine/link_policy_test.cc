@@ -69,6 +69,30 @@ TEST_F(LinkPolicyTest, TheEndOfAConnectionIsNoAttemptThatWasRefused) {
       << "the patience with refusals is shorter than that";
 }
 
+TEST_F(LinkPolicyTest, WhatAGatewayRefusesSaysNothingAboutANode) {
+  LinkPolicy::Limits limits = kLimits;
+  limits.gateway = true;
+  policy = LinkPolicy(limits, kStart);
+  welcome();
+  ASSERT_TRUE(policy.on_end(kRefusedEnd, now, 1));
+  policy.on_attempt();
+  EXPECT_GT(given_up_after(kRefusedEnd), 9s);
+  EXPECT_LE(now, kStart + kLimits.patience);
+  welcome();
+  EXPECT_FALSE(policy.on_end({.permanent = true}, now, 0)) << "its job has ended, say";
+}
+
+TEST(LinkPatience, IsThePoolsOrSuitsItsProvider) {
+  PoolSpec spec;
+  EXPECT_EQ(patience_of(spec, false), 12s);
+  EXPECT_EQ(patience_of(spec, true), 300s);
+  spec.lease = 60s;
+  EXPECT_EQ(patience_of(spec, true), 60s) << "the agent ends then";
+  spec.reconnect_timeout = 5s;
+  EXPECT_EQ(patience_of(spec, false), 5s);
+  EXPECT_EQ(patience_of(spec, true), 5s);
+}
+
 TEST_F(LinkPolicyTest, SilenceIsBorneLongerThanRefusals) {
   welcome();
   ASSERT_TRUE(policy.on_end(kSilent, now, 1));

@@ -364,8 +364,9 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
   events.on_gone = [this, owner] { link_gone(*owner); };
   const LinkPolicy::Limits limits{.greet = capabilities.greet_timeout,
                                   .silence = state_.spec.heartbeat_timeout,
-                                  .patience = state_.spec.reconnect_timeout,
-                                  .lease = state_.spec.lease};
+                                  .patience = patience_of(state_.spec, capabilities.gateway),
+                                  .lease = state_.spec.lease,
+                                  .gateway = capabilities.gateway};
   auto link = std::make_unique<EngineLink>(loop_, std::move(hello), std::move(connection),
                                            capabilities.descriptors, life, limits, lost_agents_,
                                            std::move(events));

@@ -9,6 +9,7 @@
 #include "skyward/base/stderr_line.h"
 #include "skyward/base/wait_polling.h"
 #include "skyward/call/error.h"
+#include "skyward/engine/link_policy.h"
 #include "skyward/engine/loop_choice.h"
 #include "skyward/pool/pool_state.h"
 #include "skyward/spec/cost.h"
@@ -110,8 +111,9 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
   blobs.name_by_content(!capabilities.descriptors);
   if (!capabilities.descriptors) {
     // The link decides; the core only sees to it that somebody does.
-    options.heartbeat_timeout =
-        choice.heartbeat_timeout + choice.reconnect_timeout + kLinkDecisionGrace;
+    options.heartbeat_timeout = choice.heartbeat_timeout +
+                                engine::patience_of(choice, capabilities.gateway) +
+                                kLinkDecisionGrace;
     options.heartbeat_interval = choice.heartbeat_timeout / 4;
     options.greet_timeout = capabilities.greet_timeout + kBootstrapTimeout;  // slow uploads
     options.lease = choice.lease;

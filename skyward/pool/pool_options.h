@@ -94,11 +94,12 @@ struct PoolOptions {
   bool collect_metrics = true;
   bool collect_tasks = false;  // events when tasks start, finish and fail
   // For nodes on other machines. After `heartbeat_timeout` without a message, Skyward reconnects; a
-  // machine that stays unreachable for `reconnect_timeout` more is lost and replaced; one that
-  // hears nothing from this program for `lease` ends its tasks, and itself where it can.
+  // machine that stays unreachable for `reconnect_timeout` more (12 s; 5 min at Slurm and
+  // Kubernetes) is lost and replaced; one that hears nothing from this program for `lease` ends its
+  // tasks, and itself where it can.
   TimeLimit lease = std::chrono::minutes(10);
   TimeLimit heartbeat_timeout = std::chrono::seconds(3);
-  TimeLimit reconnect_timeout = std::chrono::seconds(12);
+  std::optional<TimeLimit> reconnect_timeout = {};
 };
 
 }  // namespace skyward

@@ -57,6 +57,9 @@ struct Capabilities {
   Duration tend_interval{};
   // Whether to call it, too, when the connection to a node breaks, or is not re-established.
   bool tends_connections = false;
+  // All nodes are reached through one gateway (a login node, an API server). It may be down for
+  // minutes, and what it refuses says nothing about a node.
+  bool gateway = false;
 };
 
 // A file that is copied to a node before anything runs there, and kept as files/<sha256> in the

@@ -37,6 +37,10 @@ inline constexpr Duration kRemoteHeartbeatTimeout = 3s;
 // ... and counts the node as lost after this long: replacing a machine costs minutes, and a laptop
 // changes networks in five seconds.
 inline constexpr Duration kReconnectTimeout = 12s;
+// The same where all nodes are behind one gateway, which is down for minutes while it restarts: a
+// login node of Slurm, the API server of Kubernetes. By default, both systems themselves wait that
+// long for a node that does not answer.
+inline constexpr Duration kGatewayReconnectTimeout = 5min;
 // The link decides that; the core waits so much longer before it decides without the link.
 inline constexpr Duration kLinkDecisionGrace = 10s;
 // Without the engine for this long, an agent ends, and its machine with it.
@@ -95,7 +99,7 @@ inline constexpr Duration kClientPatience = 30s;
 inline constexpr std::size_t kMaxClients = 64;
 
 static_assert(kHeartbeatTimeout >= 3 * kHeartbeatInterval, "one lost heartbeat is not a lost node");
-static_assert(kLease > kRemoteHeartbeatTimeout + kReconnectTimeout,
+static_assert(kLease > kRemoteHeartbeatTimeout + kGatewayReconnectTimeout,
               "an agent that can be reached again must not have ended");
 static_assert(kSweepTimeout > kEndPatience + 2 * kKillTimeout);
 static_assert(kPeerSilence >= 3 * kPeerPulse, "one late word is not silence");

@@ -33,7 +33,8 @@ Status check_range(std::string_view name, int value, int largest, std::string_vi
 Status check_silence(const PoolSpec& spec) {
   for (const auto& [name, value] :
        {std::pair("heartbeat_timeout", spec.heartbeat_timeout),
-        std::pair("reconnect_timeout", spec.reconnect_timeout), std::pair("lease", spec.lease)}) {
+        std::pair("reconnect_timeout", spec.reconnect_timeout.value_or(kReconnectTimeout)),
+        std::pair("lease", spec.lease)}) {
     if (value >= kLeastSilence && value <= kMostSilence) continue;
     return fail(ErrorKind::invalid,
                 fmt::format("{}={:g} s is out of range: it must be {:g} to {:g} s", name,

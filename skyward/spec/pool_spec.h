@@ -102,10 +102,10 @@ struct PoolSpec {
   std::string job_id{};
 
   // Of nodes on other machines. Skyward reconnects when nothing arrives for `heartbeat_timeout`; a
-  // node that cannot be reached for `reconnect_timeout` more is lost. A machine ends
-  // itself when this program has been silent for `lease`.
+  // node that cannot be reached for `reconnect_timeout` more is lost (none: as suits the provider).
+  // A machine ends itself when this program has been silent for `lease`.
   Duration heartbeat_timeout = kRemoteHeartbeatTimeout;
-  Duration reconnect_timeout = kReconnectTimeout;
+  std::optional<Duration> reconnect_timeout{};
   Duration lease = kLease;
 
   bool operator==(const PoolSpec&) const = default;

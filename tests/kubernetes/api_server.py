@@ -95,6 +95,14 @@ class ApiServer:
         self.loop.call_soon_threadsafe(self.stopping.set)
         self.thread.join(20)
 
+    def refuse(self) -> None:
+        """Ends every connection and refuses others until listen(), as while it restarts."""
+        self.loop.call_soon_threadsafe(self.server.close)
+        self.cut()
+
+    def listen(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._listen(self.port), self.loop).result(10)
+
     def cut(self) -> None:
         """Ends every connection, as a load balancer may."""
         for writer in list(self.connections):
@@ -105,13 +113,10 @@ class ApiServer:
 
         async def main() -> None:
             self.stopping = asyncio.Event()
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self.certificate)
-            server = await asyncio.start_server(self._connection, "127.0.0.1", 0, ssl=context)
-            self.port = server.sockets[0].getsockname()[1]
+            await self._listen(0)
             started.set()
             await self.stopping.wait()
-            server.close()
+            self.server.close()
             for writer in list(self.connections):
                 writer.transport.abort()
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -120,6 +125,12 @@ class ApiServer:
         self.loop.run_until_complete(main())
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
+
+    async def _listen(self, port: int) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate)
+        self.server = await asyncio.start_server(self._connection, "127.0.0.1", port, ssl=context)
+        self.port = self.server.sockets[0].getsockname()[1]
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections.add(writer)

@@ -69,6 +69,7 @@ class Cluster:
         for name in NODES:
             self.add_node(name)
         self.kubeconfig = folder / "kubeconfig"
+        self.logins = folder / "logins"  # a line for each command
         self._write_kubeconfig()
 
     def close(self) -> None:
@@ -102,12 +103,15 @@ class Cluster:
     def _write_kubeconfig(self) -> None:
         """Whose user logs in by a plugin, as at most clouds."""
         plugin = self.folder / "login"
+        self.logins.touch()
         credential = {
             "apiVersion": "client.authentication.k8s.io/v1beta1",
             "kind": "ExecCredential",
             "status": {"token": "secret"},
         }
-        plugin.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(credential)}\nEND\n")
+        plugin.write_text(
+            f"#!/bin/sh\necho >>{self.logins}\ncat <<'END'\n{json.dumps(credential)}\nEND\n"
+        )
         plugin.chmod(0o755)
         authority = base64.b64encode((self.folder / "cert.pem").read_bytes()).decode()
         login = {

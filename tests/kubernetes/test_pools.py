@@ -116,6 +116,38 @@ def test_a_lost_node_and_a_broken_connection(cluster: Cluster, tmp_path: Path) -
     cluster.nothing_is_left()
 
 
+def test_pods_outlive_an_api_server_that_restarts(cluster: Cluster, tmp_path: Path) -> None:
+    driver = begin(
+        cluster,
+        """
+        with pool(2, heartbeat_timeout=1) as p:
+            before = where() @ p
+            print("READY", json.dumps(before), flush=True)
+            pause = __import__("threading").Event()
+            while os.path.exists("waits"):
+                pause.wait(0.05)
+            tell(before=before, after=where() @ p)
+        """,
+        tmp_path,
+    )
+    (tmp_path / "waits").touch()
+    ready(driver)
+    cluster.api.refuse()
+    begun = cluster.logins.read_text().count("\n")
+
+    def has_been_refused() -> bool:
+        """For longer than the heartbeat_timeout, after which a machine would be lost."""
+        return cluster.logins.read_text().count("\n") >= begun + 14
+
+    until(has_been_refused, 60, "attempts to reconnect")
+    cluster.api.listen()
+    (tmp_path / "waits").unlink()
+    told = finish(driver, 60)
+    assert told.code == 0, f"{told.out}\n{told.err}"
+    assert told.facts["after"] == told.facts["before"]
+    cluster.nothing_is_left()
+
+
 def test_a_killed_driver_leaves_pods_that_gc_deletes(cluster: Cluster, tmp_path: Path) -> None:
     driver = begin(cluster, WAITS, tmp_path)
     ready(driver)

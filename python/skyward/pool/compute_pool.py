@@ -48,6 +48,7 @@ from skyward.spec.options import (
     one_of_selections,
     positive_seconds,
     processors,
+    seconds_or_none,
     text_or_none,
     texts,
     truth,
@@ -111,7 +112,8 @@ class ComputePool(PoolRequest, StaysHere):
         lease: seconds that nodes work without contact with this program. Then they stop all tasks,
             and machines that can terminate themselves do so. Local nodes end with this program.
         heartbeat_timeout: seconds without a message from a node after which Skyward reconnects.
-        reconnect_timeout: further seconds after which the node counts as lost and is replaced.
+        reconnect_timeout: further seconds after which the node counts as lost and is replaced;
+            None: 12, or 300 at Slurm and Kubernetes.
         pip: packages, in addition to the image's.
         max_hourly_cost: limit in dollars an hour for all machines together.
         budget: limit in dollars for all machines over the whole life of the pool. Before it is
@@ -159,7 +161,7 @@ class ComputePool(PoolRequest, StaysHere):
         default_compute_timeout: float | None = None,
         lease: float = 600,
         heartbeat_timeout: float = 3,
-        reconnect_timeout: float = 12,
+        reconnect_timeout: float | None = None,
         pip: Sequence[str] | None = None,
         max_hourly_cost: float | None = None,
         budget: float | None = None,
@@ -194,7 +196,7 @@ class ComputePool(PoolRequest, StaysHere):
         self.default_compute_timeout = time_limit(default_compute_timeout)
         self.lease = positive_seconds("lease", lease)
         self.heartbeat_timeout = positive_seconds("heartbeat_timeout", heartbeat_timeout)
-        self.reconnect_timeout = positive_seconds("reconnect_timeout", reconnect_timeout)
+        self.reconnect_timeout = seconds_or_none("reconnect_timeout", reconnect_timeout)
         self.max_hourly_cost = dollars("max_hourly_cost", max_hourly_cost)
         self.budget = dollars("budget", budget)
         self.architecture = one_of_architectures(architecture)

@@ -40,7 +40,7 @@ class PoolRequest:
     timeout: float
     lease: float
     heartbeat_timeout: float
-    reconnect_timeout: float
+    reconnect_timeout: float | None
     max_hourly_cost: float | None
     budget: float | None
     architecture: str | None

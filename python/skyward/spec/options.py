@@ -227,6 +227,10 @@ def positive_seconds(name: str, value: Any) -> float:
     return float(value)
 
 
+def seconds_or_none(name: str, value: Any) -> float | None:
+    return None if value is None else positive_seconds(name, value)
+
+
 def lifetime(value: Any, name: str = "timeout") -> float:
     """The `timeout` of a pool. As `ttl`, 0 means no limit."""
     least = 0 if name == "ttl" else 1e-9

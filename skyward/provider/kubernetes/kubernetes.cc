@@ -40,7 +40,8 @@ class KubernetesProvider final : public KeptNodes {
             .fuse = false,
             .preemption = kNotice,
             .provision_timeout = kPodTimeout,
-            .greet_timeout = kPodGreetTimeout};
+            .greet_timeout = kPodGreetTimeout,
+            .gateway = true};
   }
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
@@ -175,7 +176,9 @@ Connection KubernetesProvider::connection(const Cluster& cluster, const Instance
       access.words({"exec", "--stdin", instance.id, "--container", kContainer, "--", "sh", "-c"}));
   out.environment = access.environment();
   out.permanent_errors = {"Error from server (NotFound)", "in a completed pod",
-                          "Error from server (Forbidden)"};
+                          fmt::format("container not found (\"{}\")", kContainer)};
+  // An API server that has just started may not know its rules yet.
+  out.hopeless_errors = {"Error from server (Forbidden)"};
   return out;
 }
 

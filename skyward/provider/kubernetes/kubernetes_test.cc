@@ -49,6 +49,8 @@ TEST_F(KubernetesPool, ItsMachinesArePods) {
   EXPECT_THAT(way.command,
               ElementsAre("kubectl", "--context=x1", "--namespace=default", "exec", "--stdin",
                           life.instances[1].id, "--container", "node", "--", "sh", "-c"));
+  EXPECT_TRUE(cloud->capabilities().gateway);
+  EXPECT_THAT(way.permanent_errors, Contains("container not found (\"node\")"));
   const Bootstrap bootstrap = cloud->bootstrap(life.cluster, life.instances[1]);
   EXPECT_THAT(bootstrap.script, StartsWith(claim_script(kKeeperDirectory)));
   EXPECT_EQ(bootstrap.end_command, end_keeper_words(kKeeperDirectory));

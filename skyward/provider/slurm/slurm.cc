@@ -46,7 +46,8 @@ class SlurmProvider final : public KeptNodes {
             .root = false,
             .fuse = false,
             .provision_timeout = kQueueTimeout,
-            .greet_timeout = kJobGreetTimeout};
+            .greet_timeout = kJobGreetTimeout,
+            .gateway = true};
   }
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
