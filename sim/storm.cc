@@ -26,8 +26,7 @@ constexpr Duration kEndSlack = std::chrono::seconds(30);
 
 // As a pool has it.
 Duration silence_for_core(const NetworkParameters& network) {
-  if (!network.far) return kHeartbeatTimeout;
-  return kRemoteHeartbeatTimeout + engine::patience_of({}, network.gateway) + kLinkDecisionGrace;
+  return network.far ? engine::decided_after({}, network.gateway) : kHeartbeatTimeout;
 }
 
 StormParameters draw_all(Simulator& simulator, const StormOptions& options) {

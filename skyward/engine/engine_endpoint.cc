@@ -48,7 +48,8 @@ void EngineEndpoint::connect(Time now) {
   policy_.on_attempt();
   connecting_ = true;
   moved_ = 0;
-  moved_at_ = now;
+  moved_at_ = connecting_since_ = now;
+  login_.reset();
   if (options_.reconnects && pulse_at_ == kNever) {
     pulse_at_ = now + options_.limits.silence / kPulses;
   }
@@ -87,10 +88,13 @@ void EngineEndpoint::on_timer(std::uint64_t moved, Time now) {
 void EngineEndpoint::check_pulse(std::uint64_t moved, Time now) {
   const Duration interval = options_.limits.silence / kPulses;
   // This process was stopped, or the loop was held up: the silence was ours.
-  if (now > pulse_at_ + 2 * interval) moved_at_ = now;
+  if (now > pulse_at_ + 2 * interval) moved_at_ = connecting_since_ = now;
   pulse_at_ = now + interval;
   if (!connecting_) return;
-  if (std::exchange(moved_, moved) != moved) moved_at_ = now;
+  if (std::exchange(moved_, moved) != moved) {
+    moved_at_ = now;
+    if (!login_) login_ = now - connecting_since_;
+  }
   const bool lets_go = has_volumes_ && has_taken_leave();
   if (now - moved_at_ >= policy_.silence(moved_at_) + (lets_go ? kUnmountTimeout : Duration{})) {
     return drop_connection(fmt::format("no message from it for {:.1f} s", seconds(now - moved_at_)),
@@ -101,9 +105,12 @@ void EngineEndpoint::check_pulse(std::uint64_t moved, Time now) {
 
 // It is of no use any more, though it has not ended.
 void EngineEndpoint::drop_connection(std::string why, Time now) {
+  ConnectionEnd end{.error = {ErrorKind::lost, std::move(why), {}}, .means = {.silent = true}};
+  // A command may have said what its attempt waits for.
+  if (!policy_.is_connected()) end.error = effects_.with_its_words(std::move(end.error));
   effects_.hang_up(Duration{});
   if (moved_ > 0) answered_ = true;
-  ended({.error = {ErrorKind::lost, std::move(why), {}}}, now);
+  ended(std::move(end), now);
 }
 
 void EngineEndpoint::on_end(ConnectionEnd end, std::uint64_t moved, Time now) {
@@ -297,7 +304,7 @@ void EngineEndpoint::handle_welcome(const wire::Welcome& welcome, Time now) {
   }
   const bool is_first = !policy_.was_welcomed();
   const Duration trouble = policy_.trouble(now);
-  policy_.on_welcome();
+  policy_.on_welcome(login_.value_or(now - connecting_since_));
   conversation_.outbox().set_budget(welcome.blob_bytes);
   conversation_.connect(welcome.last_received);
   if (is_first) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -45,6 +46,8 @@ class EngineEndpoint {
     virtual void connect() = 0;
     // Ends the present one without on_end(). The other end has `grace` to notice.
     virtual void hang_up(Duration grace) = 0;
+    // With what the command that connects has said.
+    virtual Error with_its_words(Error why) { return why; }
     virtual void write(const wire::Message& message, wire::Envelope envelope) = 0;
 
     // To the owner. Each is the last thing that its call does, except for frames that follow.
@@ -142,6 +145,8 @@ class EngineEndpoint {
   Time pulse_at_ = kNever;
   std::uint64_t moved_ = 0;
   Time moved_at_{};
+  Time connecting_since_{};
+  std::optional<Duration> login_;  // until anything moved on the present connection
 };
 
 }  // namespace skyward::engine

@@ -92,6 +92,10 @@ class EngineEndpointTest : public ::testing::Test, protected EngineEndpoint::Eff
 
   void connect() override { happened.emplace_back("connect"); }
   void hang_up(Duration) override { happened.emplace_back("hang up"); }
+  Error with_its_words(Error why) override {
+    why.message += "; it wrote: hold on";
+    return why;
+  }
   void write(const wire::Message& message, wire::Envelope envelope) override {
     written.push_back({message, envelope});
   }
@@ -230,6 +234,33 @@ TEST_F(EngineEndpointTest, EachFailedAttemptAtANewNodeIsTold) {
   EXPECT_EQ(lost.front().kind, ErrorKind::unreachable);
   EXPECT_THAT(happened, ::testing::Contains("unreached: nor this way"));
   EXPECT_LE(now, Time{} + 1h + 30s);
+}
+
+TEST_F(EngineEndpointTest, AnAttemptThatIsDroppedSaysWhatTheCommandHasSaid) {
+  begin();
+  while (happened.back() == "connect") ASSERT_TRUE(ring());
+  ASSERT_GE(happened.size(), 3U);
+  EXPECT_EQ(happened[1], "hang up");
+  EXPECT_THAT(happened[2],
+              HasSubstr("unreached: no message from it for 15.0 s; it wrote: hold on"));
+}
+
+TEST_F(EngineEndpointTest, ANodeWhoseLoginIsSlowIsNotLostByABreak) {
+  begin();
+  const Time first = now;
+  while (now < first + 8s) ASSERT_TRUE(ring());
+  moved = 1;
+  ASSERT_TRUE(ring());
+  now += 5s;  // an upload
+  join();
+  happened.clear();
+  end->on_end({.error = {ErrorKind::lost, "it broke", {}}}, moved, now);
+  moved = 0;
+  const Time broken = now;
+  while (now < broken + 15s) ASSERT_TRUE(ring());
+  EXPECT_THAT(happened, ElementsAre("trouble: it broke", "connect"));
+  join();
+  EXPECT_EQ(happened.back(), "recovered");
 }
 
 TEST_F(EngineEndpointTest, AnAgentThatHasExitedIsLostAtOnce) {

@@ -69,6 +69,7 @@ class EngineLink final : private EngineEndpoint::Effects {
   // Effects.
   void connect() override;
   void hang_up(Duration grace) override;
+  Error with_its_words(Error why) override { return attempt_->with_its_words(std::move(why)); }
   void write(const wire::Message& message, wire::Envelope envelope) override;
   void on_welcome() override { events_.on_welcome(reached_at_); }
   void on_message(wire::Message message) override { events_.on_message(std::move(message)); }

@@ -344,14 +344,8 @@ void LinkAttempt::exited(io::ExitStatus status) {
 void LinkAttempt::finish(End end) {
   if (std::exchange(over_, true)) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
+  if (!end.means.gone) end.error = with_its_words(std::move(end.error));
   const std::string said = reader_.noise() + stderr_tail_;
-  std::string words(trimmed(said, "\r\n"));
-  // A command that does not run its last word as a shell would often quotes it, and nobody wants to
-  // read our script.
-  if (const std::size_t at = words.find(entry_.line); !entry_.line.empty() && at != words.npos) {
-    words.replace(at, entry_.line.size(), "…");
-  }
-  if (!words.empty() && !end.means.gone) end.error.message += "; it wrote: " + words;
   // The command's own words. Where a shell has answered, they are the machine's.
   const auto says = [&](const std::string& sign) { return !reached_ && said.contains(sign); };
   if (std::ranges::any_of(connection_.permanent_errors, says)) {
@@ -363,12 +357,23 @@ void LinkAttempt::finish(End end) {
   end.means.offline = !reached_ && std::ranges::any_of(kOffline, [&](const auto& signs) {
     return stderr_tail_.contains(signs.first) && stderr_tail_.contains(signs.second);
   });
-  if (!reached_ && connection_.stands && end.error.hint.empty()) {
-    end.error.hint = fmt::format("run it yourself; it must print \"hi\": {} 'echo hi'",
-                                 fmt::join(connection_.command, " "));
-  }
   let_go(kExitGrace);
   events_.on_end(std::move(end));
+}
+
+Error LinkAttempt::with_its_words(Error why) const {
+  std::string words(trimmed(reader_.noise() + stderr_tail_, "\r\n"));
+  // A command that does not run its last word as a shell would often quotes it, and nobody wants to
+  // read our script.
+  if (const std::size_t at = words.find(entry_.line); !entry_.line.empty() && at != words.npos) {
+    words.replace(at, entry_.line.size(), "…");
+  }
+  if (!words.empty()) why.message += "; it wrote: " + words;
+  if (!reached_ && connection_.stands && why.hint.empty()) {
+    why.hint = fmt::format("run it yourself; it must print \"hi\": {} 'echo hi'",
+                           fmt::join(connection_.command, " "));
+  }
+  return why;
 }
 
 void LinkAttempt::stop(Duration grace) {

@@ -56,6 +56,8 @@ class LinkAttempt {
   // Grows while anything moves in either direction: a slow connection is not a dead one.
   std::uint64_t moved_bytes() const;
 
+  // With what the command has said so far, and what to do about it.
+  Error with_its_words(Error why) const;
   // Ends it without a call of on_end. The process sees the end of its input and has `grace`; then
   // it is killed, and abandoned if it is still there kKillTimeout later.
   void stop(Duration grace);

@@ -12,7 +12,8 @@ constexpr int kMostDoublings = 10;
 
 }  // namespace
 
-void LinkPolicy::on_welcome() {
+void LinkPolicy::on_welcome(Duration login) {
+  login_ = std::max(login_, std::min(login, kSlowestLogin));
   welcomed_ = true;
   connected_ = true;
   tries_ = 0;
@@ -26,6 +27,7 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   } else {
     only_refused_ = only_refused_ && (end.refused || end.offline);
   }
+  if (end.silent && !welcomed_) ++silent_;
   // A daemon such as sshd may restart; that does not end the agent.
   if (end.gone || end.permanent || (end.hopeless && !welcomed_)) return std::nullopt;
   // That time is not the node's, which goes on meanwhile. Without a lease it would be left behind.
@@ -33,7 +35,7 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   Duration patience = limits_.greet;
   if (welcomed_) {
     const bool is_down = tries_ > 0 && only_refused_ && !limits_.gateway;
-    patience = is_down ? limits_.silence : limits_.patience;
+    patience = is_down ? limits_.silence : reconnect_time();
   }
   const Duration longest = std::min(kFirstReconnectPause * (1 << std::min(tries_, kMostDoublings)),
                                     kLongestReconnectPause);
@@ -45,9 +47,16 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   return std::nullopt;
 }
 
+Duration LinkPolicy::reconnect_time() const { return std::max(limits_.patience, 2 * login_); }
+
 Duration patience_of(const PoolSpec& spec, bool gateway) {
   if (spec.reconnect_timeout) return *spec.reconnect_timeout;
   return gateway ? std::min(kGatewayReconnectTimeout, spec.lease) : kReconnectTimeout;
+}
+
+Duration decided_after(const PoolSpec& spec, bool gateway) {
+  return spec.heartbeat_timeout + std::max(patience_of(spec, gateway), 2 * kSlowestLogin) +
+         kLinkDecisionGrace;
 }
 
 std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since, int uploads) {
@@ -58,12 +67,16 @@ std::uint64_t LinkPolicy::crossed(std::uint64_t bytes, Duration since, int uploa
 
 Duration LinkPolicy::silence(Time moved_at) const {
   if (connected_) return limits_.silence;
-  if (!welcomed_) return kFirstAttemptPatience;
+  if (!welcomed_) {
+    const Duration left = trouble_since_ + limits_.greet - moved_at;
+    const Duration longer = kFirstAttemptPatience * (1 << std::min(silent_, kMostDoublings));
+    return std::max(kFirstAttemptPatience, std::min(left, longer));
+  }
   // Of a long patience, an attempt gets enough for a way on which the first one was slow. The last
   // attempt gets the time that is left.
   const Duration share = std::clamp(limits_.patience / 2, kAttemptPatience, kFirstAttemptPatience);
-  const Duration left = trouble_since_ + limits_.patience - moved_at;
-  return std::max(limits_.silence, std::min(left, share));
+  const Duration left = trouble_since_ + reconnect_time() - moved_at;
+  return std::max(limits_.silence, std::min(left, std::max(share, 2 * login_)));
 }
 
 }  // namespace skyward::engine

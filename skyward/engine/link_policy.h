@@ -28,14 +28,15 @@ class LinkPolicy {
     bool hopeless = false;   // ... if the node was never reached: nothing listens there, say
     bool refused = false;    // the machine was reached, and nobody answers there
     bool offline = false;    // this computer has no network, which says nothing about the node
+    bool silent = false;     // it was dropped, because nothing moved on it
   };
 
   LinkPolicy(const Limits& limits, Time now)
       : limits_(limits), broken_since_(now), trouble_since_(now) {}
 
   void on_attempt() { ++tries_; }
-  // The agent has greeted back.
-  void on_welcome();
+  // The agent has greeted back. `login`: until the node said anything.
+  void on_welcome(Duration login = {});
   // When to try again; nothing: the node is lost. `jitter`: 0 to 1, by chance.
   std::optional<Time> on_end(const End& end, Time now, double jitter);
 
@@ -52,7 +53,11 @@ class LinkPolicy {
   Duration trouble(Time now) const { return now - broken_since_; }
 
  private:
+  Duration reconnect_time() const;  // before the node is lost
+
   Limits limits_;
+  Duration login_{};    // the longest
+  int silent_ = 0;      // attempts before the first welcome
   Time broken_since_;   // the connection, or before there was one
   Time trouble_since_;  // the same, or since this computer had no network last
   bool welcomed_ = false;
@@ -61,8 +66,11 @@ class LinkPolicy {
   int tries_ = 0;
 };
 
-// How long a node may be out of reach before it is lost. `gateway`: as above.
+// How long a node may be out of reach before it is lost, unless logins are slow. `gateway`: as
+// above.
 Duration patience_of(const PoolSpec& spec, bool gateway);
+// From a node's last message: by then, its link has decided.
+Duration decided_after(const PoolSpec& spec, bool gateway);
 
 // Why a connection, or the attempt to make one, ended, and what that means for the next one.
 struct ConnectionEnd {

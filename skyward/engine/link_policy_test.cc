@@ -171,6 +171,38 @@ TEST_F(LinkPolicyTest, ASilentConnectionIsGivenUpAndTheLastAttemptHasWhatIsLeft)
   EXPECT_EQ(policy.silence(now + 11s), 3s);
 }
 
+// By PAM, say, or because of a home on a slow file server.
+TEST_F(LinkPolicyTest, AfterAFirstLoginThatWasDroppedTheNextOneHasTwiceTheTime) {
+  policy = LinkPolicy({.greet = 90s, .silence = 3s, .patience = 12s}, kStart);
+  policy.on_attempt();
+  EXPECT_EQ(policy.silence(now), 15s);
+  ASSERT_TRUE(policy.on_end({.refused = true}, now, 0));
+  EXPECT_EQ(policy.silence(now), 15s) << "a machine that boots was not slow to log in";
+  now += 15s;
+  ASSERT_TRUE(policy.on_end({.silent = true}, now, 0));
+  EXPECT_EQ(policy.silence(now), 30s);
+  now += 30s;
+  ASSERT_TRUE(policy.on_end({.silent = true}, now, 0));
+  EXPECT_EQ(policy.silence(now), 45s) << "all that is left";
+  EXPECT_EQ(policy.silence(kStart + 10min), 15s) << "after a long upload";
+}
+
+TEST_F(LinkPolicyTest, WhereLoginsAreSlowTheNextOneHasTwiceTheTimeOfTheFirst) {
+  policy.on_attempt();
+  policy.on_welcome(8s);
+  ASSERT_TRUE(policy.on_end(kSilent, now, 0));
+  EXPECT_EQ(policy.silence(now), 16s);
+  policy.on_attempt();
+  now += 14s;
+  EXPECT_TRUE(policy.on_end(kSilent, now, 0));
+  policy.on_attempt();
+  policy.on_welcome(1h);
+  EXPECT_EQ(policy.on_end(kSilent, now, 1), now + kFirstReconnectPause);
+  EXPECT_EQ(policy.silence(now), 2 * kSlowestLogin);
+  EXPECT_GT(decided_after({}, false), 3s + 2 * kSlowestLogin) << "the core waits longer";
+  EXPECT_GT(decided_after({}, true), 303s);
+}
+
 // Through a jump host, say, or past an address that does not answer.
 TEST_F(LinkPolicyTest, OfALongPatienceAnAttemptHasItsShare) {
   const auto silence_with = [&](Duration patience, Duration after) {

@@ -111,9 +111,7 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
   blobs.name_by_content(!capabilities.descriptors);
   if (!capabilities.descriptors) {
     // The link decides; the core only sees to it that somebody does.
-    options.heartbeat_timeout = choice.heartbeat_timeout +
-                                engine::patience_of(choice, capabilities.gateway) +
-                                kLinkDecisionGrace;
+    options.heartbeat_timeout = engine::decided_after(choice, capabilities.gateway);
     options.heartbeat_interval = choice.heartbeat_timeout / 4;
     options.greet_timeout = capabilities.greet_timeout + kBootstrapTimeout;  // slow uploads
     options.lease = choice.lease;

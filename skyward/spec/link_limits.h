@@ -51,10 +51,14 @@ inline constexpr Duration kMostSilence = 10'000'000s;
 static_assert(kMostSilence / 4 / 1ms <= UINT32_MAX);
 
 // A new connection on which nothing moves for this long is dropped for the next one. The first one
-// may find a machine that still boots. Later ones get half of the pool's reconnect_timeout,
-// between these two.
+// may find a machine that still boots. As its login may also be slow, each one that is dropped
+// doubles this for the next, until the node is reached. Later ones get half of the pool's
+// reconnect_timeout, between these two.
 inline constexpr Duration kFirstAttemptPatience = 15s;
 inline constexpr Duration kAttemptPatience = 5s;
+// But they get, and a node that is out of reach has, at least twice what a login to it took, of
+// which no more counts than this.
+inline constexpr Duration kSlowestLogin = 60s;
 // What is uploaded to a node disappears into buffers on its way, megabytes of it. It counts as
 // moving for as long as a line of so many bytes a second would take, which all uploads share.
 inline constexpr std::uint64_t kSlowestUpload = std::uint64_t{32} << 10;

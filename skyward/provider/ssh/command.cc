@@ -54,7 +54,7 @@ std::vector<std::string> options_of(const SshTarget& target, const SshOptions& o
            "LogLevel=ERROR",                       // no greetings
            "ConnectTimeout=10",                    //
            "ServerAliveInterval=5",                //
-           "ServerAliveCountMax=3",                //
+           "ServerAliveCountMax=12",               // until a login is over, servers do not answer
            "ControlMaster=no",
            "ControlPath=none",         // a connection of its own: nobody else ends it
            "ClearAllForwardings=yes",  //

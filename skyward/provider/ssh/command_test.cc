@@ -10,6 +10,7 @@
 namespace skyward::provider {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -83,6 +84,9 @@ TEST(SshCommand, IsUnderstoodBySsh) {
   EXPECT_THAT(told, HasSubstr("port 2222\n"));
   EXPECT_THAT(told, HasSubstr("stricthostkeychecking true\n"));
   EXPECT_THAT(told, HasSubstr("batchmode yes\n"));
+  EXPECT_THAT(told,
+              AllOf(HasSubstr("serveraliveinterval 5\n"), HasSubstr("serveralivecountmax 12\n")))
+      << "servers do not answer while PAM opens a session";
   EXPECT_THAT(told, HasSubstr("userknownhostsfile /a folder/known\n"));
   EXPECT_THAT(told, HasSubstr("identityfile /a folder/i"));
   EXPECT_THAT(told, HasSubstr("identitiesonly yes\n"));
