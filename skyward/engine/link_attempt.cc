@@ -15,6 +15,7 @@
 #include "skyward/engine/link_uploads.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/wide_pipe.h"
+#include "skyward/provider/ssh/command.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/codec.h"
 
@@ -345,7 +346,8 @@ void LinkAttempt::finish(End end) {
   if (std::exchange(over_, true)) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
   if (!end.means.gone) end.error = with_its_words(std::move(end.error));
-  const std::string said = reader_.noise() + stderr_tail_;
+  const std::string err = provider::without_stale_master(stderr_tail_);
+  const std::string said = reader_.noise() + err;
   // The command's own words. Where a shell has answered, they are the machine's.
   const auto says = [&](const std::string& sign) { return !reached_ && said.contains(sign); };
   if (std::ranges::any_of(connection_.permanent_errors, says)) {
@@ -353,16 +355,17 @@ void LinkAttempt::finish(End end) {
     end.error.kind = ErrorKind::denied;
   }
   end.means.hopeless = std::ranges::any_of(connection_.hopeless_errors, says);
-  end.means.refused = stderr_tail_.contains(kRefused);
+  end.means.refused = err.contains(kRefused);
   end.means.offline = !reached_ && std::ranges::any_of(kOffline, [&](const auto& signs) {
-    return stderr_tail_.contains(signs.first) && stderr_tail_.contains(signs.second);
+    return err.contains(signs.first) && err.contains(signs.second);
   });
   let_go(kExitGrace);
   events_.on_end(std::move(end));
 }
 
 Error LinkAttempt::with_its_words(Error why) const {
-  std::string words(trimmed(reader_.noise() + stderr_tail_, "\r\n"));
+  std::string words(
+      trimmed(reader_.noise() + provider::without_stale_master(stderr_tail_), "\r\n"));
   // A command that does not run its last word as a shell would often quotes it, and nobody wants to
   // read our script.
   if (const std::size_t at = words.find(entry_.line); !entry_.line.empty() && at != words.npos) {

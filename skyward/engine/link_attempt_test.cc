@@ -110,23 +110,38 @@ TEST(AttemptTest, ALoginShellThatRefusesIsPermanent) {
   EXPECT_EQ(end->error.kind, ErrorKind::denied);
 }
 
+// What the end of a command means that says this.
+LinkPolicy::End meaning_of(const std::string& words) {
+  io::EventLoop loop;
+  provider::Connection connection;
+  connection.command = {"sh", "-c", "printf '%s\\n' \"$0\" >&2; exit 255", words};
+  connection.hopeless_errors = {"Connection refused"};
+  LinkPolicy::End means;
+  LinkAttempt attempt(loop, connection, true, {},
+                      {.on_reached = [] {},
+                       .on_open = [] {},
+                       .on_frame = [](io::Incoming) {},
+                       .on_idle = [] {},
+                       .on_end = [&](const LinkAttempt::End& end) { means = end.means; },
+                       .on_gone = [&] { loop.stop(); }});
+  loop.run();
+  return means;
+}
+
+TEST(AttemptTest, SaysWhetherTheMachineRefused) {
+  const LinkPolicy::End refused =
+      meaning_of("ssh: connect to host 192.0.2.7 port 22: Connection refused");
+  EXPECT_TRUE(refused.refused);
+  EXPECT_TRUE(refused.hopeless);
+  const LinkPolicy::End silent = meaning_of(
+      "Control socket connect(/run/me/m-1): Connection refused\n"
+      "ssh: connect to host 192.0.2.7 port 22: Connection timed out");
+  EXPECT_FALSE(silent.refused) << "the socket of a master connection that has died";
+  EXPECT_FALSE(silent.hopeless);
+}
+
 TEST(AttemptTest, SaysWhetherThisComputerHasANetwork) {
-  const auto is_offline = [](const std::string& words) {
-    io::EventLoop loop;
-    provider::Connection connection;
-    connection.command = {"sh", "-c", "printf '%s\\n' \"$0\" >&2; exit 255", words};
-    bool offline = false;
-    LinkAttempt attempt(
-        loop, connection, true, {},
-        {.on_reached = [] {},
-         .on_open = [] {},
-         .on_frame = [](io::Incoming) {},
-         .on_idle = [] {},
-         .on_end = [&](const LinkAttempt::End& end) { offline = end.means.offline; },
-         .on_gone = [&] { loop.stop(); }});
-    loop.run();
-    return offline;
-  };
+  const auto is_offline = [](const std::string& words) { return meaning_of(words).offline; };
   const std::string ssh = "ssh: connect to host 192.0.2.7 port 22: ";
   EXPECT_TRUE(is_offline(ssh + "Network is unreachable"));
   EXPECT_TRUE(

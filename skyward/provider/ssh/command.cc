@@ -41,6 +41,12 @@ std::string quoted_path(std::string_view path) {
   return out + "\"";
 }
 
+// Whether a master connection of the user's may carry the sessions: somebody has logged in there by
+// hand, with a second factor, say. Its host key and its login were checked by the user's files.
+bool uses_masters(const SshOptions& options) {
+  return options.known_hosts_file.empty() && options.identity_file.empty();
+}
+
 std::vector<std::string> options_of(const SshTarget& target, const SshOptions& options) {
   std::vector<std::string> words{options.program};
   if (!options.configuration_file.empty()) {
@@ -55,9 +61,8 @@ std::vector<std::string> options_of(const SshTarget& target, const SshOptions& o
            "ConnectTimeout=10",                    //
            "ServerAliveInterval=5",                //
            "ServerAliveCountMax=12",               // until a login is over, servers do not answer
-           "ControlMaster=no",
-           "ControlPath=none",         // a connection of its own: nobody else ends it
-           "ClearAllForwardings=yes",  //
+           "ControlMaster=no",                     // ours serves nobody else
+           "ClearAllForwardings=yes",              //
            "ForwardAgent=no",
            "ForwardX11=no",  //
            "RequestTTY=no",
@@ -67,6 +72,7 @@ std::vector<std::string> options_of(const SshTarget& target, const SshOptions& o
        }) {
     option(words, fixed);
   }
+  if (!uses_masters(options)) option(words, "ControlPath=none");
   if (!options.known_hosts_file.empty()) {
     option(words, "UserKnownHostsFile=" + quoted_path(options.known_hosts_file));
     option(words, "GlobalKnownHostsFile=/dev/null");
@@ -140,7 +146,12 @@ Error unknown_key(const SshTarget& target, const SshOptions& options) {
           port, target.host, where_known(options))};
 }
 
-Error refused_login(const SshTarget& target, const SshOptions& options) {
+Error refused_login(const SshTarget& target, const SshOptions& options, bool asks) {
+  const std::string_view by_hand =
+      asks && uses_masters(options)
+          ? "; if the machine asks for a code or a password, log in with ControlMaster and "
+            "ControlPath in your ~/.ssh/config first: Skyward uses that connection"
+          : "";
   const std::string key = options.identity_file.empty()
                               ? "your keys and your ssh agent"
                               : fmt::format("the key {}", options.identity_file);
@@ -148,9 +159,9 @@ Error refused_login(const SshTarget& target, const SshOptions& options) {
           .message = fmt::format("{} refused the login for this user with {}", target.text(), key),
           .hint = fmt::format("try 'ssh {}{}{}' by hand; set user=, identity_file= or your "
                               "~/.ssh/config, or add your public key to ~/.ssh/authorized_keys of "
-                              "that machine",
+                              "that machine{}",
                               target.port == 0 ? "" : fmt::format("-p {} ", target.port),
-                              target.user.empty() ? "" : target.user + "@", target.host)};
+                              target.user.empty() ? "" : target.user + "@", target.host, by_hand)};
 }
 
 }  // namespace
@@ -228,8 +239,16 @@ std::vector<std::string> hopeless_ssh_errors() {
   return {"Name or service not known", "Connection refused"};
 }
 
+std::string without_stale_master(std::string words) {
+  constexpr std::string_view kStale = "Control socket connect(";
+  for (std::size_t at = 0; (at = words.find(kStale, at)) != std::string::npos;) {
+    words.erase(at, std::min(words.find('\n', at), words.size() - 1) - at + 1);
+  }
+  return words;
+}
+
 Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Error error) {
-  const std::string words = error.message;
+  const std::string words = without_stale_master(error.message);
   SshTarget target = wanted;
   // Of a jump that is silent, the last ssh says no more than that; of a host behind it, it does.
   const bool is_lost_on_the_way =
@@ -247,7 +266,7 @@ Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Erro
   } else if (says("host key is known for") || says("Host key verification failed")) {
     told = unknown_key(target, options);
   } else if (says("Permission denied (") || says("Too many authentication failures")) {
-    told = refused_login(target, options);
+    told = refused_login(target, options, says("keyboard-interactive"));
   } else if (says("This account is currently not available")) {
     told = {.kind = ErrorKind::denied,
             .message = fmt::format("{} allows this user no commands: its login shell is nologin",

@@ -5,7 +5,8 @@
 //
 // The user's configuration, agent and keys apply, except where a pool depends on something else:
 // ssh never prompts, always verifies the host key, and forwards nothing. Neither our settings nor
-// the user's files can turn verification off.
+// the user's files can turn verification off. A master connection of the user's that runs already
+// is used, unless the options name keys, as they do for rented machines.
 
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& 
 std::vector<std::string> permanent_ssh_errors();
 // The same, for a machine that has never been reached. Later, its sshd may only be restarting.
 std::vector<std::string> hopeless_ssh_errors();
+
+// What ssh wrote, without what it says about the socket of a master connection that has died: it
+// goes on without one.
+std::string without_stale_master(std::string words);
 
 // Adds what to do to an error that contains ssh's output, which stays in the message. Returns other
 // errors unchanged.

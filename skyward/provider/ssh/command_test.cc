@@ -59,6 +59,36 @@ TEST(SshCommand, AlwaysVerifiesAndNeverAsks) {
   EXPECT_THAT(ssh_command({.host = "w1"}, full), Contains("IdentitiesOnly=yes"));
 }
 
+TEST(SshCommand, UsesAMasterConnectionWhereTheUsersFilesDecide) {
+  for (const SshOptions& options :
+       {SshOptions{.known_hosts_file = "/k/known"}, SshOptions{.identity_file = "/k/id"}}) {
+    const auto words = ssh_command({.host = "w1"}, options);
+    EXPECT_THAT(words, Contains("ControlMaster=no"));
+    EXPECT_THAT(words, Contains("ControlPath=none"));
+  }
+  const auto words = ssh_command({.host = "w1"}, {.jumps = {{.host = "outer"}}});
+  EXPECT_THAT(words, Contains("ControlMaster=no"));
+  EXPECT_THAT(words, Not(Contains(HasSubstr("ControlPath"))));
+}
+
+TEST(SshError, ASocketThatADeadMasterHasLeftIsNoReason) {
+  const std::string stale = "Control socket connect(/run/me/m-1): Connection refused\r\n";
+  EXPECT_EQ(without_stale_master(stale), "");
+  EXPECT_EQ(without_stale_master("it wrote: " + stale + "other\n" + stale), "it wrote: other\n");
+  const Error told = explain_ssh_error(
+      {.host = "w1"}, {},
+      {ErrorKind::lost, stale + "ssh: connect to host w1 port 22: Connection timed out", {}});
+  EXPECT_THAT(told.message, HasSubstr("w1 does not answer"));
+}
+
+TEST(SshError, WhoeverAsksForACodeIsLoggedInToByHand) {
+  const Error refusal{
+      ErrorKind::lost, "me@w1: Permission denied (publickey,keyboard-interactive).", {}};
+  EXPECT_THAT(explain_ssh_error({.host = "w1"}, {}, refusal).hint, HasSubstr("ControlMaster"));
+  EXPECT_THAT(explain_ssh_error({.host = "w1"}, {.identity_file = "/k/id"}, refusal).hint,
+              Not(HasSubstr("ControlMaster")));
+}
+
 std::string output_of(std::vector<std::string> words) {
   io::SpawnOptions spawn;
   spawn.command = std::move(words);
