@@ -24,7 +24,8 @@ def listening() -> set[str]:
 
 
 def _address(digits: str) -> str:
-    """Words of 32 bits, as this machine stores them: x86 and ARM, the lowest byte first."""
+    """Words of 32 bits, as this machine stores them: x86 and ARM, the lowest byte first. An IPv6
+    socket may stand for an IPv4 address."""
     words = [bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8)]
     family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
-    return socket.inet_ntop(family, b"".join(words))
+    return socket.inet_ntop(family, b"".join(words)).removeprefix("::ffff:")

@@ -169,7 +169,8 @@ Connection SlurmProvider::connection(const Cluster& cluster, const Instance& ins
   out.permanent_errors = signs_of_end(node->job);
   if (access_.login) {
     out.environment = {{"SSH_ASKPASS_REQUIRE", "never"}};
-    std::ranges::copy(permanent_ssh_errors(), std::back_inserter(out.permanent_errors));
+    // They say nothing about a node that was reached: a home may not be mounted yet.
+    out.hopeless_errors = permanent_ssh_errors();
   }
   return out;
 }

@@ -137,6 +137,7 @@ TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
   const auto cloud = provider();
   const Life life = open(*cloud);
   ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_TRUE(cloud->capabilities().gateway) << "what refuses is the login node";
   const auto signs = cloud->connection(life.cluster, life.instances[0]).permanent_errors;
   for (const std::string said :
        {"srun: error: Slurm job 17 has expired\n",
