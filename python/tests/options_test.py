@@ -333,7 +333,7 @@ def test_an_image_shows_no_secrets():
     )
     assert repr(image) == (
         "Image(python='3.12', pip=['numpy', 'x @ https://…@h/x.whl', 'git+ssh://…@h/y.git@main'],"
-        " env={'HF_TOKEN': …, 'A': …})"
+        " env={'HF_TOKEN': '…', 'A': '…'})"
     )
     assert repr(sky.Image()) == "Image()"
 

@@ -392,7 +392,9 @@ def test_no_command_uses_the_ledger_of_a_newer_version(state):
 
 def test_gc_says_that_it_has_no_ledger(state, monkeypatch):
     podman = state.parent / "podman"  # that works and has nothing, whatever this computer has
-    podman.write_text("#!/bin/sh\n[ $1 != info ] || echo 'host|4|8000000000|amd64|/var'\n")
+    podman.write_text(
+        "#!/bin/sh\n[ $1 != info ] || echo 'skyward-host=host|4|8000000000|amd64|/var'\n"
+    )
     podman.chmod(0o755)
     monkeypatch.setenv("PATH", f"{state.parent}:/usr/bin:/bin")
     state.rmdir()
@@ -438,7 +440,7 @@ def test_a_pool_whose_ledger_is_lost_is_looked_for_where_it_was(state, monkeypat
 def docker_that_is_empty(state, monkeypatch):
     """Answers, has nothing, and notes what it is asked."""
     program = state / "docker"
-    told = "box|2|4000000000|x86_64|/var/lib/docker|AAAA"
+    told = "skyward-host=box|2|4000000000|x86_64|/var/lib/docker|AAAA"
     program.write_text(
         f"#!/bin/sh\necho \"$@\" >>{state}/asked\ncase $1 in info) echo '{told}' ;; esac\n"
     )

@@ -12,7 +12,7 @@ import skyward as sky
 
 NAMES = {name: getattr(sky, name) for name in sky.__all__ if name != "pool"}
 VALUES = [
-    "Image(pip=['numpy'], env={'A': '1'})",
+    "Image(pip=['numpy'], apt=['git'])",  # its text form hides the values of variables
     "AWS(region='eu-west-1')",
     *(f"{cloud.__name__}()" for cloud in CLOUDS.values()),
     "RunPod(data_center_ids=('EU-1', 'EU-2'))",

@@ -72,7 +72,7 @@ class Image:
             if each.name == "pip":
                 text = re.sub(r"(?<=://)[^/'\"\s]*@", "…@", text)
             elif each.name == "env":
-                text = "{" + ", ".join(f"{name!r}: …" for name in value) + "}"
+                text = repr(dict.fromkeys(value, "…"))
             shown.append(f"{each.name}={text}")
         return f"Image({', '.join(shown)})"
 
