@@ -168,8 +168,10 @@ struct EventLoop::Impl {
   std::vector<Callback> batch;      // of run_inbox(); keeps its room, as the inbox does
   std::atomic<bool> asked = false;  // run_inbox() is going to run, or running
   bool asks_itself = false;         // to run it once descriptors and timers had their turn
-  bool lingers = false;             // the loop spins until it is asked
+  bool lingers = false;             // the loop spins until it is called
   Time linger_until{};              // of this turn
+  // By whoever has posted while it lingers, after letting go of the mutex: it takes that at once.
+  alignas(64) std::atomic<bool> called = false;
   FileDescriptor bell = make_bell();
   Watch bell_watch{.on_readable = [] {}};
   std::atomic<std::thread::id> thread{};  // that is in a turn of the loop
@@ -264,9 +266,11 @@ struct EventLoop::Impl {
     if (until == Time{}) return;
     {
       const std::lock_guard lock(inbox_mutex);
-      lingers = !asked;
+      if (asked) return;
+      lingers = true;
+      called = false;
     }
-    while (!asked.load(std::memory_order_relaxed) && !stopped && now() < until) relax();
+    while (!called.load(std::memory_order_relaxed) && !stopped && now() < until) relax();
     {
       const std::lock_guard lock(inbox_mutex);
       if (!std::exchange(lingers, false) || !asked) return;
@@ -380,10 +384,18 @@ std::int64_t EventLoop::wall_us() {
 }
 
 void EventLoop::post(Callback callback) {
+  bool lingers = false;
   {
     const std::lock_guard lock(impl_->inbox_mutex);
     impl_->inbox.push_back(std::move(callback));
-    if (impl_->asked.exchange(true) || impl_->lingers) return;
+    if (impl_->asked.exchange(true)) return;
+    lingers = impl_->lingers;
+  }
+  if (lingers) {
+    // If that comes late, the loop has looked into the inbox by itself, or ends its next lingering
+    // early.
+    impl_->called.store(true, std::memory_order_relaxed);
+    return;
   }
   // In a turn of the loop's own, the end of the turn looks into the inbox.
   if (impl_->thread.load(std::memory_order_relaxed) != std::this_thread::get_id()) impl_->ring();
