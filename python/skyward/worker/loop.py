@@ -198,7 +198,7 @@ class Worker(Connection):
                     continue
                 if self.stopped:
                     return
-                self.receive()
+                self.receive_more()
             self.take_told()
             run = ready.popleft()
             if self.skipped and run.task in self.skipped:
