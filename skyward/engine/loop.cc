@@ -73,6 +73,7 @@ std::string EngineLoop::new_job_id() { return io::random_hex(8); }
 std::string EngineLoop::new_secret() { return io::random_hex(64); }
 
 int EngineLoop::usable_cpus() { return io::usable_cpus(); }
+int EngineLoop::current_core() { return io::current_core(); }
 
 std::uint64_t EngineLoop::usable_memory() { return io::memory_bytes(); }
 
@@ -173,7 +174,7 @@ void EngineLoop::turn(Step step) {
 
 void EngineLoop::stay_awake() {
   if (!std::exchange(completed_, false) || state_.tasks.size() > 0) return;
-  if (caller_.is_quick()) loop_.linger(kAwakeForNext);
+  if (caller_.may_linger()) loop_.linger(kAwakeForNext);
 }
 
 // By then the caller has read its answers.

@@ -32,8 +32,8 @@ class Caller {
  public:
   virtual ~Caller() = default;
   virtual void complete(TaskId task, wire::Outcome outcome) = 0;
-  // Whether the next task is likely to come at once.
-  virtual bool is_quick() const { return false; }
+  // Whether the next task is likely to come at once, if the engine's thread stays awake for it.
+  virtual bool may_linger() const { return false; }
   virtual void deliver_item(TaskId task, wire::Payload item) = 0;
   virtual void retain_blob(const wire::Blob& blob) = 0;
   // Whether there is memory that is kept for the next large call.
@@ -68,6 +68,7 @@ class EngineLoop final : private EngineEffects {
   static std::string new_secret();
   // CPUs that this process may keep busy: those that it may run on, or what a quota leaves of them.
   static int usable_cpus();
+  static int current_core();
   // Memory that this process may use, in bytes.
   static std::uint64_t usable_memory();
   // Makes sure that this process may open the files that the links to so many nodes need.

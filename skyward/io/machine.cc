@@ -53,6 +53,8 @@ int cpu_count() {
   return online > 0 ? static_cast<int>(online) : 1;
 }
 
+int current_core() { return ::sched_getcpu(); }
+
 int usable_cpus() {
   const int allowed = cpu_count();
   return std::max(1, static_cast<int>(std::min<double>(allowed, cpu_quota().value_or(allowed))));

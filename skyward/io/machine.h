@@ -27,6 +27,9 @@ int cpu_count();
 // As many of them as a control group's quota lets it keep busy. At least 1.
 int usable_cpus();
 
+// The core on which the calling thread is running, until the kernel moves it. No system call.
+int current_core();
+
 // Memory that this process may use: the machine's, or what a control group leaves of it.
 std::uint64_t memory_bytes();
 double memory_gib();

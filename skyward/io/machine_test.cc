@@ -21,6 +21,7 @@ TEST(Machine, HasProcessorsAndMemory) {
   EXPECT_GE(cpu_count(), 1);
   EXPECT_GE(usable_cpus(), 1);
   EXPECT_LE(usable_cpus(), cpu_count());
+  EXPECT_GE(current_core(), 0);
   EXPECT_GT(memory_gib(), 0.01);
 }
 

@@ -32,6 +32,11 @@ class Pace {
     const std::uint32_t callers = unanswered_.fetch_add(1, std::memory_order_relaxed);
     return callers < kMostUnanswered || callers % kMostUnanswered == 0;
   }
+  // A caller begins to spin on this core. The engine, if it was woken there, has put the caller to
+  // sleep, and spins in vain until that has read its answer. Of several callers, the last one
+  // counts.
+  void spins_on(int core) { core_.store(core, std::memory_order_relaxed); }
+  bool is_callers_core(int core) const { return core_.load(std::memory_order_relaxed) == core; }
   // A caller got its answer while it spun.
   void answered() { unanswered_.store(0, std::memory_order_relaxed); }
   bool is_quick() const {
@@ -45,6 +50,7 @@ class Pace {
   const int callers_awake_;
   std::atomic<int> under_way_{0};
   std::atomic<std::int64_t> recent_{0};       // an exponential moving average, in nanoseconds
+  std::atomic<int> core_{-1};                 // on which a caller began to spin last
   std::atomic<std::uint32_t> unanswered_{0};  // callers since one got its answer while it spun
 };
 

@@ -33,6 +33,14 @@ TEST(Pace, ABatchHasTheCoresForItself) {
   EXPECT_TRUE(pace.is_quick());
 }
 
+TEST(Pace, TheEngineIsToldOnWhichCoreACallerSpins) {
+  Pace pace(2);
+  EXPECT_FALSE(pace.is_callers_core(0)) << "nobody has spun";
+  pace.spins_on(1);
+  EXPECT_TRUE(pace.is_callers_core(1));
+  EXPECT_FALSE(pace.is_callers_core(0));
+}
+
 TEST(Pace, NobodyIsAwakeOnOneCore) {
   Pace pace(1);
   EXPECT_FALSE(pace.is_quick());

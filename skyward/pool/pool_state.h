@@ -55,7 +55,9 @@ struct PoolState final : engine::Caller {
 
   // ---- engine::Caller, on the engine's thread
   void complete(TaskId task, Outcome outcome) override;
-  bool is_quick() const override { return pace->is_quick(); }
+  bool may_linger() const override {
+    return pace->is_quick() && !pace->is_callers_core(engine::EngineLoop::current_core());
+  }
   void deliver_item(TaskId task, wire::Payload item) override;
   void retain_blob(const wire::Blob& blob) override { StoredBlobs::retain(blob); }
   bool keeps_memory() const override { return blobs.keeps_memory(); }

@@ -39,6 +39,7 @@ void TaskState::add_item(const wire::Payload& item) {
 
 Duration TaskState::wait_awake(Duration timeout) const {
   if (done || !pace->should_spin()) return Duration{};
+  pace->spins_on(engine::EngineLoop::current_core());
   const Duration most = std::min(timeout, kLongestSpin);
   const Time begin = engine::EngineLoop::now();
   Duration spun{};
