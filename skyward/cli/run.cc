@@ -21,6 +21,7 @@
 #include "skyward/display/terminal_view.h"
 #include "skyward/io/ending_signals.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/pool/pool.h"
 #include "skyward/run/run_command.h"
@@ -69,7 +70,7 @@ class Run {
 
   int run() {
     const Duration lifetime = request_.spec.timeout;
-    if (lifetime > Duration{}) ask_at_ = io::EventLoop::now() + lifetime - farewell_of(lifetime);
+    if (lifetime > Duration{}) ask_at_ = pool_time() + lifetime - farewell_of(lifetime);
     try {
       pool_.open([this] {
         start_events();
@@ -94,6 +95,10 @@ class Run {
     std::thread thread;
   };
 
+  Time pool_time() const {
+    return pool_clock(request_.spec.provider.name, io::EventLoop::now(), io::time_with_sleep());
+  }
+
   // The pool has events once it begins to open.
   void start_events() {
     if (events_.joinable()) return;
@@ -106,7 +111,7 @@ class Run {
           }
           if (const auto* warning = std::get_if<BudgetWarning>(&event)) {
             const std::scoped_lock lock(shared_.mutex);
-            ask_for_budget_at_ = farewell_before_drain(warning->seconds_left, io::EventLoop::now());
+            ask_for_budget_at_ = farewell_before_drain(warning->seconds_left, pool_time());
           }
           view_.show(event);
         }
@@ -168,13 +173,13 @@ class Run {
       shared_.terminal.tell_now(
           "standard output is closed, or its disk is full: ending the command");
       step(stopping_.ask(io::kTerminateSignal, now));
-    } else if (!stopping_.has_begun() && now >= ask_at_) {
+    } else if (!stopping_.has_begun() && pool_time() >= ask_at_) {
       shared_.terminal.tell_now(fmt::format(
           "the machines' lifetime ends in {:.0f} s: asking the command to end, so that its results "
           "come back; allow more time with --timeout SECONDS",
           seconds(farewell_of(request_.spec.timeout))));
       step(stopping_.ask(io::kTerminateSignal, now));
-    } else if (!stopping_.has_begun() && now >= budget_end()) {
+    } else if (!stopping_.has_begun() && pool_time() >= budget_end()) {
       shared_.terminal.tell_now(
           "the budget is almost spent: asking the command to end, so that its results come back; "
           "allow more with --budget DOLLARS");
@@ -275,7 +280,7 @@ class Run {
   RunShared shared_;
   std::vector<Part> parts_;
   Stopping stopping_;
-  Time ask_at_ = kNever;             // before the machines' lifetime ends
+  Time ask_at_ = kNever;             // before the machines' lifetime ends, by pool_time()
   Time ask_for_budget_at_ = kNever;  // … and before their money does; by `shared_.mutex`
   bool given_up_ = false;
   int interrupted_by_ = 0;

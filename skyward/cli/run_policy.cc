@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/io/ending_signals.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
 
@@ -77,6 +78,10 @@ constexpr std::size_t kLongestLine = std::size_t{64} << 10;
 int exit_code_of(int code, int signal) {
   constexpr int kSignalled = 128;
   return signal != 0 ? kSignalled + signal : code;
+}
+
+Time pool_clock(std::string_view provider, Time awake, Time with_sleep) {
+  return provider_rents(provider) ? with_sleep : awake;
 }
 
 Duration farewell_of(Duration lifetime) { return std::min(kLongestFarewell, lifetime / 2); }

@@ -18,6 +18,8 @@ namespace skyward::cli {
 // As shells say it: 128 and the signal.
 int exit_code_of(int code, int signal);
 
+// What a pool's end counts by: rented machines go on while this computer sleeps.
+Time pool_clock(std::string_view provider, Time awake, Time with_sleep);
 // How long before the end of the machines' lifetime a command is asked to end, so that what it
 // wrote still comes back.
 Duration farewell_of(Duration lifetime);

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "skyward/io/ending_signals.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
 namespace {
@@ -58,6 +59,17 @@ TEST(Farewell, LeavesTimeToBringResultsBack) {
   EXPECT_EQ(farewell_of(120s), 60s);
   EXPECT_EQ(farewell_before_drain(100, kStart), kStart + 80s);
   EXPECT_EQ(farewell_before_drain(5, kStart), kStart) << "late is better than never";
+}
+
+TEST(Farewell, ComesSoonerByTheTimeAsleepWhereMachinesAreRented) {
+  for (const char* provider : {"aws", "slurm", "local", "container"}) {
+    const Time ask_at = pool_clock(provider, kStart, kStart + 9h) + 2h - farewell_of(2h);
+    const bool is_time = pool_clock(provider, kStart + 1h, kStart + 9h + 2h) >= ask_at;
+    EXPECT_EQ(is_time, provider_rents(provider)) << provider << ", after an hour asleep";
+    EXPECT_GE(pool_clock(provider, kStart + 2h, kStart + 9h + 2h), ask_at) << provider;
+    EXPECT_LT(pool_clock(provider, kStart + 1h, kStart + 9h + 1h), ask_at) << provider;
+  }
+  EXPECT_TRUE(provider_rents("aws") && !provider_rents("local"));
 }
 
 TEST(Wording, NamesOptionsInsteadOfParameters) {
