@@ -178,11 +178,13 @@ class Run {
           "the machines' lifetime ends in {:.0f} s: asking the command to end, so that its results "
           "come back; allow more time with --timeout SECONDS",
           seconds(farewell_of(request_.spec.timeout))));
+      cut_off_ = true;
       step(stopping_.ask(io::kTerminateSignal, now));
     } else if (!stopping_.has_begun() && pool_time() >= budget_end()) {
       shared_.terminal.tell_now(
           "the budget is almost spent: asking the command to end, so that its results come back; "
           "allow more with --budget DOLLARS");
+      cut_off_ = true;
       step(stopping_.ask(io::kTerminateSignal, now));
     } else if (!stopping_.has_begun() && some(&has_failed)) {
       step(stopping_.ask(io::kTerminateSignal, now));
@@ -256,6 +258,7 @@ class Run {
 
   int exit_code() {
     constexpr int kBrokenPipe = 128 + 13;
+    constexpr int kCutOff = 124;  // as timeout(1) has it
     const auto failed = [](const Part& part) {
       const CommandState state = part.node->state();
       return state.why || state.incomplete || !state.done;
@@ -269,7 +272,8 @@ class Run {
     if (interrupted_by_ != 0) return exit_code_of(0, interrupted_by_);
     const bool own_failure = !failures_.empty() || std::ranges::any_of(parts_, failed);
     if (own_failure && interrupts_.count() > 0) return exit_code_of(0, interrupts_.first());
-    return own_failure ? kRunFailed : 0;
+    if (own_failure) return kRunFailed;
+    return cut_off_ ? kCutOff : 0;
   }
 
   RunRequest request_;
@@ -282,6 +286,7 @@ class Run {
   Stopping stopping_;
   Time ask_at_ = kNever;             // before the machines' lifetime ends, by pool_time()
   Time ask_for_budget_at_ = kNever;  // … and before their money does; by `shared_.mutex`
+  bool cut_off_ = false;             // the command was asked to end before either
   bool given_up_ = false;
   int interrupted_by_ = 0;
   std::vector<std::string> failures_;

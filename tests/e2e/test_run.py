@@ -203,11 +203,13 @@ def test_a_command_that_ignores_signals_is_killed(monkeypatch):
     wait_until_gone(os.environ["RUN_MARK"])
 
 
-def test_the_end_of_the_lifetime_lets_a_command_save_its_work(project):
-    line = "trap 'echo saved > out/work; exit 5' TERM; echo ready; while :; do sleep 0.02; done"
+@pytest.mark.parametrize(("own", "whole"), [(5, 5), (0, 124)])
+def test_the_end_of_the_lifetime_lets_a_command_save_its_work(project, own, whole):
+    saves = f"echo saved > out/work; exit {own}"
+    line = f"trap '{saves}' TERM; echo ready; while :; do sleep 0.02; done"
     words = ["--timeout", "16", "--output", "out", "--", "bash", "-c", line]
     code, out, err = run(*words)
-    assert (code, out) == (5, "ready\n"), err
+    assert (code, out) == (whole, "ready\n"), err
     assert (project / "out/work").read_text() == "saved\n"
     assert "lifetime ends in 8 s" in err and "--timeout" in err and "ComputePool" not in err
 
