@@ -24,6 +24,7 @@
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/pool/pool.h"
+#include "skyward/pool/program_end.h"
 #include "skyward/run/run_command.h"
 
 namespace skyward::cli {
@@ -38,6 +39,11 @@ constexpr Duration kLastOutput = 5s;
 
 struct Interrupted {
   int signal = 0;
+};
+
+struct RunEnd {
+  int code = 0;
+  int signal = 0;  // that ends the program; 0: it exits
 };
 
 // The signals that came; the first one counts.
@@ -68,7 +74,7 @@ class Run {
         pool_(request_.spec),
         view_(quiet ? Display::quiet : Display::log) {}
 
-  int run() {
+  RunEnd run() {
     const Duration lifetime = request_.spec.timeout;
     if (lifetime > Duration{}) ask_at_ = pool_time() + lifetime - farewell_of(lifetime);
     try {
@@ -86,7 +92,7 @@ class Run {
     close();
     end_threads();
     for (const std::string& failure : failures_) shared_.terminal.tell(failure);
-    return exit_code();
+    return end();
   }
 
  private:
@@ -250,10 +256,17 @@ class Run {
     if (!all_done()) {  // a thread waits for the reader of our output
       shared_.terminal.tell_now("nothing reads the output: dropping the rest of it");
       for (const std::string& failure : failures_) shared_.terminal.tell_now(failure);
-      std::_Exit(exit_code());
+      const RunEnd ended = end();
+      if (ended.signal != 0) die_of(ended.signal);
+      std::_Exit(ended.code);
     }
     for (Part& part : parts_) part.thread.join();
     if (events_.joinable()) events_.join();
+  }
+
+  RunEnd end() {
+    const int code = exit_code();
+    return {.code = code, .signal = ending_signal(code, interrupts_.first())};
   }
 
   int exit_code() {
@@ -308,7 +321,9 @@ int run_program(const Streams& streams, const RunOptions& options) {
     for (const std::string& note : request->notes) {
       streams.err << "skyward: " << printable_text(note) << '\n';
     }
-    return Run(*std::move(request), options.quiet).run();
+    const RunEnd ended = Run(*std::move(request), options.quiet).run();
+    if (ended.signal != 0) die_of(ended.signal);
+    return ended.code;
   } catch (const SkywardError& error) {
     streams.err << "skyward: " << printable_text(in_options(error.what())) << '\n';
     return kRunFailed;

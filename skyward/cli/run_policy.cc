@@ -80,6 +80,13 @@ int exit_code_of(int code, int signal) {
   return signal != 0 ? kSignalled + signal : code;
 }
 
+int ending_signal(int code, int first) {
+  if (first == 0) return 0;
+  const std::array sent = {first, io::kInterruptSignal, io::kTerminateSignal, io::kKillSignal};
+  const auto is_of = [code](int signal) { return code == exit_code_of(0, signal); };
+  return std::ranges::any_of(sent, is_of) ? first : 0;
+}
+
 Time pool_clock(std::string_view provider, Time awake, Time with_sleep) {
   return provider_rents(provider) ? with_sleep : awake;
 }

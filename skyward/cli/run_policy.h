@@ -17,6 +17,10 @@ namespace skyward::cli {
 
 // As shells say it: 128 and the signal.
 int exit_code_of(int code, int signal);
+// By which signal a run with this exit code ends, so that shells leave their loops; 0: by none.
+// `first`: the first that came to the run, or 0. It ends the run also where the command died of a
+// later one, which Skyward sent.
+int ending_signal(int code, int first);
 
 // What a pool's end counts by: rented machines go on while this computer sleeps.
 Time pool_clock(std::string_view provider, Time awake, Time with_sleep);

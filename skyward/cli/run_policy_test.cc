@@ -22,6 +22,16 @@ TEST(ExitCode, IsTheCommandsOrItsSignals) {
   EXPECT_EQ(exit_code_of(0, io::kKillSignal), 137);
 }
 
+TEST(EndingSignal, IsTheFirstThatCameWhereTheCommandDiedOfIt) {
+  EXPECT_EQ(ending_signal(130, io::kInterruptSignal), io::kInterruptSignal);
+  EXPECT_EQ(ending_signal(137, io::kInterruptSignal), io::kInterruptSignal) << "after another";
+  EXPECT_EQ(ending_signal(143, kHangUp), kHangUp) << "the command got SIGTERM";
+  EXPECT_EQ(ending_signal(129, kHangUp), kHangUp) << "before the command ran";
+  EXPECT_EQ(ending_signal(5, io::kInterruptSignal), 0) << "the command handled it";
+  EXPECT_EQ(ending_signal(139, io::kInterruptSignal), 0) << "it crashed";
+  EXPECT_EQ(ending_signal(130, 0), 0) << "nobody interrupted the run";
+}
+
 TEST(Stopping, TakesOneStepAfterTheOther) {
   Stopping stopping;
   EXPECT_FALSE(stopping.has_begun());

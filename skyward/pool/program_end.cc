@@ -62,17 +62,6 @@ void handle(int number, void (*handler)(int)) {
   sigaction(number, &action, nullptr);
 }
 
-// What the signal would have done without us.
-void die_of(int number) {
-  handle(number, SIG_DFL);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, number);
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  std::raise(number);
-  _exit(128 + number);  // the kernel kills no process with the number 1 (of a container) by that
-}
-
 // False when the system has no more threads.
 template <typename Work>
 bool runs_on_thread(Work work) {
@@ -87,6 +76,16 @@ bool runs_on_thread(Work work) {
 std::terminate_handler earlier_terminate_handler = nullptr;
 
 }  // namespace
+
+void die_of(int number) {
+  handle(number, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  std::raise(number);
+  _exit(128 + number);  // the kernel kills no process with the number 1 (of a container) by that
+}
 
 // What is open in this process. It is never destroyed: programs end at any time.
 class ProgramEnd {

@@ -21,6 +21,9 @@ void watch_program_end();
 // Throws CancelledError once the program has begun to end: nothing may be opened any more.
 void throw_if_program_ends();
 
+// Ends this process by the signal, as if nobody had handled it.
+[[noreturn]] void die_of(int number);
+
 class ProgramEnd;
 
 // Something that must end with the program, for as long as this exists. In a forked child it does

@@ -186,7 +186,7 @@ def test_an_interrupt_while_results_come_back_leaves_what_was_there(project):
     limit = time.monotonic() + DEADLINE
     while len(os.listdir("out")) < 2 and time.monotonic() < limit:
         select.select([], [], [], 0.02)
-    assert started.end(signal.SIGINT)[0] == 128 + signal.SIGINT
+    assert started.end(signal.SIGINT)[0] == -signal.SIGINT
     assert (project / "out/big").read_text() == "of an earlier run"
     assert os.listdir("out") == ["big"]
 
@@ -199,8 +199,29 @@ def test_a_command_that_ignores_signals_is_killed(monkeypatch):
     assert "interrupted" in started.process.stderr.readline()
     started.process.send_signal(signal.SIGINT)
     assert "interrupted again" in started.process.stderr.readline()
-    assert started.end(signal.SIGINT)[0] == 128 + signal.SIGKILL
+    assert started.end(signal.SIGINT)[0] == -signal.SIGINT
     wait_until_gone(os.environ["RUN_MARK"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_whose_command_died_of_a_signal_ends_by_it(number):
+    started = Started("--no-sync", "--", "sh", "-c", "echo ready; exec sleep 600")
+    assert started.end(number) == (-number, "")
+
+
+def test_an_interrupt_ends_a_loop_of_runs():
+    run_one = '"$0" run --quiet --no-sync -- sh -c "echo ready $i; [ $i = 2 ] || exec sleep 600"'
+    process = subprocess.Popen(
+        ["bash", "-c", f"for i in 1 2; do {run_one}; done", PROGRAM],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # as a terminal's foreground
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout.readline() == "ready 1\n"
+    os.killpg(process.pid, signal.SIGINT)
+    out = process.communicate(timeout=DEADLINE)[0]
+    assert (process.returncode, out) == (-signal.SIGINT, "")
 
 
 @pytest.mark.parametrize(("own", "whole"), [(5, 5), (0, 124)])
@@ -220,7 +241,7 @@ def test_an_interrupt_is_heard_while_nobody_reads_the_output(monkeypatch):
     started.process.send_signal(signal.SIGINT)
     wait_until_gone(os.environ["RUN_MARK"], "yes")
     started.process.communicate(timeout=DEADLINE)
-    assert started.process.returncode == 128 + signal.SIGINT
+    assert started.process.returncode == -signal.SIGINT
     wait_until_gone(os.environ["RUN_MARK"])
 
 
@@ -249,7 +270,7 @@ def test_an_interrupt_before_the_command_runs_starts_nothing(project, monkeypatc
         select.select([], [], [], 0.02)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=DEADLINE)
-    assert process.returncode == 128 + signal.SIGINT
+    assert process.returncode == -signal.SIGINT
 
 
 # Waits for a file, then kills the command's grandparent, which is the agent of its node.
@@ -291,7 +312,7 @@ def test_machines_end_although_the_output_is_never_read(monkeypatch):
     for _ in range(4):  # the last one gives up
         started.process.send_signal(signal.SIGINT)
         assert "interrupted" in started.process.stderr.readline()
-    assert started.process.wait(DEADLINE) == 128 + signal.SIGINT
+    assert started.process.wait(DEADLINE) == -signal.SIGINT
     assert "nothing reads the output" in started.process.stderr.read()
     wait_until_gone(os.environ["RUN_MARK"])
 
