@@ -19,9 +19,11 @@
 #include "skyward/pool/executable.h"
 #include "skyward/pool/providers.h"
 #include "skyward/provider/settings.h"
+#include "skyward/provider/table.h"
 #include "skyward/provider/world.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/memory_size.h"
+#include "skyward/spec/provider_settings.h"
 #include "skyward/wire/worker_protocol.h"
 
 namespace skyward::cli {
@@ -178,6 +180,17 @@ Status add_python(PoolSpec& spec, const RunOptions& options) {
 
 // ---- The pool
 
+// A provider without regions would run the command where the user did not want it.
+Status check_region(const std::string& region, const std::string& provider) {
+  const ProviderSheet* sheet = find_provider_sheet(provider);
+  const bool takes_one = sheet != nullptr && find_setting(*sheet, "region") != nullptr;
+  const bool is_known = provider::find_row(provider) != nullptr;
+  if (region.empty() || takes_one || !is_known) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("--region {}: the provider {} takes no region", region, provider),
+              "name one that takes a region, for example --provider aws, or leave --region out");
+}
+
 std::map<std::string, std::string> other_agents(const std::string& agent) {
   std::map<std::string, std::string> found;
   std::error_code error;
@@ -194,6 +207,7 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
   std::optional<ProviderSpec> named;
   if (!options.provider.empty()) named = ProviderSpec{.name = options.provider, .settings = {}};
   spec.provider = provider_to_take(named);
+  if (Status fits = check_region(options.region, spec.provider.name); !fits) return fail(fits);
   if (!options.region.empty()) spec.provider.settings["region"] = options.region;
   spec.nodes = options.nodes;
   spec.machine = options.machine;

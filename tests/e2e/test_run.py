@@ -389,6 +389,12 @@ MISTAKES = {
     "option": (["--nodse", "2", "a.py"], "no option --nodse", "--nodes"),
     "nodes": (["--nodes", "0", "a.py"], "nodes", ""),
     "provider": (["--provider", "awz", "a.py"], 'no provider named "awz"', "aws"),
+    "region": (["--region", "eu-west-1", "a.py"], "the provider local takes no region", "aws"),
+    "region of ssh": (
+        ["--provider", "ssh", "--region", "eu", "a.py"],
+        "--region eu: the provider ssh takes no region",
+        "leave --region out",
+    ),
     "accelerator": (["--accelerator", "A1000", "a.py"], "no accelerator", "A100"),
     "absolute": (["--output", "/tmp", "a.py"], "--output /tmp", "results"),
     "upwards": (["--output", "../o", "a.py"], "--output ../o", "results"),
