@@ -255,6 +255,19 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
 
 // ---- The files
 
+// The script is not among what is sent.
+std::unexpected<Error> not_sent(const std::string& script, const std::string& output) {
+  if (path_below(output, script)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} would not be sent: it is in {}, where --output collects results",
+                            script, output),
+                "move it elsewhere, or name another directory with --output");
+  }
+  return fail(ErrorKind::invalid,
+              fmt::format("{} would not be sent: git ignores it, or it is hidden", script),
+              "take it out of .gitignore, or send its directory alone with --sync DIR");
+}
+
 Status add_files(RunRequest& request, const RunOptions& options, const std::string& root,
                  const std::string& script) {
   auto chosen = choose_files(root, request.order.output, !options.sync.empty());
@@ -263,9 +276,7 @@ Status add_files(RunRequest& request, const RunOptions& options, const std::stri
   if (!max_mb) return fail(max_mb);
   const auto is_script = [&](const io::TreeEntry& entry) { return entry.path == script; };
   if (!script.empty() && std::ranges::none_of(chosen->entries, is_script)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} would not be sent: git ignores it, or it is hidden", script),
-                "take it out of .gitignore, or send its directory alone with --sync DIR");
+    return not_sent(script, request.order.output);
   }
   const auto max_bytes = static_cast<std::uint64_t>(*max_mb) << 20;
   if (Status fits = check_size(chosen->entries, max_bytes); !fits) return fits;

@@ -386,6 +386,7 @@ MISTAKES = {
     "outside": (["../x.py"], "../x.py is not in", "--sync"),
     "shell": (["x.sh"], "does not end with .py", "skyward run -- ./x.sh"),
     "hidden": ([".x.py"], ".x.py would not be sent", "--sync"),
+    "output": (["--output", "out", "out/x.py"], "where --output collects results", "elsewhere"),
     "option": (["--nodse", "2", "a.py"], "no option --nodse", "--nodes"),
     "nodes": (["--nodes", "0", "a.py"], "nodes", ""),
     "provider": (["--provider", "awz", "a.py"], 'no provider named "awz"', "aws"),
@@ -408,7 +409,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("words", "what", "hint"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_refused_before_anything_starts(project, words, what, hint):
-    for name in ("a.py", "x.sh", ".x.py", "../x.py"):
+    (project / "out").mkdir()
+    for name in ("a.py", "x.sh", ".x.py", "../x.py", "out/x.py"):
         (project / name).write_text("print('ran')\n")
     (project / "big").write_bytes(bytes(2_000_000))
     code, out, err = run(*words)
