@@ -121,6 +121,26 @@ def test_a_request_that_nobody_answered_may_have_cost(state):
     assert not cost["complete"]
 
 
+@pytest.mark.parametrize("provider", ["container", "kubernetes", "slurm"])
+def test_machines_that_no_cloud_bills_cost_nothing_for_certain(state, provider):
+    """Of a killed program: one launch had no answer, and nobody saw the machine go."""
+    left_behind(state, expires_s=int(time.time()) + 3600)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET provider = ?", (provider,))
+        ledger.execute("UPDATE entry SET hourly_micro_dollars = 0")
+        ledger.execute("UPDATE entry SET id = '' WHERE id = 'i-0'")
+    ledger.close()
+    (cost,) = rows("cost")
+    assert (cost["machines"], cost["dollars"], cost["hourly_dollars"]) == (1, 0, 0)
+    assert cost["complete"] and not cost["at_most"]
+    _, out, err = skyward("cost")
+    assert not any(bound in out + err for bound in ("about", "at least", "at most"))
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET provider = 'aws'")
+    ledger.close()
+    assert not rows("cost")[0]["complete"], "a cloud has a price, which is not known"
+
+
 def test_what_was_launched_is_read_from_a_disk_that_cannot_be_written_to(state):
     left_behind(state)
     only_read = (

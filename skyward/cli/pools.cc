@@ -16,6 +16,7 @@
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/renting/reaping.h"
+#include "skyward/provider/table.h"
 #include "skyward/spec/cost.h"
 
 namespace skyward::cli {
@@ -106,17 +107,21 @@ CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entrie
   BillingRules rules{.least = number(provider::kLeastChargeSetting)};
   rules.set_increment(number(provider::kBillingSetting));
   CostBook book(rules);
+  const provider::TableRow* const row = provider::find_row(pool.provider);
+  const bool is_free = row != nullptr && !row->has_prices;
   bool answered = true;
   const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };
   for (const LedgerEntry& entry : entries) {
     if (entry.kind != "instance") continue;
+    if (!entry.id.empty()) ++out.machines;
+    const bool has_price = entry.hourly_micro_dollars > 0;
+    if (is_free && !has_price) continue;
     if (entry.id.empty()) {
       answered = answered && entry.gone_s.has_value();
       continue;
     }
-    ++out.machines;
     std::optional<MachinePrice> price;
-    if (entry.hourly_micro_dollars > 0) {
+    if (has_price) {
       price = MachinePrice{.hourly = entry.hourly_micro_dollars, .spot = entry.spot};
     }
     book.on_launched(entry.id, 0, at(entry.asked_s), price);

@@ -45,7 +45,7 @@ struct LedgerEntry {
   int count = 1;       // machines requested with this key
   bool spot = false;
   std::string instance_type{};
-  std::int64_t hourly_micro_dollars = 0;  // of one machine; 0: unknown
+  std::int64_t hourly_micro_dollars = 0;  // of one machine; 0: unknown, or free (table.h)
   std::int64_t asked_s = 0;
   std::optional<std::int64_t> gone_s{};
   bool gone_late = false;  // nobody saw it go: `gone_s` is an upper bound

@@ -51,6 +51,9 @@ struct TableRow {
   // machines end their own cost.
   Result<std::unique_ptr<RentedCloud>> (*cloud)(const ProviderSpec&, World) = nullptr;
   bool simulated = false;  // a simulation inside the program that opens its pools
+  // False: no cloud bills its machines, and pools count them as free. A price of 0 in the ledger is
+  // then known.
+  bool has_prices = true;
 };
 
 const std::vector<TableRow>& provider_table();

@@ -117,6 +117,7 @@ TEST(Table, ThePageOfFeaturesSaysWhatEachProviderIsCapableOf) {
     EXPECT_EQ(cell("Volumes", column).starts_with("yes"), can.fuse) << row.name;
     EXPECT_EQ(cell("Preemption notice", column).starts_with("yes"), !can.preemption.empty())
         << row.name;
+    EXPECT_EQ(cell("Cost money", column).starts_with("yes"), row.has_prices) << row.name;
     const std::string travel = cell("Large arguments travel", column);
     EXPECT_EQ(travel.starts_with("through shared memory"), can.descriptors) << row.name;
     // Without conditions.
