@@ -381,6 +381,32 @@ def test_an_open_pool_is_told_with_its_program(state):
     assert code == 1 and "a program on this computer uses it" in err and "kill" not in err
 
 
+def test_a_pool_of_another_computer_is_elsewhere(state):
+    """They share a home. Whether its lock is seen here depends on the file system."""
+    left_behind(state, expires_s=int(time.time()) + 3600)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        settings = json.dumps({"account": "1", "owner": "me", "host": "login-b"})
+        ledger.execute("UPDATE pool SET settings = ?", (settings,))
+    ledger.close()
+
+    def states():
+        (listed,) = rows("pool", "list")
+        (got,) = rows("pool", "get", "aws-11111111")
+        return {listed["state"], got["state"]}
+
+    folder = state / "clouds" / "aws-11111111"
+    folder.mkdir(parents=True, mode=0o700)
+    with open(folder / "lock", "w") as lock:
+        assert states() == {"elsewhere"}
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert states() == {"elsewhere"}
+        assert "computer  login-b\n" in skyward("pool", "get", "aws-11111111")[1]
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET expires_s = opened_s")
+    ledger.close()
+    assert states() == {"left behind"}, "its time is over"
+
+
 def test_a_broken_settings_file_keeps_no_machine_alive(state, tmp_path, monkeypatch):
     (tmp_path / "skyward.toml").write_text("this is no TOML")
     monkeypatch.chdir(tmp_path)

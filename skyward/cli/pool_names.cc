@@ -7,6 +7,7 @@
 #include "skyward/io/file.h"
 #include "skyward/io/file_lock.h"
 #include "skyward/io/private_directory.h"
+#include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/spec/provider_settings.h"
 
@@ -51,6 +52,12 @@ bool is_record(std::string_view name) {
 bool may_stay(std::string_view kind) { return kind == "security_group"; }
 
 std::string job_of(const LedgerPool& pool) { return pool.setting(provider::kJobSetting); }
+
+std::string host_elsewhere(const provider::World& world, const LedgerPool& pool) {
+  if (provider::opened_here(pool, provider::booted_s(world))) return "";
+  const std::string host = pool.setting("host");
+  return host.empty() ? "another computer" : host;
+}
 
 std::vector<LedgerPool> pools_if_readable(const provider::World& world) {
   const auto ledger = provider::read_ledger(world);

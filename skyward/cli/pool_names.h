@@ -18,6 +18,10 @@ namespace skyward::cli {
 // The id of a pool in the ledger; empty: an older version wrote it.
 std::string job_of(const provider::LedgerPool& pool);
 
+// The computer that opened the pool; empty: this one. Computers that share a home share the ledger,
+// but not always each other's locks, and the number in a lock is no process of this computer.
+std::string host_elsewhere(const provider::World& world, const provider::LedgerPool& pool);
+
 // All that the ledger has; none where it cannot be read, for those who can do without.
 std::vector<provider::LedgerPool> pools_if_readable(const provider::World& world);
 

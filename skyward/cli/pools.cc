@@ -30,7 +30,10 @@ using provider::LedgerPool;
 std::string state_of(const provider::World& world, const LedgerPool& pool,
                      const std::vector<LedgerEntry>& entries) {
   if (pool.closed_s) return "closed";
-  if (provider::is_open_here(world, pool.id)) return "open";
+  const bool is_locked = provider::is_open_here(world, pool.id);
+  const bool is_over = provider::latest_end_s(pool, {}, world.wall_s()) < world.wall_s();
+  if ((is_locked || !is_over) && !host_elsewhere(world, pool).empty()) return "elsewhere";
+  if (is_locked) return "open";
   const auto stays = [](const LedgerEntry& entry) { return entry.gone_s || may_stay(entry.kind); };
   return !entries.empty() && std::ranges::all_of(entries, stays) ? "ended" : "left behind";
 }
@@ -202,8 +205,9 @@ int list_pools(const Streams& streams, bool all) {
 namespace {
 
 // What was launched for a pool.
-void show_launched(const Streams& streams, const std::string& state, const LedgerPool& pool,
+void show_launched(const Streams& streams, const provider::World& world, const LedgerPool& pool,
                    const std::vector<LedgerEntry>& entries, const std::string& record) {
+  const std::string state = state_of(world, pool, entries);
   if (streams.json) {
     ordered_json things = ordered_json::array();
     for (const LedgerEntry& entry : entries) {
@@ -231,6 +235,8 @@ void show_launched(const Streams& streams, const std::string& state, const Ledge
   streams.out << fmt::format(
       "pool      {}\nprovider  {}\nregion    {}\nstate     {}\nopened    {}\n", pool.id,
       pool.provider, pool.region, state, utc_moment(pool.opened_s));
+  const std::string host = host_elsewhere(world, pool);
+  if (!host.empty()) streams.out << fmt::format("computer  {}\n", printable_line(host));
   if (!record.empty()) streams.out << fmt::format("logs      {}\n", record);
   std::vector<std::vector<std::string>> rows;
   for (const LedgerEntry& entry : entries) {
@@ -273,7 +279,7 @@ int show_pool(const Streams& streams, const std::string& name) {
   for (const LedgerPool& pool : named) {
     const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain_of_ledger(streams, entries.error());
-    show_launched(streams, state_of(world, pool, *entries), pool, *entries, record);
+    show_launched(streams, world, pool, *entries, record);
   }
   return 0;
 }
