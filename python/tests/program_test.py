@@ -107,6 +107,26 @@ def test_the_least_that_a_cloud_charges_counts(state):
     assert cost["dollars"] == pytest.approx(60)
 
 
+def test_the_costs_of_pools_add_up_to_the_sum(state):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("DELETE FROM entry")
+        for pool in ("aws-11111111", "aws-22222222", "aws-33333333"):
+            ledger.execute(
+                "INSERT OR IGNORE INTO pool VALUES (?, 'aws', 'us-east-1', '{}', 1, 9)", (pool,)
+            )
+            ledger.execute(  # a minute, $0.000150
+                "INSERT INTO entry VALUES ('t', ?, 'instance', 'i-0', 1, 1, 'm', 9000, 1, 9)",
+                (pool,),
+            )
+    ledger.close()
+    assert [row["dollars"] for row in rows("cost")] == [0.00015] * 3
+    _, out, err = skyward("cost")
+    costs = [float(cell[1:]) for cell in out.split() if cell.startswith("$0.000")]
+    assert sorted(costs) == [0, 0, 0, 0.0001, 0.0002, 0.0002]  # three are for an hour
+    assert err.startswith("$0.0005 for machines")
+
+
 def test_without_that_time_nobody_knows_more_than_at_most(state):
     left_behind(state)
     (cost,) = rows("cost")

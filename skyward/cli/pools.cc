@@ -148,6 +148,10 @@ std::string_view bound_of(const CostSoFar& cost) {
   return cost.at_most ? "at most " : "";
 }
 
+constexpr MicroDollars kShownUnit = 100;  // the last digit of money_text()
+
+std::string shown_text(MicroDollars units) { return money_text(to_dollars(units * kShownUnit)); }
+
 }  // namespace
 
 int list_pools(const Streams& streams, bool all) {
@@ -337,13 +341,13 @@ int show_cost(const Streams& streams, const std::string& id) {
     return 0;
   }
   std::vector<std::vector<std::string>> rows;
+  std::vector<MicroDollars> amounts;
   CostSoFar all;
   for (const LedgerPool& pool : wanted) {
     const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain_of_ledger(streams, entries.error());
     const bool at_work = provider::is_open_here(world, pool.id);
     const CostSoFar cost = cost_of(pool, *entries, at_work, world.wall_s());
-    all.now.total += cost.now.total;
     all.now.complete = all.now.complete && cost.now.complete;
     all.at_most = all.at_most || cost.at_most;
     if (streams.json) {
@@ -357,13 +361,19 @@ int show_cost(const Streams& streams, const std::string& id) {
                                        {"at_most", cost.at_most}});
     }
     rows.push_back({pool.id, pool.region, std::to_string(cost.machines),
-                    fmt::format("{}${:.4f}", bound_of(cost), to_dollars(cost.now.total)),
-                    fmt::format("${:.4f}", to_dollars(cost.now.hourly))});
+                    std::string(bound_of(cost)), money_text(to_dollars(cost.now.hourly))});
+    amounts.push_back(cost.now.total);
   }
   if (streams.json) return 0;
+  amounts = round_parts(amounts, kShownUnit);
+  MicroDollars sum = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i][3] += shown_text(amounts[i]);
+    sum += amounts[i];
+  }
   print_table(streams.out, {"POOL", "REGION", "MACHINES", "COST", "AN HOUR NOW"}, rows);
-  streams.err << fmt::format("{}${:.4f} for machines (disks and traffic not included)\n",
-                             bound_of(all), to_dollars(all.now.total));
+  streams.err << fmt::format("{}{} for machines (disks and traffic not included)\n", bound_of(all),
+                             shown_text(sum));
   if (all.at_most) {
     streams.err << "at most: counts a killed program's machines until they terminate themselves; "
                    "'skyward gc' asks the cloud for the exact time\n";
