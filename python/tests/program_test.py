@@ -327,6 +327,14 @@ def test_a_pool_answers_to_the_id_that_its_program_tells(state, job):
     assert ("(1a2b3c4d)" in skyward("pool", "list")[1]) == (job == "1a2b3c4d")
 
 
+def test_a_pool_may_outlive_its_log_files(state):
+    left_behind(state)
+    for name in ("11111111", "aws-11111111"):
+        code, out, err = skyward("pool", "logs", name)
+        assert (code, out) == (2, "")
+        assert f"the log files of the pool {name} are gone" in err and "newest hundred" in err
+
+
 def test_a_local_pool_is_open_while_its_program_has_it_open(state):
     with sky.ComputePool(display="quiet") as pool:
         (row,) = rows("pool", "list")

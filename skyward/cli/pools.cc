@@ -307,7 +307,13 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
   // Without the ledger, digits are compared.
   const std::vector<LedgerPool> pools = pools_if_readable(world);
   const std::string record = record_named(records(world), pools, id);
-  if (record.empty()) return not_found(streams, id);
+  if (record.empty() && pools_named(pools, id).empty()) return not_found(streams, id);
+  if (record.empty()) {
+    return complain(streams,
+                    {ErrorKind::invalid, fmt::format("the log files of the pool {} are gone", id),
+                     "Skyward keeps those of the newest hundred pools; 'skyward pool get' "
+                     "lists what was launched for it"});
+  }
   const std::string directory = provider::state_directory(world) + "/" + record;
   const std::string file = node ? fmt::format("node-{}.log", *node) : "pool.log";
   bool any = false;
