@@ -205,12 +205,39 @@ def test_a_list_of_pools_has_one_shape(state):
         "provider": None,
         "region": None,
         "state": "recorded",
-        "machines": 0,
+        "machines": None,
         "opened": 1706745540,
         "record": "20240131-235900-1a2b3c4d",
         "trouble": None,
     }
     assert "2024-01-31T23:59:00Z" in skyward("pool", "list", "--all")[1]
+
+
+def test_what_is_not_known_is_null(state):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET region = ''")
+        ledger.execute("UPDATE entry SET id = '', hourly_micro_dollars = 0 WHERE id = 'i-0'")
+        ledger.execute(
+            "INSERT INTO entry VALUES "
+            "('t2', 'aws-11111111', 'security_group', 'sg-1', 1, 0, '', 0, 0, NULL)"
+        )
+    ledger.close()
+    (pool,) = rows("pool", "get", "aws-11111111")
+    group, unanswered, machine = pool["things"]
+    assert pool["region"] is None and pool["record"] is None
+    assert (group["instance_type"], group["hourly_dollars"], group["asked"]) == (None, None, None)
+    assert (unanswered["id"], unanswered["hourly_dollars"]) == (None, None)
+    assert (machine["id"], machine["hourly_dollars"], machine["gone"]) == ("i-1", 4.0, None)
+    assert rows("pool", "list")[0]["region"] is None and rows("cost")[0]["region"] is None
+    assert "1970" not in skyward("pool", "get", "aws-11111111")[1]
+
+
+@pytest.mark.parametrize(("line", "name"), [("AWS", "aws"), ("Vast.ai", "vastai"), ("x", "x")])
+def test_a_provider_has_one_name(state, line, name):
+    job = recorded(state, line)
+    assert [row["provider"] for row in rows("pool", "list", "--all")] == [name]
+    assert rows("pool", "get", job)[0]["provider"] == name
 
 
 @pytest.mark.parametrize(

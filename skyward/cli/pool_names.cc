@@ -47,6 +47,15 @@ bool is_record(std::string_view name) {
          name.find_first_not_of("0123456789abcdef-") == std::string::npos;
 }
 
+// Of a line of such a list, which has the label of a provider or its name.
+const provider::TableRow* row_of_line(std::string_view line) {
+  const auto& table = provider::provider_table();
+  const auto row = std::ranges::find_if(table, [&](const provider::TableRow& one) {
+    return one.name == line || provider_label(std::string(one.name)) == line;
+  });
+  return row == table.end() ? nullptr : &*row;
+}
+
 }  // namespace
 
 bool may_stay(std::string_view kind) { return kind == "security_group"; }
@@ -95,21 +104,20 @@ std::string job_of_record(std::string_view record) { return std::string(digits_o
 
 std::string provider_of_record(const provider::World& world, const std::string& record) {
   const std::vector<std::string> told = lines_of(world, record);
-  return told.empty() ? std::string() : told.back();
+  if (told.empty()) return "";
+  const provider::TableRow* row = row_of_line(told.back());
+  return row == nullptr ? told.back() : std::string(row->name);
 }
 
 RecordedClouds clouds_of_record(const provider::World& world, const std::string& record) {
   const std::vector<std::string> told = lines_of(world, record);
   RecordedClouds out{.is_all = !told.empty()};
   for (const std::string& name : told) {
-    const auto& table = provider::provider_table();
-    const auto row = std::ranges::find_if(table, [&](const provider::TableRow& one) {
-      return one.name == name || provider_label(std::string(one.name)) == name;
-    });
-    if (row == table.end()) {
+    const provider::TableRow* row = row_of_line(name);
+    if (row == nullptr) {
       out.is_all = false;
-    } else if (row->sweep != nullptr && std::ranges::find(out.rows, &*row) == out.rows.end()) {
-      out.rows.push_back(&*row);
+    } else if (row->sweep != nullptr && std::ranges::find(out.rows, row) == out.rows.end()) {
+      out.rows.push_back(row);
     }
   }
   return out;

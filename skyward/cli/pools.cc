@@ -52,15 +52,15 @@ struct PoolRow {
 };
 
 ordered_json to_json(const PoolRow& row) {
-  ordered_json line = {{"pool", row.pool},       {"job", nullptr},     {"provider", nullptr},
-                       {"region", nullptr},      {"state", row.state}, {"machines", row.machines},
-                       {"opened", row.opened_s}, {"record", nullptr}};
-  if (!row.job.empty()) line["job"] = row.job;
-  if (!row.provider.empty()) line["provider"] = row.provider;
-  if (row.at_cloud) line["region"] = row.at_cloud->region;
-  if (!row.record.empty()) line["record"] = row.record;
-  line["trouble"] = row.trouble.empty() ? ordered_json() : ordered_json(row.trouble);
-  return line;
+  return {{"pool", row.pool},
+          {"job", text_or_null(row.job)},
+          {"provider", text_or_null(row.provider)},
+          {"region", row.at_cloud ? text_or_null(row.at_cloud->region) : ordered_json()},
+          {"state", row.state},
+          {"machines", row.at_cloud ? ordered_json(row.machines) : ordered_json()},
+          {"opened", time_or_null(row.opened_s)},
+          {"record", text_or_null(row.record)},
+          {"trouble", text_or_null(row.trouble)}};
 }
 
 // "20240131-235900-1a2b3c4d": when it was opened, and the id of its job.
@@ -91,6 +91,16 @@ int not_found(const Streams& streams, const std::string& id) {
                             "'skyward pool list --all' lists all pools"});
 }
 
+std::string moment_text(std::int64_t time_s) { return time_s == 0 ? "-" : utc_moment(time_s); }
+
+// Of a machine; empty: not known, or it is no machine.
+std::optional<MicroDollars> price_of(const LedgerPool& pool, const LedgerEntry& entry) {
+  if (entry.kind != "instance") return std::nullopt;
+  if (entry.hourly_micro_dollars > 0) return entry.hourly_micro_dollars;
+  const provider::TableRow* row = provider::find_row(pool.provider);
+  return row != nullptr && !row->has_prices ? std::optional<MicroDollars>(0) : std::nullopt;
+}
+
 // What one pool has cost.
 struct CostSoFar {
   CostNow now{};
@@ -110,23 +120,19 @@ CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entrie
   BillingRules rules{.least = number(provider::kLeastChargeSetting)};
   rules.set_increment(number(provider::kBillingSetting));
   CostBook book(rules);
-  const provider::TableRow* const row = provider::find_row(pool.provider);
-  const bool is_free = row != nullptr && !row->has_prices;
   bool answered = true;
   const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };
   for (const LedgerEntry& entry : entries) {
     if (entry.kind != "instance") continue;
     if (!entry.id.empty()) ++out.machines;
-    const bool has_price = entry.hourly_micro_dollars > 0;
-    if (is_free && !has_price) continue;
+    const auto hourly = price_of(pool, entry);
+    if (hourly == 0) continue;
     if (entry.id.empty()) {
       answered = answered && entry.gone_s.has_value();
       continue;
     }
     std::optional<MachinePrice> price;
-    if (has_price) {
-      price = MachinePrice{.hourly = entry.hourly_micro_dollars, .spot = entry.spot};
-    }
+    if (hourly) price = MachinePrice{.hourly = *hourly, .spot = entry.spot};
     book.on_launched(entry.id, 0, at(entry.asked_s), price);
     if (entry.gone_s) {
       book.on_gone(entry.id, at(*entry.gone_s));
@@ -192,7 +198,7 @@ int list_pools(const Streams& streams, bool all) {
     rows.push_back({plain ? row.pool : fmt::format("{} ({})", row.pool, row.job),
                     row.provider.empty() ? "-" : row.provider, there ? row.at_cloud->region : "-",
                     row.state, there ? std::to_string(row.machines) : "-",
-                    utc_moment(row.opened_s)});
+                    moment_text(row.opened_s)});
   }
   print_table(streams.out, {"POOL", "PROVIDER", "REGION", "STATE", "MACHINES", "OPENED"}, rows);
   if (rows.empty()) streams.err << "no pool of this computer is open\n";
@@ -215,30 +221,30 @@ void show_launched(const Streams& streams, const provider::World& world, const L
   if (streams.json) {
     ordered_json things = ordered_json::array();
     for (const LedgerEntry& entry : entries) {
+      const auto hourly = price_of(pool, entry);
       things.push_back({{"kind", entry.kind},
-                        {"id", entry.id},
+                        {"id", text_or_null(entry.id)},
                         {"key", entry.key},
                         {"count", entry.count},
                         {"spot", entry.spot},
-                        {"instance_type", entry.instance_type},
-                        {"hourly_dollars", to_dollars(entry.hourly_micro_dollars)},
-                        {"asked", entry.asked_s},
+                        {"instance_type", text_or_null(entry.instance_type)},
+                        {"hourly_dollars", hourly ? ordered_json(to_dollars(*hourly)) : nullptr},
+                        {"asked", time_or_null(entry.asked_s)},
                         {"gone", entry.gone_s ? ordered_json(*entry.gone_s) : ordered_json()}});
     }
-    print_json(streams,
-               ordered_json{{"pool", pool.id},
-                            {"provider", pool.provider},
-                            {"region", pool.region},
-                            {"state", state},
-                            {"settings", pool.settings},
-                            {"opened", pool.opened_s},
-                            {"record", record.empty() ? ordered_json() : ordered_json(record)},
-                            {"things", things}});
+    print_json(streams, ordered_json{{"pool", pool.id},
+                                     {"provider", pool.provider},
+                                     {"region", text_or_null(pool.region)},
+                                     {"state", state},
+                                     {"settings", pool.settings},
+                                     {"opened", time_or_null(pool.opened_s)},
+                                     {"record", text_or_null(record)},
+                                     {"things", things}});
     return;
   }
   streams.out << fmt::format(
       "pool      {}\nprovider  {}\nregion    {}\nstate     {}\nopened    {}\n", pool.id,
-      pool.provider, pool.region, state, utc_moment(pool.opened_s));
+      pool.provider, pool.region, state, moment_text(pool.opened_s));
   const std::string host = host_elsewhere(world, pool);
   if (!host.empty()) streams.out << fmt::format("computer  {}\n", printable_line(host));
   if (!record.empty()) streams.out << fmt::format("logs      {}\n", record);
@@ -249,7 +255,7 @@ void show_launched(const Streams& streams, const provider::World& world, const L
                     entry.kind != "instance" ? "-"
                     : entry.spot             ? "spot"
                                              : "on demand",
-                    utc_moment(entry.asked_s), entry.gone_s ? utc_moment(*entry.gone_s) : "-"});
+                    moment_text(entry.asked_s), moment_text(entry.gone_s.value_or(0))});
   }
   print_table(streams.out, {"KIND", "ID", "TYPE", "MARKET", "ASKED", "GONE"}, rows);
 }
@@ -262,7 +268,7 @@ int show_record(const Streams& streams, const provider::World& world, const std:
   } else {
     streams.out << fmt::format(
         "pool      {}\nprovider  {}\nstate     {}\nopened    {}\nlogs      {}/{}\n", row.pool,
-        row.provider.empty() ? "-" : row.provider, row.state, utc_moment(row.opened_s),
+        row.provider.empty() ? "-" : row.provider, row.state, moment_text(row.opened_s),
         provider::state_directory(world), record);
   }
   return 0;
@@ -359,7 +365,7 @@ int show_cost(const Streams& streams, const std::string& id) {
     if (streams.json) {
       print_json(streams, ordered_json{{"pool", pool.id},
                                        {"provider", pool.provider},
-                                       {"region", pool.region},
+                                       {"region", text_or_null(pool.region)},
                                        {"machines", cost.machines},
                                        {"dollars", to_dollars(cost.now.total)},
                                        {"hourly_dollars", to_dollars(cost.now.hourly)},

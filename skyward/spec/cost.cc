@@ -32,7 +32,7 @@ MicroDollars share_of(MicroDollars total, Duration part, Duration whole) {
 }  // namespace
 
 MicroDollars to_micro_dollars(double dollars) { return std::llround(dollars * 1e6); }
-double to_dollars(MicroDollars amount) { return static_cast<double>(amount) * 1e-6; }
+double to_dollars(MicroDollars amount) { return static_cast<double>(amount) / 1e6; }
 
 CostBook::Machine CostBook::make(int node, Time now, const std::optional<MachinePrice>& price) {
   Machine machine{.priced = price.has_value(), .node = node, .launched = now};

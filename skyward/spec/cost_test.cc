@@ -269,6 +269,10 @@ TEST(Cost, ShownPartsAddUp) {
   EXPECT_TRUE(round_parts({}, 100).empty());
 }
 
+TEST(Dollars, AreTheDecimalNumberThatTheMillionthsMake) {
+  EXPECT_EQ(to_dollars(4'460'715), 4.460715);  // times 1e-6 it is 4.4607149999999995
+}
+
 // Ten thousand pools with machines that come, change price and go; the bill of a cloud that counts
 // each second for itself.
 TEST(Cost, AgreesWithABillThatIsCountedSecondBySecond) {
