@@ -207,7 +207,7 @@ def test_a_list_of_pools_has_one_shape(state):
         "state": "recorded",
         "machines": None,
         "opened": 1706745540,
-        "record": "20240131-235900-1a2b3c4d",
+        "record": str(state / "20240131-235900-1a2b3c4d"),
         "trouble": None,
     }
     assert "2024-01-31T23:59:00Z" in skyward("pool", "list", "--all")[1]
@@ -230,7 +230,8 @@ def test_what_is_not_known_is_null(state):
     assert (unanswered["id"], unanswered["hourly_dollars"]) == (None, None)
     assert (machine["id"], machine["hourly_dollars"], machine["gone"]) == ("i-1", 4.0, None)
     assert rows("pool", "list")[0]["region"] is None and rows("cost")[0]["region"] is None
-    assert "1970" not in skyward("pool", "get", "aws-11111111")[1]
+    shown = skyward("pool", "get", "aws-11111111")[1]
+    assert "1970" not in shown and "AN HOUR" in shown and " $4.0000 " in shown
 
 
 @pytest.mark.parametrize(("line", "name"), [("AWS", "aws"), ("Vast.ai", "vastai"), ("x", "x")])
@@ -346,12 +347,23 @@ def test_a_pool_answers_to_the_id_that_its_program_tells(state, job):
     with_job(state, job)
     (row,) = rows("pool", "list", "--all")
     assert (row["pool"], row["job"]) == ("aws-11111111", job)
-    assert row["record"] == f"20240131-235900-{job}"
-    for name in (job, "aws-11111111"):
+    assert row["record"] == str(state / f"20240131-235900-{job}")
+    assert rows("pool", "get", job)[0]["record"] == row["record"]
+    for name in (job, "aws-11111111", f"20240131-235900-{job}", row["record"]):
         assert skyward("pool", "logs", name)[1] == "what happened\n", name
         assert rows("pool", "get", name)[0]["pool"] == "aws-11111111"
         assert rows("cost", name)[0]["pool"] == "aws-11111111"
     assert ("(1a2b3c4d)" in skyward("pool", "list")[1]) == (job == "1a2b3c4d")
+
+
+def test_one_pool_is_shown_with_the_trouble_of_its_reaper(state):
+    left_behind(state)
+    assert rows("pool", "get", "aws-11111111")[0]["trouble"] is None
+    folder = state / "clouds" / "aws-11111111"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "gave-up").write_text("no credentials")
+    assert rows("pool", "get", "aws-11111111")[0]["trouble"] == "no credentials"
+    assert "trouble   no credentials\n" in skyward("pool", "get", "aws-11111111")[1]
 
 
 def test_a_pool_may_outlive_its_log_files(state):
@@ -617,7 +629,7 @@ def test_times_are_utc_wherever_the_computer_is(state, monkeypatch):
     (row,) = rows("pool", "list", "--all")
     assert before <= row["opened"] <= time.time()
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(row["opened"]))
-    assert row["record"].startswith(moment)
+    assert row["record"].startswith(f"{state}/{moment}")
     assert (
         time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row["opened"]))
         in skyward("pool", "list", "--all")[1]

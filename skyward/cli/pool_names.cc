@@ -26,13 +26,9 @@ std::string_view cloud_of(std::string_view name) {
   return dash == std::string_view::npos ? std::string_view() : name.substr(0, dash);
 }
 
-std::string path_of(const provider::World& world, const std::string& record) {
-  return provider::state_directory(world) + "/" + record;
-}
-
 // The lines of a record's list of providers; none if it is not whole.
 std::vector<std::string> lines_of(const provider::World& world, const std::string& record) {
-  const auto text = io::read_file(path_of(world, record) + "/providers");
+  const auto text = io::read_file(path_of_record(world, record) + "/providers");
   if (!text || !text->ends_with('\n')) return {};
   std::vector<std::string> out;
   for (const auto& line : std::views::split(*text, '\n'))
@@ -75,7 +71,7 @@ std::vector<LedgerPool> pools_if_readable(const provider::World& world) {
 }
 
 std::string_view cloud_in_name(std::string_view name) {
-  return is_record(name) ? std::string_view() : cloud_of(name);
+  return is_record(name.substr(name.rfind('/') + 1)) ? std::string_view() : cloud_of(name);
 }
 
 std::vector<LedgerPool> pools_named(const std::vector<LedgerPool>& pools, std::string_view name) {
@@ -102,6 +98,10 @@ std::vector<std::string> records(const provider::World& world) {
 
 std::string job_of_record(std::string_view record) { return std::string(digits_of(record)); }
 
+std::string path_of_record(const provider::World& world, const std::string& record) {
+  return record.empty() ? "" : provider::state_directory(world) + "/" + record;
+}
+
 std::string provider_of_record(const provider::World& world, const std::string& record) {
   const std::vector<std::string> told = lines_of(world, record);
   if (told.empty()) return "";
@@ -124,7 +124,7 @@ RecordedClouds clouds_of_record(const provider::World& world, const std::string&
 }
 
 std::optional<int> opener_of_record(const provider::World& world, const std::string& record) {
-  return io::FileLock::holder(path_of(world, record) + "/lock");
+  return io::FileLock::holder(path_of_record(world, record) + "/lock");
 }
 
 std::string record_named(const std::vector<std::string>& records,

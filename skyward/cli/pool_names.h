@@ -29,12 +29,14 @@ std::vector<provider::LedgerPool> pools_if_readable(const provider::World& world
 std::vector<provider::LedgerPool> pools_named(const std::vector<provider::LedgerPool>& pools,
                                               std::string_view name);
 
-// "aws" of "aws-161f1c15"; empty for other names.
+// "aws" of "aws-161f1c15"; empty for other names, and for a record and its path.
 std::string_view cloud_in_name(std::string_view name);
 
 // The names of the directories that hold the pools' log files, newest first.
 std::vector<std::string> records(const provider::World& world);
 std::string job_of_record(std::string_view record);
+// Empty for none.
+std::string path_of_record(const provider::World& world, const std::string& record);
 // The record of a pool that is called so, of those that are there; empty: there is none.
 std::string record_named(const std::vector<std::string>& records,
                          const std::vector<provider::LedgerPool>& pools, std::string_view name);

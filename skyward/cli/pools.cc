@@ -47,7 +47,7 @@ struct PoolRow {
   std::string state{};
   int machines = 0;
   std::int64_t opened_s = 0;
-  std::string record{};   // the name of its directory
+  std::string record{};   // the path of its directory
   std::string trouble{};  // why what ends its machines gave up
 };
 
@@ -75,7 +75,7 @@ PoolRow row_of(const provider::World& world, const std::string& record) {
           .provider = provider_of_record(world, record),
           .state = opener_of_record(world, record) ? "open" : "recorded",
           .opened_s = opened_s.value_or(0),
-          .record = record};
+          .record = path_of_record(world, record)};
 }
 
 int machines_of(const std::vector<LedgerEntry>& entries) {
@@ -166,7 +166,7 @@ int list_pools(const Streams& streams, bool all) {
   if (!ledger) return complain_of_ledger(streams, ledger.error());
   const auto pools = (*ledger)->pools(!all);
   if (!pools) return complain_of_ledger(streams, pools.error());
-  std::vector<std::string> logs = records(world);
+  const std::vector<std::string> logs = records(world);
   std::vector<PoolRow> found;
   for (const LedgerPool& pool : *pools) {
     const auto entries = (*ledger)->entries(pool.id, false);
@@ -178,11 +178,12 @@ int list_pools(const Streams& streams, bool all) {
                      .state = state_of(world, pool, *entries),
                      .machines = machines_of(*entries),
                      .opened_s = pool.opened_s,
-                     .record = record_named(logs, {pool}, pool.id),
+                     .record = path_of_record(world, record_named(logs, {pool}, pool.id)),
                      .trouble = provider::why_reaper_gave_up(world, pool.id)});
   }
-  for (const PoolRow& row : found) std::erase(logs, row.record);
   for (const std::string& record : logs) {
+    const std::string path = path_of_record(world, record);
+    if (std::ranges::find(found, path, &PoolRow::record) != found.end()) continue;
     PoolRow row = row_of(world, record);
     if (all || row.state == "open") found.push_back(std::move(row));
   }
@@ -218,6 +219,7 @@ namespace {
 void show_launched(const Streams& streams, const provider::World& world, const LedgerPool& pool,
                    const std::vector<LedgerEntry>& entries, const std::string& record) {
   const std::string state = state_of(world, pool, entries);
+  const std::string trouble = provider::why_reaper_gave_up(world, pool.id);
   if (streams.json) {
     ordered_json things = ordered_json::array();
     for (const LedgerEntry& entry : entries) {
@@ -239,6 +241,7 @@ void show_launched(const Streams& streams, const provider::World& world, const L
                                      {"settings", pool.settings},
                                      {"opened", time_or_null(pool.opened_s)},
                                      {"record", text_or_null(record)},
+                                     {"trouble", text_or_null(trouble)},
                                      {"things", things}});
     return;
   }
@@ -248,16 +251,19 @@ void show_launched(const Streams& streams, const provider::World& world, const L
   const std::string host = host_elsewhere(world, pool);
   if (!host.empty()) streams.out << fmt::format("computer  {}\n", printable_line(host));
   if (!record.empty()) streams.out << fmt::format("logs      {}\n", record);
+  if (!trouble.empty()) streams.out << fmt::format("trouble   {}\n", printable_line(trouble));
   std::vector<std::vector<std::string>> rows;
   for (const LedgerEntry& entry : entries) {
+    const auto hourly = price_of(pool, entry);
     rows.push_back({entry.kind, entry.id.empty() ? "(not answered)" : entry.id,
                     entry.instance_type.empty() ? "-" : entry.instance_type,
                     entry.kind != "instance" ? "-"
                     : entry.spot             ? "spot"
                                              : "on demand",
-                    moment_text(entry.asked_s), moment_text(entry.gone_s.value_or(0))});
+                    hourly ? money_text(to_dollars(*hourly)) : "-", moment_text(entry.asked_s),
+                    moment_text(entry.gone_s.value_or(0))});
   }
-  print_table(streams.out, {"KIND", "ID", "TYPE", "MARKET", "ASKED", "GONE"}, rows);
+  print_table(streams.out, {"KIND", "ID", "TYPE", "MARKET", "AN HOUR", "ASKED", "GONE"}, rows);
 }
 
 // A pool that has nothing at a cloud: a local one, or one of machines that were there already.
@@ -267,9 +273,9 @@ int show_record(const Streams& streams, const provider::World& world, const std:
     print_json(streams, to_json(row));
   } else {
     streams.out << fmt::format(
-        "pool      {}\nprovider  {}\nstate     {}\nopened    {}\nlogs      {}/{}\n", row.pool,
+        "pool      {}\nprovider  {}\nstate     {}\nopened    {}\nlogs      {}\n", row.pool,
         row.provider.empty() ? "-" : row.provider, row.state, moment_text(row.opened_s),
-        provider::state_directory(world), record);
+        row.record);
   }
   return 0;
 }
@@ -289,7 +295,7 @@ int show_pool(const Streams& streams, const std::string& name) {
   for (const LedgerPool& pool : named) {
     const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain_of_ledger(streams, entries.error());
-    show_launched(streams, world, pool, *entries, record);
+    show_launched(streams, world, pool, *entries, path_of_record(world, record));
   }
   return 0;
 }
@@ -320,7 +326,7 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
                      "Skyward keeps those of the newest hundred pools; 'skyward pool get' "
                      "lists what was launched for it"});
   }
-  const std::string directory = provider::state_directory(world) + "/" + record;
+  const std::string directory = path_of_record(world, record);
   const std::string file = node ? fmt::format("node-{}.log", *node) : "pool.log";
   bool any = false;
   for (const std::string& part : {file + ".1", file}) {
