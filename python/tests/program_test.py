@@ -2,6 +2,7 @@
 what it says of a wrong command line."""
 
 import fcntl
+import hashlib
 import json
 import os
 import pathlib
@@ -559,6 +560,41 @@ def docker_that_is_empty(state, monkeypatch):
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(state))  # no other runtime
+
+
+def docker_that_has(state, monkeypatch, *pools):
+    """Docker with a container of each of these pools, whose time is over. Gives the folder that has
+    a file for each."""
+    docker_that_is_empty(state, monkeypatch)
+    owner = hashlib.sha256(b"docker at box:/var/lib/docker, AAAA").hexdigest()[:8]
+    containers = state / "containers"
+    containers.mkdir()
+    for pool in pools:
+        (containers / f"skyward-{pool}-{owner}-3e8-0").touch()
+    program = state / "docker"
+    program.write_text(
+        program.read_text()
+        + f"""cd {containers}
+case $1 in
+ps) for one in skyward-*; do [ ! -e $one ] || echo $one; done ;;
+container) shift 3; for one; do [ ! -e $one ] || echo "/$one|running|0|false|bridge|"; done ;;
+rm) shift 3; for one; do /bin/rm $one && echo $one; done ;;
+esac
+"""
+    )
+    return containers
+
+
+@pytest.mark.parametrize("words", [["gc"], ["pool", "delete", "container-00000001"]])
+def test_a_reader_that_leaves_keeps_no_machine_alive(state, monkeypatch, words):
+    pools = ("00000001", "00000002") if words == ["gc"] else ("00000001",)
+    containers = docker_that_has(state, monkeypatch, *pools)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "w") as nobody:
+        code, _, err = skyward(*words, stdout=nobody)
+    assert list(containers.iterdir()) == []
+    assert code == 1 and "could not write everything to standard output" in err
 
 
 def test_where_a_ledger_is_broken_is_searched_all_the_same(state, monkeypatch):

@@ -12,6 +12,7 @@
 #include "skyward/cli/print_json.h"
 #include "skyward/display/display_text.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/own_process.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/table.h"
 #include "skyward/spec/provider_settings.h"
@@ -229,6 +230,7 @@ int tell_of_own(const Streams& streams, const std::string& pool) {
 }  // namespace
 
 int collect_garbage(const Streams& streams, const GcOptions& options) {
+  io::ignore_write_signals();  // a reader that leaves must not keep machines alive
   // The names of regions say which cloud is meant; most are Amazon's.
   const std::string named =
       options.provider.empty() && !options.regions.empty() ? "aws" : options.provider;
@@ -250,6 +252,7 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
 }
 
 int delete_pool(const Streams& streams, const GcOptions& options) {
+  io::ignore_write_signals();
   const provider::World world = provider::world_of_this_process();
   // Of a ledger that cannot be read, the sweep tells.
   const std::vector<LedgerPool> pools = pools_if_readable(world);
