@@ -639,6 +639,16 @@ def test_nothing_was_searched_if_no_provider_answers(state, monkeypatch):
     assert code == 69 and "skipped provider container" in out and "nothing was searched" in err
 
 
+def test_nothing_was_searched_if_a_provider_lets_one_in_and_lists_nothing(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
+    program = state / "docker"
+    broken = "case $1 in ps) echo 'Cannot connect to the Docker daemon' >&2; exit 1 ;; esac\n"
+    program.write_text(program.read_text() + broken)
+    code, out, err = skyward("gc")
+    assert code == 69 and "skipped provider container in box" in out
+    assert "nothing was searched" in err and "0 removed" not in err
+
+
 def test_a_pool_does_not_answer_to_the_name_of_another_cloud(state):
     left_behind(state)
     with_job(state, "1a2b3c4d")

@@ -29,7 +29,7 @@ using provider::Swept;
 struct Tally {
   std::map<SweepAction, int> actions{};
   int unfinished = 0;
-  int off = 0;  // providers that could not be asked, and need not be
+  int off = 0;  // providers that could not be searched, and need not be
 
   int of(SweepAction action) const {
     const auto found = actions.find(action);
@@ -112,7 +112,7 @@ Status sweep(const Streams& streams, const provider::TableRow& row, const GcOpti
   if (!options.pool.empty()) wanted.pool = options.pool;
   wanted.home_region = home_region(streams, world, row, options);
   const auto found = [&](const Swept& swept) {
-    tally.off += swept.action == SweepAction::skipped && swept.resource.id == row.name;
+    tally.off += swept.action == SweepAction::skipped && swept.resource.kind == "provider";
     tell(streams, swept, tally);
   };
   return row.sweep(world, wanted, found, io::EventLoop::now() + options.timeout);

@@ -19,9 +19,9 @@
 
 namespace skyward::provider {
 
-// A resource at a cloud with our mark; or a place that was not searched.
+// A resource at a cloud with our mark; or what was not searched: "provider" means nowhere.
 struct Resource {
-  std::string kind{};  // "instance", "security_group", "volume"; "pool", "region"
+  std::string kind{};  // "instance", "security_group", "volume"; "pool", "region", "provider"
   std::string id{};
   std::string region{};
   std::string pool{};

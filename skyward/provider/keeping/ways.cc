@@ -38,6 +38,8 @@ Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerP
                   const std::function<void(const Swept&)>& tell, Time deadline) {
   const auto pools = known.value_or(std::map<std::string, LedgerPool>{});
   std::set<std::string> swept;  // accounts: several ways may lead to one
+  std::vector<Swept> unsearched;
+  bool is_any_searched = false;
   Status first;
   for (const SweepWay& way : ways) {
     const auto signed_in = way.account->sign_in(deadline);
@@ -52,18 +54,26 @@ Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerP
       status = sweep_named(world, *way.account, options, tell_ours, deadline);
     }
     // Where the ledger cannot be read, the place was searched all the same.
-    const bool is_searched = !status && is_of_ledger(world, status.error());
+    const bool is_searched = signed_in && (status || is_of_ledger(world, status.error()));
     const bool is_off =
-        !signed_in || (!status && status.error().kind == ErrorKind::unavailable && !is_searched);
+        !signed_in || (!is_searched && status.error().kind == ErrorKind::unavailable);
+    is_any_searched |= is_searched;
     if (is_off && way.is_set && !options.is_named && !has_pool_in(pools, signed_in)) {
       const std::string place =
           signed_in ? signed_in->home_region : std::string(way.account->provider());
-      Resource unsearched{.kind = signed_in ? "region" : "provider", .id = place, .region = place};
-      tell({std::move(unsearched), SweepAction::skipped,
-            "this computer has nothing there: " + status.error().message});
+      unsearched.push_back({.resource = {.kind = "region", .id = place, .region = place},
+                            .action = SweepAction::skipped,
+                            .why = "this computer has nothing there: " + status.error().message});
     } else if (!status && first) {
       first = status;
     }
+  }
+  for (Swept& one : unsearched) {
+    if (!is_any_searched) {
+      one.resource.kind = "provider";
+      one.resource.id = ways.front().account->provider();
+    }
+    tell(one);
   }
   return first && !known ? fail(known) : first;
 }

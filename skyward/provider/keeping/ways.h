@@ -25,7 +25,8 @@ struct SweepWay {
 };
 // Sweeps each account once. A pool of another one is reported by the sweep of that one alone. The
 // settings may lead to a place that is off or refuses this user, and that no pool of this computer
-// is in: unless the user named the provider, such a place is skipped.
+// is in: unless the user named the provider, such a place is skipped. Where none was searched, the
+// provider is reported in its stead.
 // `known`: from open_pools_of(). Where the ledger cannot be read, the sweep goes by the marks
 // alone, and fails in the end.
 Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerPool>>& known,

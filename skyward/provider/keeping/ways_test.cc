@@ -157,11 +157,23 @@ TEST_F(WaysTest, APlaceThatIsOffMayBeThatOfAnyPool) {
 TEST_F(WaysTest, APlaceThatCannotBeListedMustBeOnlyForAPoolThere) {
   Place place{.refusal = Refusal::transient};
   EXPECT_TRUE(sweep({{place}}));
-  EXPECT_THAT(told(), ElementsAre("skipped a"));
+  EXPECT_THAT(told(), ElementsAre("skipped yard"));
   open_pool("B");
   EXPECT_TRUE(sweep({{place}}));
   open_pool("A", "yard-2");
   EXPECT_FALSE(sweep({{place}}));
+}
+
+TEST_F(WaysTest, WhereNoPlaceIsSearchedTheProviderIsTheOneThatIsSkipped) {
+  Place off_place{.refusal = Refusal::transient};
+  EXPECT_TRUE(sweep({{off_place}}));
+  ASSERT_THAT(told(), ElementsAre("skipped yard"));
+  EXPECT_EQ(told_.front().resource.kind, "provider");
+  EXPECT_EQ(told_.front().resource.region, "a");
+  Place other{.account = SweepAccount{.owner = "me", .account = "B"}};
+  EXPECT_TRUE(sweep({{off_place}, {other, false}}));
+  ASSERT_THAT(told(), ElementsAre("skipped a"));
+  EXPECT_EQ(told_.front().resource.kind, "region");
 }
 
 TEST_F(WaysTest, APlaceThatRefusesToBeListedIsOneThatAnswers) {
