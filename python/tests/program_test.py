@@ -597,6 +597,16 @@ def test_a_reader_that_leaves_keeps_no_machine_alive(state, monkeypatch, words):
     assert code == 1 and "could not write everything to standard output" in err
 
 
+@pytest.mark.parametrize(
+    "words", [["gc", "--provider", "container"], ["pool", "delete", "container-00000001"]]
+)
+def test_a_region_where_there_are_none_is_refused(state, monkeypatch, words):
+    containers = docker_that_has(state, monkeypatch, "00000001")
+    code, out, err = skyward(*words, "--region", "box")
+    assert code == 2 and out == "" and len(list(containers.iterdir())) == 1
+    assert "--region does not apply to Containers: nothing was searched" in err
+
+
 def test_where_a_ledger_is_broken_is_searched_all_the_same(state, monkeypatch):
     docker_that_is_empty(state, monkeypatch)
     job = recorded(state, "container")

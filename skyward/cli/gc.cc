@@ -160,6 +160,19 @@ bool is_cloud(std::string_view pool) {
   return row != nullptr && row->sweep != nullptr;
 }
 
+// Where the user names regions, clouds without any are not asked. Fails if none is left.
+Status keep_those_with_regions(CloudsHere& clouds, const GcOptions& options) {
+  if (options.regions.empty()) return {};
+  const std::string first = provider_label(std::string(clouds.rows.front()->name));
+  std::erase_if(clouds.rows, [](const provider::TableRow* row) {
+    return find_setting(*find_provider_sheet(row->name), "region") == nullptr;
+  });
+  if (!clouds.rows.empty()) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("--region does not apply to {}: nothing was searched", first),
+              "leave --region out");
+}
+
 int complain_of_open(const Streams& streams, const std::string& pool, int process) {
   const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
   const std::string how =
@@ -187,6 +200,7 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   if (!clouds) return complain(streams, clouds.error());
   GcOptions there = options;
   there.provider = pool.provider;
+  there.regions.clear();
   there.pool = pool.id;
   Tally tally;
   if (const int failed = sweep_all(streams, *clouds, there, tally); failed != 0) {
@@ -237,8 +251,11 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
   const provider::World world = provider::world_of_this_process();
   Tally tally;
   const int unknown = named.empty() ? tell_unknown(streams, world, tally) : 0;
-  const auto clouds = clouds_here(world, named, io::EventLoop::now() + options.timeout);
+  auto clouds = clouds_here(world, named, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
+  if (const Status fits = keep_those_with_regions(*clouds, options); !fits) {
+    return complain(streams, fits.error());
+  }
   streams.err << note_of(*clouds, "not searched");
   if (const int failed = sweep_all(streams, *clouds, options, tally); failed != 0) {
     return failed;
@@ -279,9 +296,12 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   // Of another computer, or of a ledger that is lost: by its marks.
   const bool was_here = !recorded.rows.empty();
-  const auto clouds =
+  auto clouds =
       was_here ? recorded : clouds_here(world, where, io::EventLoop::now() + options.timeout);
   if (!clouds) return complain(streams, clouds.error());
+  if (const Status fits = keep_those_with_regions(*clouds, options); !fits) {
+    return complain(streams, fits.error());
+  }
   const std::string digits = record.empty() ? options.pool : job_of_record(record);
   Tally tally;
   for (const provider::TableRow* row : clouds->rows) {

@@ -39,12 +39,14 @@ class Sweeping {
   Status sweep_regions(const std::vector<std::string>& regions);
   Status sweep_region(const std::string& region);
   Result<std::vector<Resource>> find(const std::string& region);
+  void drop_other_regions(std::vector<Resource>& listed) const;
   Status add_unmarked(const std::string& region, std::vector<Resource>& listed);
   Verdict verdict(const Resource& resource) const;
   void tell(const Resource& resource, SweepAction action, std::string why);
   Status remove(const Cluster& cluster, const std::vector<Resource>& resources);
   Status settle_ledger(const LedgerPool& pool, const std::vector<Resource>& listed);
   bool is_left_behind(const LedgerPool& pool, const std::string& place) const;
+  bool is_asked_for(const std::string& region) const;
   bool must_look_in(const std::string& region) const;
   bool is_of_this_account(const LedgerPool& pool) const;
   bool has_these_credentials(const LedgerPool& pool) const;
@@ -73,9 +75,8 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 // By the ledger, and in this place.
 bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& place) const {
-  if (pool.closed_s || source_.place_of(pool.region) != place || is_open_here(world_, pool.id)) {
-    return false;
-  }
+  const bool is_there = source_.place_of(pool.region) == place && is_asked_for(pool.region);
+  if (pool.closed_s || !is_there || is_open_here(world_, pool.id)) return false;
   const bool over = latest_end_s(pool, {}, world_.wall_s()) < world_.wall_s();
   return opened_here(pool, booted_s(world_)) || over || options_.pool == pool.id;
 }
@@ -89,6 +90,10 @@ bool Sweeping::is_of_this_account(const LedgerPool& pool) const {
 
 bool Sweeping::has_these_credentials(const LedgerPool& pool) const {
   return pool.setting("account") == account_.account;
+}
+
+bool Sweeping::is_asked_for(const std::string& region) const {
+  return options_.regions.empty() || contains(options_.regions, region);
 }
 
 bool Sweeping::must_look_in(const std::string& region) const {
@@ -116,7 +121,21 @@ Result<std::vector<Resource>> Sweeping::find(const std::string& region) {
   if (!listing) return fail(listing);
   for (const auto& [id, ended_s] : listing->ended) ended_[id] = ended_s;
   for (const Resource& one : listing->resources) seen_pools_.insert(one.pool);
+  drop_other_regions(listing->resources);
   return std::move(listing->resources);
+}
+
+// One listing may show the whole account. What has no region itself (a key, a volume) is in that of
+// its pool, which has only one.
+void Sweeping::drop_other_regions(std::vector<Resource>& listed) const {
+  std::map<std::string, std::string> regions;  // by pool
+  for (const auto& [id, pool] : pools_) regions[id] = pool.region;
+  for (const Resource& one : listed) {
+    if (!one.region.empty()) regions[one.pool] = one.region;
+  }
+  std::erase_if(listed, [&](const Resource& one) {
+    return !is_asked_for(one.region.empty() ? regions[one.pool] : one.region);
+  });
 }
 
 // Somebody may have taken the marks off a machine: those in the ledger are asked for by their ids,
@@ -347,8 +366,7 @@ Status Sweeping::open_ledger() {
   if (can_write_) ledger_ = *std::move(ledger);
   for (const LedgerPool& pool : *pools) {
     if (pool.provider != source_.name() || (options_.pool && *options_.pool != pool.id)) continue;
-    const bool asked = options_.regions.empty() || contains(options_.regions, pool.region);
-    if (!pool.closed_s && asked) tell_skipped(pool);
+    if (!pool.closed_s && is_asked_for(pool.region)) tell_skipped(pool);
     if (is_of_this_account(pool)) {
       pools_.emplace(pool.id, pool);
     } else {

@@ -23,10 +23,12 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 // An account with regions "east" and "west".
 class Yard final : public LeakSource {
@@ -41,10 +43,11 @@ class Yard final : public LeakSource {
                        Time) override {
     Listing out{.ended = ended};
     for (const Resource& one : listed) {
-      if (one.region == region) out.resources.push_back(one);
+      if (lists_all || one.region == region) out.resources.push_back(one);
     }
     return out;
   }
+  std::string place_of(const std::string& region) const override { return lists_all ? "" : region; }
   std::string way_to_account(const LedgerPool&) const override { return ""; }
   std::unique_ptr<MachineApi> machine_api(const Cluster&) override {
     return std::make_unique<Api>(*this);
@@ -62,6 +65,7 @@ class Yard final : public LeakSource {
   std::map<std::string, std::optional<std::int64_t>> ended;
   std::map<std::string, std::vector<std::string>> marked;  // machines by their launch's token
   bool is_deaf = false;                                    // it ends nothing
+  bool lists_all = false;                                  // one listing for all regions
   std::vector<std::string> asked;                          // to end
   int clears = 0;
 
@@ -142,6 +146,11 @@ class SweepingTest : public ::testing::Test {
         world_.world, yard_, options, [this](const Swept& one) { told_.push_back(one); },
         world_.now + 600s);
   }
+  std::vector<std::string> told_ids() const {
+    std::vector<std::string> out;
+    for (const Swept& one : told_) out.push_back(one.resource.id);
+    return out;
+  }
   std::vector<std::string> open_in_ledger() {
     std::vector<std::string> out;
     const auto entries = ledger_->entries("yard-1", true);
@@ -213,6 +222,26 @@ TEST_F(SweepingTest, APoolInAnotherRegionThanTheNamedOneIsNotTouched) {
   EXPECT_THAT(open_in_ledger(), ElementsAre("i-1"));
   EXPECT_TRUE(sweep({.regions = {"east"}}));
   EXPECT_THAT(yard_.asked, ElementsAre("i-1"));
+}
+
+TEST_F(SweepingTest, WhereOneListingShowsAllRegionsOnlyTheNamedOneIsTouched) {
+  yard_.lists_all = true;
+  open_pool();
+  yard_.hearing = {"i-1", "i-2", "i-3"};
+  const auto add = [&](const char* kind, const char* id, const char* region, const char* pool) {
+    yard_.listed.push_back(
+        {.kind = kind, .id = id, .region = region, .pool = pool, .owner = "me", .expires_s = 1});
+  };
+  add("instance", "i-2", "east", "yard-2");
+  add("volume", "v-2", "", "yard-2");
+  add("instance", "i-3", "west", "yard-3");
+  add("volume", "v-3", "", "yard-3");
+  EXPECT_TRUE(sweep({.dry_run = true, .regions = {"south"}}));
+  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_TRUE(sweep({.regions = {"west"}}));
+  EXPECT_THAT(told_ids(), UnorderedElementsAre("i-3", "v-3"));
+  EXPECT_THAT(yard_.asked, Each("i-3"));
+  EXPECT_THAT(open_in_ledger(), ElementsAre("i-1"));
 }
 
 TEST_F(SweepingTest, AClosedPoolIsNotClearedAgain) {
