@@ -518,6 +518,15 @@ def test_gc_says_that_it_has_no_ledger(state, monkeypatch):
         assert code == 74 and f"{state}/ledger.db cannot be" in err, (words, err)
 
 
+def test_gc_says_that_it_has_no_place_for_a_ledger(state, monkeypatch):
+    containers = docker_that_has(state, monkeypatch, "00000001")
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name)
+    code, _, err = skyward("gc")
+    assert code == 74 and "there is no place for the ledger" in err and "XDG_STATE_HOME" in err
+    assert list(containers.iterdir()) == [], "its pool's time was over"
+
+
 def test_gc_tells_of_pools_at_a_provider_that_only_another_version_knows(state, monkeypatch):
     left_behind(state)
     with sqlite3.connect(state / "ledger.db") as ledger:

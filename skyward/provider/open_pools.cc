@@ -13,11 +13,13 @@ namespace skyward::provider {
 namespace {
 
 constexpr const char* kOtherPlace = "set XDG_STATE_HOME to a directory of yours";
+constexpr const char* kNoPlace =
+    "there is no place for the ledger: neither XDG_STATE_HOME nor HOME is an absolute path";
 
 Result<std::string> state_of(const World& world) {
   std::string state = state_directory(world);
   if (!state.empty()) return state;
-  return fail(ErrorKind::invalid, "no place for the ledger", kOtherPlace);
+  return fail(ErrorKind::invalid, kNoPlace, kOtherPlace);
 }
 
 std::string path_of(const std::string& state, const std::string& pool) {
@@ -43,7 +45,8 @@ Result<std::unique_ptr<Ledger>> read_ledger(const World& world) {
 }
 
 bool is_of_ledger(const World& world, const Error& error) {
-  return is_of_ledger(error, state_directory(world) + "/ledger.db");
+  const std::string state = state_directory(world);
+  return state.empty() ? error.message == kNoPlace : is_of_ledger(error, state + "/ledger.db");
 }
 
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool) {

@@ -37,6 +37,14 @@ TEST_F(OpenPoolsTest, APoolIsOpenOnce) {
   EXPECT_THAT(second.error().message, HasSubstr("is open already"));
 }
 
+TEST_F(OpenPoolsTest, ThatThereIsNoPlaceForTheLedgerIsAnErrorOfTheLedger) {
+  world.variable = [](const char*) { return std::nullopt; };
+  const auto ledger = open_ledger(world);
+  ASSERT_FALSE(ledger);
+  EXPECT_TRUE(is_of_ledger(world, ledger.error()));
+  EXPECT_FALSE(is_of_ledger(world, {ErrorKind::invalid, "the cloud is closed"}));
+}
+
 // Lustre, say, where it was mounted without them.
 TEST_F(OpenPoolsTest, AFileSystemWithoutLocksIsNoPoolThatIsOpen) {
   std::thread([&] {
