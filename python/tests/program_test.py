@@ -649,6 +649,19 @@ def test_a_lost_ledger_leaves_a_doubt(state, monkeypatch):
     assert "'skyward gc --dry-run --provider container'" in err
 
 
+def test_what_cannot_be_reached_is_not_missing(state, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    code, out, err = skyward("providers", "check", "aws", "--timeout", "5")
+    assert code == 69 and "account could not be checked: " in err
+    assert "ok       credentials" in out and "MISSING" not in out
+    code, out, _ = skyward("providers", "check", "aws", "--timeout", "5", "--json")
+    assert code == 69 and json.loads(out.splitlines()[-1])["error"] == "unavailable"
+
+
 def test_nothing_was_searched_if_no_provider_answers(state, monkeypatch):
     program = state / "docker"
     program.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")

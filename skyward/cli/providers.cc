@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 #include "skyward/cli/commands.h"
@@ -18,6 +19,12 @@ using provider::SettingOrigin;
 
 // Some clouds' credentials come from a server.
 static constexpr Duration kCredentialsTimeout = std::chrono::seconds(20);
+
+// What such a provider has said proves nothing about the credentials.
+static bool is_out_of_reach(ErrorKind kind) {
+  return kind == ErrorKind::unavailable || kind == ErrorKind::unreachable ||
+         kind == ErrorKind::lost || kind == ErrorKind::timeout;
+}
 
 Result<SettingOrigin> region_of(const provider::World& world, const std::string& name,
                                 const std::string& said) {
@@ -62,9 +69,17 @@ int check_provider(const Streams& streams, const std::string& name, const std::s
   const auto where = region_of(world, name, region);
   if (!where) return complain(streams, where.error());
   bool good = true;
+  std::optional<Error> unchecked;
   const Status status = row->diagnose(
       world, *where,
       [&](const provider::Finding& finding) {
+        if (!finding.good && is_out_of_reach(finding.kind)) {
+          unchecked =
+              Error{finding.kind,
+                    fmt::format("{} could not be checked: {}", finding.what, finding.detail),
+                    finding.hint};
+          return;
+        }
         good = good && finding.good;
         if (streams.json) {
           print_json(streams, ordered_json{{"what", finding.what},
@@ -81,6 +96,10 @@ int check_provider(const Streams& streams, const std::string& name, const std::s
       },
       io::EventLoop::now() + timeout);
   if (!status) return complain(streams, status.error());
+  if (unchecked) {
+    const int code = complain(streams, *unchecked);
+    if (good) return code;
+  }
   return good ? 0 : exit_code(ErrorKind::denied);
 }
 

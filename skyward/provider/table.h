@@ -23,6 +23,7 @@ struct Finding {
   bool good = false;
   std::string detail{};  // never a secret
   std::string hint{};
+  ErrorKind kind = ErrorKind::denied;  // why it is not good, or could not be checked
 };
 // A setting, and where its value comes from: "$AWS_REGION", "/srv/skyward.toml:3", "default".
 struct SettingOrigin {

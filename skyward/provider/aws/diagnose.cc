@@ -8,6 +8,7 @@
 #include "skyward/provider/aws/market.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/marks.h"
+#include "skyward/provider/renting/findings.h"
 
 namespace skyward::provider::aws {
 
@@ -73,6 +74,7 @@ Finding judge_dry_run(std::string_view right, const ApiError& told) {
                    : denied     ? fmt::format("not allowed ({})", told.code)
                             : fmt::format("could not be checked ({}: {})", told.code, told.message);
   if (!finding.good) finding.hint = told.hint;
+  finding.kind = told.kind();
   return finding;
 }
 
@@ -85,6 +87,7 @@ Finding judge_call(std::string what, const ApiResult<T>& answer) {
   }
   finding.detail = fmt::format("{} ({})", answer.error().message, answer.error().code);
   finding.hint = answer.error().hint;
+  finding.kind = answer.error().kind();
   return finding;
 }
 
@@ -143,19 +146,16 @@ Status diagnose(const World& world, const SettingOrigin& region, const Tell& tel
 
   const auto credentials = client.credentials(deadline);
   if (!credentials) {
-    tell({.what = "credentials",
-          .good = false,
-          .detail = credentials.error().message,
-          .hint = credentials.error().hint});
+    tell(finding_of("credentials", credentials.error()));
     return {};
   }
   tell({.what = "credentials", .good = true, .detail = credentials->source});
   const auto caller = find_caller(client, deadline);
-  tell({.what = "account",
-        .good = caller.has_value(),
-        .detail = caller ? caller->arn : caller.error().message,
-        .hint = caller ? std::string() : caller.error().hint});
-  if (!caller) return {};
+  if (!caller) {
+    tell(finding_of("account", caller.error()));
+    return {};
+  }
+  tell({.what = "account", .good = true, .detail = caller->arn});
 
   Ec2Api api(client);
   for (const Probe& probe : probes()) {

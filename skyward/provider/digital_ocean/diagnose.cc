@@ -47,18 +47,18 @@ Status diagnose(const World& world, const SettingOrigin& region,
   if (!spec) return fail(spec);
   const auto access = find_access(world, *spec);
   if (!access) {
-    tell({.what = "token", .detail = access.error().message, .hint = access.error().hint});
+    tell(finding_of("token", access.error()));
     return {};
   }
   tell({.what = "token", .good = true, .detail = access->origin});
   RestClient client(world, access->account);
   Api api(client);
   const auto user = find_user(api, deadline);
-  tell({.what = "account",
-        .good = user.has_value(),
-        .detail = user ? user->email : user.error().message,
-        .hint = user ? "" : user.error().hint});
-  if (!user) return {};
+  if (!user) {
+    tell(finding_of("account", user.error()));
+    return {};
+  }
+  tell({.what = "account", .good = true, .detail = user->email});
   if (const auto clock = clock_finding(api.clock_ahead_s())) tell(*clock);
   look_into_scopes(api, tell, deadline);
   tell(judge_region(region.value, api.sizes(deadline)));

@@ -68,7 +68,7 @@ Status diagnose(const World& world, const SettingOrigin&,
   const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
   if (!spec) return fail(spec);
   const auto failed = [&](std::string_view what, const Error& why) {
-    tell({.what = std::string(what), .detail = why.message, .hint = why.hint});
+    tell(finding_of(what, why));
     return Status();
   };
   const Access access = access_of(world, *spec);

@@ -6,6 +6,10 @@
 
 namespace skyward::provider {
 
+Finding finding_of(std::string_view what, const Error& why) {
+  return {.what = std::string(what), .detail = why.message, .hint = why.hint, .kind = why.kind};
+}
+
 Finding finding_of(const SettingOrigin& region) {
   return {.what = "region",
           .good = true,

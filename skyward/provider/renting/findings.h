@@ -17,8 +17,13 @@ template <typename T>
 Finding finding_of(std::string_view what, const ApiResult<T>& answer,
                    std::string detail = "allowed") {
   if (answer) return {.what = std::string(what), .good = true, .detail = std::move(detail)};
-  return {.what = std::string(what), .detail = answer.error().message, .hint = answer.error().hint};
+  return {.what = std::string(what),
+          .detail = answer.error().message,
+          .hint = answer.error().hint,
+          .kind = answer.error().kind()};
 }
+
+Finding finding_of(std::string_view what, const Error& why);
 
 // The region, and where it is set.
 Finding finding_of(const SettingOrigin& region);

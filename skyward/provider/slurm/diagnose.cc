@@ -17,7 +17,7 @@ Status diagnose(const World& world, const SettingOrigin&,
   const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
   if (!spec) return fail(spec);
   const auto failed = [&](std::string_view what, const Error& why) {
-    tell({.what = std::string(what), .detail = why.message, .hint = why.hint});
+    tell(finding_of(what, why));
     return Status();
   };
   if (const Status here = is_reachable(world, *spec, deadline); !here) {

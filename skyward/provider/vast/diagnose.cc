@@ -17,7 +17,7 @@ Status diagnose(const World& world, const SettingOrigin&,
   if (!spec) return fail(spec);
   auto access = find_access(world, *spec);
   if (!access) {
-    tell({.what = "key", .detail = access.error().message, .hint = access.error().hint});
+    tell(finding_of("key", access.error()));
     return {};
   }
   tell({.what = "key", .good = true, .detail = access->origin});

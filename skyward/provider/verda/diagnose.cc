@@ -45,7 +45,7 @@ Status diagnose(const World& world, const SettingOrigin& region,
   if (!spec) return fail(spec);
   auto access = find_access(world, *spec);
   if (!access) {
-    tell({.what = "client secret", .detail = access.error().message, .hint = access.error().hint});
+    tell(finding_of("client secret", access.error()));
     return {};
   }
   tell({.what = "client secret", .good = true, .detail = access->origin});
