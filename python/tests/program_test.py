@@ -649,12 +649,34 @@ def test_a_lost_ledger_leaves_a_doubt(state, monkeypatch):
     assert "'skyward gc --dry-run --provider container'" in err
 
 
+def test_each_cloud_that_has_no_offers_to_show_says_why(state, monkeypatch):
+    program = state / "docker"
+    program.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(state))  # no other runtime
+    code, out, err = skyward("offers", "list", "--accelerator", "A100")
+    assert code == 69 and out == "" and "Cannot connect to the Docker daemon" in err
+    assert "no credentials for AWS, DigitalOcean, " in err
+    monkeypatch.setenv("DIGITALOCEAN_TOKEN", "x")
+    monkeypatch.setenv("DIGITALOCEAN_API_URL", closed_port())
+    words = ("offers", "list", "--accelerator", "A100", "--timeout", "5", "--json")
+    code, out, err = skyward(*words)
+    told = [json.loads(line)["message"] for line in out.splitlines()]
+    assert code == 69 and len(told) == 2
+    for cloud, message in zip(("container", "digital_ocean"), told, strict=True):
+        assert message.startswith(f"nothing from {cloud}: ") and message in err
+
+
+def closed_port():
+    """The URL of a server that is off."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return f"http://127.0.0.1:{closed.getsockname()[1]}"
+
+
 def test_what_cannot_be_reached_is_not_missing(state, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", closed_port())
     code, out, err = skyward("providers", "check", "aws", "--timeout", "5")
     assert code == 69 and "account could not be checked: " in err
     assert "ok       credentials" in out and "MISSING" not in out

@@ -147,10 +147,20 @@ int list_offers(const Streams& streams, const OffersOptions& options) {
       without.emplace_back(cloud->name, std::move(some.error()));
     }
   }
-  if (offers.empty() && !without.empty()) return complain(streams, without.front().second);
   streams.err << note_of(*clouds, "not asked");
+  if (clouds->rows.size() > 1) {
+    for (auto& [cloud, error] : without) {
+      error.message = fmt::format("nothing from {}: {}", cloud, error.message);
+    }
+  }
+  if (offers.empty() && !without.empty()) {
+    int worst = 0;
+    for (const auto& [cloud, error] : without) worst = std::max(worst, complain(streams, error));
+    return worst;
+  }
   for (const auto& [cloud, error] : without) {
-    streams.err << fmt::format("nothing from {}: {}\n", cloud, printable_text(error.message));
+    streams.err << printable_text(error.message) << '\n';
+    if (!error.hint.empty()) streams.err << "  hint: " << printable_text(error.hint) << '\n';
   }
   sort_by_price(offers, options.spot);
   const std::size_t all = offers.size();

@@ -31,6 +31,15 @@ def test_offers_come_from_the_cache_the_second_time(cloud: Cloud, tmp_path: Path
     assert len(cloud.requests) == before
 
 
+def test_a_cloud_that_does_not_answer_is_told_beside_the_offers(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    other = {"DIGITALOCEAN_TOKEN": "x", "DIGITALOCEAN_API_URL": "http://127.0.0.1:1"}
+    told = skyward(cloud, tmp_path, "offers", "list", "--timeout", "20", "--json", env=other)
+    assert told.code == 0 and {row["provider"] for row in told.rows()} >= {"aws"}
+    assert "nothing from digital_ocean: " in told.err and "  hint: " in told.err
+
+
 def test_an_accelerator_finds_its_machines(cloud: Cloud, tmp_path: Path) -> None:
     told = skyward(cloud, tmp_path, "offers", "list", "--accelerator", "A100", "--spot", "--json")
     assert told.code == 0, told.err
