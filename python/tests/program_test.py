@@ -759,6 +759,35 @@ def test_help_and_version_are_words_too(state):
     assert skyward("version") == skyward("-V") == skyward("--version")
 
 
+def last_object(*words):
+    """What the last line says, and the exit code."""
+    code, out, _ = skyward(*words, "--json")
+    return code, json.loads(out.splitlines()[-1])
+
+
+def test_the_last_object_of_a_command_that_failed_is_its_error(state, monkeypatch):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET provider = 'nimbus'")
+    ledger.close()
+    docker_that_is_empty(state, monkeypatch)
+    code, error = last_object("gc")
+    assert (code, error["error"]) == (1, "unsupported") and "1 not checked" in error["message"]
+    code, error = last_object("providers", "check", "aws")
+    assert (code, error["error"]) == (77, "denied")
+    # AWS fails. Docker, which is asked after it, is skipped.
+    (state / "docker").write_text(
+        "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2; exit 1\n"
+    )
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", closed_port())
+    code, out, _ = skyward("pool", "delete", "1a2b3c4d", "--timeout", "5", "--json")
+    skipped, error = (json.loads(line) for line in out.splitlines())
+    assert code == 69 and skipped["action"] == "skipped" and error["error"] == "unavailable"
+    assert skipped["pool"] is None and skipped["owner"] is None and skipped["expires"] is None
+
+
 def test_an_error_of_gc_is_one_document_and_says_nothing_else(state, monkeypatch):
     monkeypatch.setenv("PATH", str(state))  # no podman, no kubectl
     code, out, err = skyward("gc", "--json")

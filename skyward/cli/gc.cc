@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -47,14 +48,18 @@ std::string text_of(const Swept& swept) {
 
 nlohmann::ordered_json to_json(const Swept& swept) {
   const provider::Resource& resource = swept.resource;
-  return {{"action", to_string(swept.action)},
-          {"kind", resource.kind},
-          {"id", resource.id},
-          {"pool", resource.pool},
-          {"region", resource.region},
-          {"owner", resource.owner},
-          {"expires", resource.expires_s},
-          {"why", swept.why}};
+  nlohmann::ordered_json out = {{"action", to_string(swept.action)},
+                                {"kind", resource.kind},
+                                {"id", resource.id},
+                                {"pool", resource.pool},
+                                {"region", resource.region},
+                                {"owner", resource.owner},
+                                {"expires", resource.expires_s},
+                                {"why", swept.why}};
+  for (auto& value : out) {
+    if (value == "" || value == 0) value = nullptr;
+  }
+  return out;
 }
 
 // Where it is not told, Skyward's own settings say where to begin. Broken ones must not keep
@@ -128,15 +133,21 @@ void tell_counts(const Streams& streams, const Tally& tally, bool dry_run) {
                                  : fmt::format(", {} not checked", tally.of(SweepAction::skipped)));
 }
 
-int complain_of_sweep(const Streams& streams, const Error& error) {
-  const bool of_the_ledger = provider::is_of_ledger(provider::world_of_this_process(), error);
-  return of_the_ledger ? complain_of_ledger(streams, error) : complain(streams, error);
+// After everything else; the worst exit code counts.
+int complain_of_all(const Streams& streams, const std::vector<Error>& errors) {
+  const provider::World world = provider::world_of_this_process();
+  int worst = 0;
+  for (const Error& error : errors) {
+    const bool of_the_ledger = provider::is_of_ledger(world, error);
+    worst = std::max(worst,
+                     of_the_ledger ? complain_of_ledger(streams, error) : complain(streams, error));
+  }
+  return worst;
 }
 
-// Asks one cloud after the other. A cloud that fails keeps none from being swept; the worst exit
-// code counts.
-int sweep_all(const Streams& streams, const CloudsHere& clouds, const GcOptions& options,
-              Tally& tally) {
+// Asks one cloud after the other. A cloud that fails keeps none from being swept.
+std::vector<Error> sweep_all(const Streams& streams, const CloudsHere& clouds,
+                             const GcOptions& options, Tally& tally) {
   std::vector<Error> errors;
   for (const provider::TableRow* row : clouds.rows) {
     const Status status = sweep(streams, *row, options, tally);
@@ -144,9 +155,7 @@ int sweep_all(const Streams& streams, const CloudsHere& clouds, const GcOptions&
   }
   // After a failure only what was done: no "0 removed" beside an error.
   if (!errors.empty() && !tally.actions.empty()) tell_counts(streams, tally, options.dry_run);
-  int worst = 0;
-  for (const Error& error : errors) worst = std::max(worst, complain_of_sweep(streams, error));
-  return worst;
+  return errors;
 }
 
 // The cloud that the id of a pool names ("verda-1a2b3c4d"); else `otherwise`.
@@ -158,6 +167,14 @@ std::string cloud_of_id(std::string_view pool, const std::string& otherwise) {
 bool is_cloud(std::string_view pool) {
   const provider::TableRow* row = provider::find_row(cloud_in_name(pool));
   return row != nullptr && row->sweep != nullptr;
+}
+
+Error not_all_removed(const Tally& tally) {
+  return {ErrorKind::unsupported,
+          fmt::format("not everything was removed: {} failed, {} kept, {} not checked",
+                      tally.of(SweepAction::failed), tally.of(SweepAction::kept),
+                      tally.of(SweepAction::skipped)),
+          "the lines on standard output say why"};
 }
 
 // Where the user names regions, clouds without any are not asked. Fails if none is left.
@@ -173,59 +190,59 @@ Status keep_those_with_regions(CloudsHere& clouds, const GcOptions& options) {
               "leave --region out");
 }
 
-int complain_of_open(const Streams& streams, const std::string& pool, int process) {
+Error still_open(const std::string& pool, int process) {
   const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
   const std::string how =
       process == 0 ? "interrupt it" : fmt::format("interrupt it with 'kill -INT {}'", process);
-  return complain(streams,
-                  {ErrorKind::unsupported,
-                   fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
-                   how + ", and it releases its machines"});
+  return {ErrorKind::unsupported,
+          fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
+          how + ", and it releases its machines"};
 }
 
-// One that the ledger has; gives the exit code. It is looked for where it is.
-int delete_known(const Streams& streams, const GcOptions& options, const LedgerPool& pool) {
+// One that the ledger has. It is looked for where it is.
+std::vector<Error> delete_known(const Streams& streams, const GcOptions& options,
+                                const LedgerPool& pool) {
   const provider::World world = provider::world_of_this_process();
   if (!options.regions.empty() &&
       std::ranges::find(options.regions, pool.region) == options.regions.end()) {
-    return complain(streams, {ErrorKind::invalid,
-                              fmt::format("the pool {} is in {}: nothing of it was removed",
-                                          pool.id, pool.region),
-                              "leave --region out"});
+    return {{ErrorKind::invalid,
+             fmt::format("the pool {} is in {}: nothing of it was removed", pool.id, pool.region),
+             "leave --region out"}};
   }
   if (provider::is_open_here(world, pool.id) && !options.dry_run) {
-    return complain_of_open(streams, pool.id, provider::process_of(world, pool.id));
+    return {still_open(pool.id, provider::process_of(world, pool.id))};
   }
   const auto clouds = clouds_here(world, pool.provider, io::EventLoop::now() + options.timeout);
-  if (!clouds) return complain(streams, clouds.error());
+  if (!clouds) return {clouds.error()};
   GcOptions there = options;
   there.provider = pool.provider;
   there.regions.clear();
   there.pool = pool.id;
   Tally tally;
-  if (const int failed = sweep_all(streams, *clouds, there, tally); failed != 0) {
-    return failed;
-  }
+  std::vector<Error> errors = sweep_all(streams, *clouds, there, tally);
+  if (!errors.empty()) return errors;
   const auto ledger = provider::read_ledger(world);
-  if (!ledger) return complain_of_ledger(streams, ledger.error());
+  if (!ledger) return {ledger.error()};
   auto open = (*ledger)->entries(pool.id, true);
-  if (!open) return complain_of_ledger(streams, open.error());
+  if (!open) return {open.error()};
   std::erase_if(*open, [](const provider::LedgerEntry& entry) { return may_stay(entry.kind); });
   if (!tally.actions.empty()) tell_counts(streams, tally, options.dry_run);
-  if (options.dry_run) return tally.of(SweepAction::failed) > 0 ? 1 : 0;
+  if (options.dry_run) return {};
   if (open->empty() && tally.unfinished == 0) {
     if (tally.of(SweepAction::kept) == 0) {
       streams.err << fmt::format("nothing is left of the pool {}\n", pool.id);
     }
-    return 0;
+    return {};
   }
   for (const provider::LedgerEntry& entry : *open) {
     streams.err << fmt::format(
         "the ledger still lists {} {}: the cloud has not confirmed that it is gone\n", entry.kind,
         entry.id.empty() ? "whose request got no answer" : entry.id);
   }
-  if (!open->empty()) streams.err << "run it again in two minutes\n";
-  return 1;
+  if (open->empty()) return {not_all_removed(tally)};
+  return {{ErrorKind::unsupported,
+           fmt::format("not everything of the pool {} is known to be gone", pool.id),
+           "run it again in two minutes"}};
 }
 
 int tell_of_own(const Streams& streams, const std::string& pool) {
@@ -257,15 +274,15 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
     return complain(streams, fits.error());
   }
   streams.err << note_of(*clouds, "not searched");
-  if (const int failed = sweep_all(streams, *clouds, options, tally); failed != 0) {
-    return failed;
-  }
+  const std::vector<Error> errors = sweep_all(streams, *clouds, options, tally);
+  if (!errors.empty()) return complain_of_all(streams, errors);
   if (tally.off == std::ssize(clouds->rows)) {
     return complain(streams, {ErrorKind::unavailable, "nothing was searched: no provider answered",
                               "'skyward providers list' shows which have credentials"});
   }
   tell_counts(streams, tally, options.dry_run);
-  return tally.of(SweepAction::failed) + unknown > 0 ? 1 : 0;
+  if (tally.of(SweepAction::failed) + unknown == 0) return 0;
+  return complain(streams, not_all_removed(tally));
 }
 
 int delete_pool(const Streams& streams, const GcOptions& options) {
@@ -274,17 +291,17 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   // Of a ledger that cannot be read, the sweep tells.
   const std::vector<LedgerPool> pools = pools_if_readable(world);
   const std::vector<LedgerPool> named = pools_named(pools, options.pool);
-  int worst = 0;
+  std::vector<Error> errors;
   for (const LedgerPool& pool : named) {
-    worst = std::max(worst, delete_known(streams, options, pool));
+    std::ranges::move(delete_known(streams, options, pool), std::back_inserter(errors));
   }
-  if (!named.empty()) return worst;
+  if (!named.empty()) return complain_of_all(streams, errors);
   const std::string record = record_named(records(world), pools, options.pool);
   const std::string where = cloud_of_id(options.pool, options.provider);
   CloudsHere recorded;
   if (!record.empty()) {  // it is not in the ledger
     const std::optional<int> opener = opener_of_record(world, record);
-    if (opener && !options.dry_run) return complain_of_open(streams, options.pool, *opener);
+    if (opener && !options.dry_run) return complain(streams, still_open(options.pool, *opener));
     const RecordedClouds told = clouds_of_record(world, record);
     if (told.is_all && told.rows.empty() && !is_cloud(options.pool)) {
       return tell_of_own(streams, options.pool);
@@ -311,9 +328,9 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
       marked.pool = fmt::format("{}-{}", row->name, digits);
     }
     const CloudsHere one{.rows = {row}};
-    worst = std::max(worst, sweep_all(streams, one, marked, tally));
+    std::ranges::move(sweep_all(streams, one, marked, tally), std::back_inserter(errors));
   }
-  if (worst != 0) return worst;
+  if (!errors.empty()) return complain_of_all(streams, errors);
   if (tally.actions.empty() && was_here) {
     (void)complain(
         streams,
@@ -334,7 +351,8 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   tell_counts(streams, tally, options.dry_run);
   // Somebody who names a pool wants it gone.
-  return tally.unfinished > 0 && !options.dry_run ? 1 : 0;
+  if (tally.unfinished == 0 || options.dry_run) return 0;
+  return complain(streams, not_all_removed(tally));
 }
 
 }  // namespace skyward::cli

@@ -100,7 +100,9 @@ int check_provider(const Streams& streams, const std::string& name, const std::s
     const int code = complain(streams, *unchecked);
     if (good) return code;
   }
-  return good ? 0 : exit_code(ErrorKind::denied);
+  if (good) return 0;
+  return complain(streams, {ErrorKind::denied, fmt::format("{}: something is missing", name),
+                            "the lines on standard output say what"});
 }
 
 }  // namespace skyward::cli
