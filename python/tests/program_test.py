@@ -788,6 +788,23 @@ def test_the_last_object_of_a_command_that_failed_is_its_error(state, monkeypatc
     assert skipped["pool"] is None and skipped["owner"] is None and skipped["expires"] is None
 
 
+@pytest.mark.parametrize("words", [["gc"], ["offers", "list"]])
+def test_a_time_limit_is_one_for_all_clouds(state, monkeypatch, words):
+    monkeypatch.setenv("PATH", str(state))  # no podman, no kubectl
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("DIGITALOCEAN_TOKEN", "x")
+    limit = 4
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        monkeypatch.setenv("DIGITALOCEAN_API_URL", url)
+        begun = time.monotonic()
+        code, out, _ = skyward(*words, "--timeout", str(limit), "--json")
+    assert code != 0 and len(out.splitlines()) == 2, "an error of each"
+    assert time.monotonic() - begun < 2 * limit
+
+
 def test_an_error_of_gc_is_one_document_and_says_nothing_else(state, monkeypatch):
     monkeypatch.setenv("PATH", str(state))  # no podman, no kubectl
     code, out, err = skyward("gc", "--json")

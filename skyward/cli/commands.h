@@ -45,14 +45,14 @@ struct OffersOptions {
   std::string machine{};
   bool spot = false;
   std::optional<std::size_t> limit{};  // 0: all; empty: as many as somebody reads
-  Duration timeout{};
+  Time deadline{};                     // for all clouds together
 };
 int list_offers(const Streams& streams, const OffersOptions& options);
 
 int list_providers(const Streams& streams);
 // Which credentials are used, and what they may do.
 int check_provider(const Streams& streams, const std::string& name, const std::string& region,
-                   Duration timeout);
+                   Time deadline);
 
 // What this computer has opened at clouds, and the log files of all its pools.
 int list_pools(const Streams& streams, bool all);
@@ -65,7 +65,7 @@ struct GcOptions {
   std::vector<std::string> regions{};
   bool dry_run = false;
   std::string pool{};  // this one only
-  Duration timeout{};
+  Time deadline{};     // for all clouds together
 };
 int collect_garbage(const Streams& streams, const GcOptions& options);
 // The machines of the pool `options.pool`, by any of its names.

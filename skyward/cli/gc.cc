@@ -12,7 +12,6 @@
 #include "skyward/cli/pool_names.h"
 #include "skyward/cli/print_json.h"
 #include "skyward/display/display_text.h"
-#include "skyward/io/event_loop.h"
 #include "skyward/io/own_process.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/table.h"
@@ -120,7 +119,7 @@ Status sweep(const Streams& streams, const provider::TableRow& row, const GcOpti
     tally.off += swept.action == SweepAction::skipped && swept.resource.kind == "provider";
     tell(streams, swept, tally);
   };
-  return row.sweep(world, wanted, found, io::EventLoop::now() + options.timeout);
+  return row.sweep(world, wanted, found, options.deadline);
 }
 
 void tell_counts(const Streams& streams, const Tally& tally, bool dry_run) {
@@ -212,7 +211,7 @@ std::vector<Error> delete_known(const Streams& streams, const GcOptions& options
   if (provider::is_open_here(world, pool.id) && !options.dry_run) {
     return {still_open(pool.id, provider::process_of(world, pool.id))};
   }
-  const auto clouds = clouds_here(world, pool.provider, io::EventLoop::now() + options.timeout);
+  const auto clouds = clouds_here(world, pool.provider, options.deadline);
   if (!clouds) return {clouds.error()};
   GcOptions there = options;
   there.provider = pool.provider;
@@ -268,7 +267,7 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
   const provider::World world = provider::world_of_this_process();
   Tally tally;
   const int unknown = named.empty() ? tell_unknown(streams, world, tally) : 0;
-  auto clouds = clouds_here(world, named, io::EventLoop::now() + options.timeout);
+  auto clouds = clouds_here(world, named, options.deadline);
   if (!clouds) return complain(streams, clouds.error());
   if (const Status fits = keep_those_with_regions(*clouds, options); !fits) {
     return complain(streams, fits.error());
@@ -313,8 +312,7 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   // Of another computer, or of a ledger that is lost: by its marks.
   const bool was_here = !recorded.rows.empty();
-  auto clouds =
-      was_here ? recorded : clouds_here(world, where, io::EventLoop::now() + options.timeout);
+  auto clouds = was_here ? recorded : clouds_here(world, where, options.deadline);
   if (!clouds) return complain(streams, clouds.error());
   if (const Status fits = keep_those_with_regions(*clouds, options); !fits) {
     return complain(streams, fits.error());

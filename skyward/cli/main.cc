@@ -14,6 +14,7 @@
 #include "skyward/base/forever.h"
 #include "skyward/base/nearest.h"
 #include "skyward/cli/commands.h"
+#include "skyward/io/event_loop.h"
 
 namespace {
 
@@ -59,6 +60,8 @@ struct CommandLine {
   skyward::Duration time() const {
     return std::min(skyward::limit_from_seconds(timeout), skyward::kLongestWait);
   }
+  // Of a command that begins now.
+  skyward::Time deadline() const { return skyward::io::EventLoop::now() + time(); }
   CLI::App* noun(const char* word, const char* what);
   CLI::App* verb(CLI::App* noun, const char* word, const char* what,
                  std::function<int(const cli::Streams&)> run);
@@ -90,7 +93,8 @@ CLI::App* CommandLine::verb(CLI::App* noun, const char* word, const char* what,
 CLI::App* CommandLine::asking(CLI::App* noun, const char* word, const char* what,
                               std::function<int(const cli::Streams&)> run) {
   CLI::App* made = verb(noun, word, what, std::move(run));
-  made->add_option("--timeout", timeout, fmt::format("time limit in seconds ({})", kTimeout_s))
+  made->add_option("--timeout", timeout,
+                   fmt::format("time limit of the command in seconds ({})", kTimeout_s))
       ->check(above_zero());
   return made;
 }
@@ -99,7 +103,7 @@ void CommandLine::add_offers() {
   CLI::App* list =
       asking(noun("offers", "machines you can rent"), "list",
              "list machines that fit, cheapest first", [this](const cli::Streams& streams) {
-               offers.timeout = time();
+               offers.deadline = deadline();
                return cli::list_offers(streams, offers);
              });
   list->add_option("--provider", offers.provider,
@@ -124,7 +128,7 @@ void CommandLine::add_providers() {
   CLI::App* check =
       asking(providers, "check", "check which credentials Skyward finds, and what they may do",
              [this](const cli::Streams& streams) {
-               return cli::check_provider(streams, name, region, time());
+               return cli::check_provider(streams, name, region, deadline());
              });
   check->add_option("provider", name, "for example aws")->required();
   check->add_option("--region", region, "which region to check");
@@ -152,7 +156,7 @@ void CommandLine::add_pools() {
       asking(pools, "delete", "terminate the machines of a pool whose program is gone",
              [this](const cli::Streams& streams) {
                gc.pool = pool;
-               gc.timeout = time();
+               gc.deadline = deadline();
                return cli::delete_pool(streams, gc);
              });
   remove->add_option("pool", pool, "its id")->required();
@@ -224,7 +228,7 @@ void CommandLine::add_run() {
 void CommandLine::add_rest() {
   CLI::App* collect = asking(&app, "gc", "find and remove what dead pools left behind",
                              [this](const cli::Streams& streams) {
-                               gc.timeout = time();
+                               gc.deadline = deadline();
                                return cli::collect_garbage(streams, gc);
                              });
   collect->add_flag("--dry-run", gc.dry_run, "only report what it would remove");

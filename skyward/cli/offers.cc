@@ -13,7 +13,6 @@
 #include "skyward/cli/commands.h"
 #include "skyward/cli/print_json.h"
 #include "skyward/display/display_text.h"
-#include "skyward/io/event_loop.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/memory_size.h"
@@ -89,7 +88,7 @@ Result<std::vector<Sold>> offers_of(const provider::TableRow& cloud, const Offer
   if (!spec) return fail(spec);
   const auto provider = provider::make_provider(spec->provider);
   if (!provider) return fail(provider);
-  const auto offers = (*provider)->offers(*spec, io::EventLoop::now() + options.timeout);
+  const auto offers = (*provider)->offers(*spec, options.deadline);
   if (!offers) return fail(offers);
   std::vector<Sold> out;
   for (const Offer& offer : *offers) out.push_back({.cloud = &cloud, .offer = offer});
@@ -134,8 +133,8 @@ void print_offers(const Streams& streams, const std::vector<Sold>& offers, bool 
 
 int list_offers(const Streams& streams, const OffersOptions& options) {
   warn_of_variables(streams);
-  const auto clouds = clouds_here(provider::world_of_this_process(), options.provider,
-                                  io::EventLoop::now() + options.timeout);
+  const auto clouds =
+      clouds_here(provider::world_of_this_process(), options.provider, options.deadline);
   if (!clouds) return complain(streams, clouds.error());
   std::vector<Sold> offers;
   std::vector<std::pair<std::string, Error>> without;  // by cloud

@@ -56,7 +56,7 @@ int list_providers(const Streams& streams) {
 }
 
 int check_provider(const Streams& streams, const std::string& name, const std::string& region,
-                   Duration timeout) {
+                   Time deadline) {
   warn_of_variables(streams);
   const provider::TableRow* row = provider::find_row(name);
   if (row == nullptr || row->diagnose == nullptr) {
@@ -94,7 +94,7 @@ int check_provider(const Streams& streams, const std::string& name, const std::s
           streams.out << fmt::format("         hint: {}\n", printable_line(finding.hint));
         }
       },
-      io::EventLoop::now() + timeout);
+      deadline);
   if (!status) return complain(streams, status.error());
   if (unchecked) {
     const int code = complain(streams, *unchecked);
