@@ -469,6 +469,8 @@ def test_a_pool_of_another_computer_is_elsewhere(state):
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert states() == {"elsewhere"}
         assert "computer  login-b\n" in skyward("pool", "get", "aws-11111111")[1]
+        code, _, err = skyward("pool", "delete", "aws-11111111")
+        assert code == 1 and "a program on login-b uses it" in err and "kill" not in err
     with sqlite3.connect(state / "ledger.db") as ledger:
         ledger.execute("UPDATE pool SET expires_s = opened_s")
     ledger.close()

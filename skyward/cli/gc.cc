@@ -209,6 +209,12 @@ std::vector<Error> delete_known(const Streams& streams, const GcOptions& options
              "leave --region out"}};
   }
   if (provider::is_open_here(world, pool.id) && !options.dry_run) {
+    // The number in another computer's lock is no process of this one.
+    if (const std::string host = host_elsewhere(world, pool); !host.empty()) {
+      return {{ErrorKind::unsupported,
+               fmt::format("the pool {} is open: a program on {} uses it", pool.id, host),
+               "interrupt it there, and it releases its machines"}};
+    }
     return {still_open(pool.id, provider::process_of(world, pool.id))};
   }
   const auto clouds = clouds_here(world, pool.provider, options.deadline);
