@@ -1,6 +1,7 @@
 #include "doubles/containers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace skyward::doubles {
 

@@ -18,6 +18,7 @@
 #include "skyward/cli/run_node.h"
 #include "skyward/cli/run_policy.h"
 #include "skyward/cli/run_request.h"
+#include "skyward/display/display_text.h"
 #include "skyward/display/terminal_view.h"
 #include "skyward/io/ending_signals.h"
 #include "skyward/io/event_loop.h"
