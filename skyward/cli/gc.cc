@@ -47,18 +47,14 @@ std::string text_of(const Swept& swept) {
 
 nlohmann::ordered_json to_json(const Swept& swept) {
   const provider::Resource& resource = swept.resource;
-  nlohmann::ordered_json out = {{"action", to_string(swept.action)},
-                                {"kind", resource.kind},
-                                {"id", resource.id},
-                                {"pool", resource.pool},
-                                {"region", resource.region},
-                                {"owner", resource.owner},
-                                {"expires", resource.expires_s},
-                                {"why", swept.why}};
-  for (auto& value : out) {
-    if (value == "" || value == 0) value = nullptr;
-  }
-  return out;
+  return {{"action", to_string(swept.action)},
+          {"kind", text_or_null(resource.kind)},
+          {"id", text_or_null(resource.id)},
+          {"pool", text_or_null(resource.pool)},
+          {"region", text_or_null(resource.region)},
+          {"owner", text_or_null(resource.owner)},
+          {"expires", time_or_null(resource.expires_s)},
+          {"why", text_or_null(swept.why)}};
 }
 
 // Where it is not told, Skyward's own settings say where to begin. Broken ones must not keep
