@@ -94,8 +94,6 @@ _FRAME = re.compile(r'^(\s*(?:\| )?\s*)File "(.+)", line (\d+)(?:, in |$)')
 
 
 def _note_package(error: ModuleNotFoundError, module: str) -> None:
-    from importlib.metadata import packages_distributions  # takes longer than all of this module
-
     from skyward.transport.shipping import is_own
 
     if is_own(module):
@@ -104,6 +102,8 @@ def _note_package(error: ModuleNotFoundError, module: str) -> None:
             f" program, or add it with Image(includes=[{module!r}])"
         )
     else:
+        from importlib.metadata import packages_distributions  # takes longer than all the rest
+
         package = next(iter(packages_distributions().get(module, ())), module)
         error.add_note(
             f"hint: the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it"
