@@ -86,6 +86,14 @@ def left_behind(state, **columns):
     ledger.close()
 
 
+def left_at_an_unknown_provider(state):
+    """The same, where only another version of Skyward could remove it."""
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET provider = 'nimbus'")
+    ledger.close()
+
+
 def test_a_killed_pool_costs_no_more_than_its_machines_can_have_stood(state):
     left_behind(state, expires_s=int(time.time()) - MONTH + 3600)
     (cost,) = rows("cost")
@@ -530,10 +538,7 @@ def test_gc_says_that_it_has_no_place_for_a_ledger(state, monkeypatch):
 
 
 def test_gc_tells_of_pools_at_a_provider_that_only_another_version_knows(state, monkeypatch):
-    left_behind(state)
-    with sqlite3.connect(state / "ledger.db") as ledger:
-        ledger.execute("UPDATE pool SET provider = 'nimbus'")
-    ledger.close()
+    left_at_an_unknown_provider(state)
     docker_that_is_empty(state, monkeypatch)
     code, out, err = skyward("gc")
     assert code == 1 and "0 removed" in err and "1 not checked" in err
@@ -768,10 +773,7 @@ def last_object(*words):
 
 
 def test_the_last_object_of_a_command_that_failed_is_its_error(state, monkeypatch):
-    left_behind(state)
-    with sqlite3.connect(state / "ledger.db") as ledger:
-        ledger.execute("UPDATE pool SET provider = 'nimbus'")
-    ledger.close()
+    left_at_an_unknown_provider(state)
     docker_that_is_empty(state, monkeypatch)
     code, error = last_object("gc")
     assert (code, error["error"]) == (1, "unsupported") and "1 not checked" in error["message"]

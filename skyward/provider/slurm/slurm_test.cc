@@ -22,6 +22,20 @@ using ::testing::StartsWith;
 class SlurmPool : public ::testing::Test, public SlurmComputer {
  protected:
   void TearDown() override { EXPECT_THAT(slurm_->violations, IsEmpty()); }
+  // Two nodes, whose job may wait for as long as any.
+  Life open_from_queue(Provider& cloud) {
+    const auto offers = cloud.offers(spec_, soon());
+    const auto cluster = cloud.prepare(spec_, offers->front(), soon());
+    Life life{.cluster = *cluster};
+    const auto instances =
+        cloud.provision(*cluster, 2, 0, fixture_.now + cloud.capabilities().provision_timeout);
+    if (!instances) {
+      life.status = std::unexpected(instances.error());
+    } else {
+      life.instances = *instances;
+    }
+    return life;
+  }
 };
 
 TEST_F(SlurmPool, ItsNodesAreThoseOfOneJob) {
@@ -102,16 +116,13 @@ TEST_F(SlurmPool, WhatItWaitsForIsTold) {
   slurm_->queue = 2h;
   spec_.timeout = 0s;
   const auto cloud = provider();
-  const auto offers = cloud->offers(spec_, soon());
-  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
-  const auto instances =
-      cloud->provision(*cluster, 2, 0, fixture_.now + cloud->capabilities().provision_timeout);
-  ASSERT_TRUE(instances) << instances.error().message;
+  const Life life = open_from_queue(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
   ASSERT_FALSE(told_.empty());
   EXPECT_EQ(told_.front(), "Slurm: job 17: 2 nodes wait in the queue: Priority");
   EXPECT_LE(told_.size(), 13U) << "every ten minutes, as long as nothing changes";
   EXPECT_LT(requests(), 260) << "others use the controller, too";
-  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
 // The scheduler's estimate moves all night.
@@ -120,16 +131,13 @@ TEST_F(SlurmPool, WhenItMayStartIsToldNowAndThen) {
   slurm_->estimates = true;
   spec_.timeout = 0s;
   const auto cloud = provider();
-  const auto offers = cloud->offers(spec_, soon());
-  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
-  const auto instances =
-      cloud->provision(*cluster, 2, 0, fixture_.now + cloud->capabilities().provision_timeout);
-  ASSERT_TRUE(instances) << instances.error().message;
+  const Life life = open_from_queue(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
   ASSERT_THAT(told_, SizeIs(::testing::Ge(10U)));
   EXPECT_LE(told_.size(), 13U) << "every ten minutes";
   EXPECT_THAT(told_[0], HasSubstr("Priority, expected to start at 2026-11-24T12:"));
   EXPECT_NE(told_[0], told_[1]) << "with the newest time";
-  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
 TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
@@ -178,13 +186,10 @@ TEST_F(SlurmPool, AControllerThatRestartsCostsNoJobItsPlace) {
     if (!after && number > 20) slurm_->busy = number < 80;
   };
   const auto cloud = provider();
-  const auto offers = cloud->offers(spec_, soon());
-  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
-  const auto instances =
-      cloud->provision(*cluster, 2, 0, fixture_.now + cloud->capabilities().provision_timeout);
-  ASSERT_TRUE(instances) << instances.error().message;
+  const Life life = open_from_queue(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
   EXPECT_THAT(slurm_->jobs, SizeIs(1));
-  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
 TEST_F(SlurmPool, WhatCannotBeIsRefusedBeforeAnythingIsSubmitted) {
