@@ -32,9 +32,8 @@ class Pace {
     const std::uint32_t callers = unanswered_.fetch_add(1, std::memory_order_relaxed);
     return callers < kMostUnanswered || callers % kMostUnanswered == 0;
   }
-  // A caller begins to spin on this core. The engine, if it was woken there, has put the caller to
-  // sleep, and spins in vain until that has read its answer. Of several callers, the last one
-  // counts.
+  // A caller begins to spin on this core. An engine that wakes there preempts the caller, and would
+  // keep it from reading its answer. With several callers, only the last one is known.
   void spins_on(int core) { core_.store(core, std::memory_order_relaxed); }
   bool is_callers_core(int core) const { return core_.load(std::memory_order_relaxed) == core; }
   // A caller got its answer while it spun.

@@ -35,7 +35,7 @@ TEST(Pace, ABatchHasTheCoresForItself) {
 
 TEST(Pace, TheEngineIsToldOnWhichCoreACallerSpins) {
   Pace pace(2);
-  EXPECT_FALSE(pace.is_callers_core(0)) << "nobody has spun";
+  EXPECT_FALSE(pace.is_callers_core(0)) << "no caller has spun yet";
   pace.spins_on(1);
   EXPECT_TRUE(pace.is_callers_core(1));
   EXPECT_FALSE(pace.is_callers_core(0));

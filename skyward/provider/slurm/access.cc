@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whether there is a cluster, where nobody has named one.
+// How long to look for a cluster when the user names none.
 constexpr Duration kShortLook = 10s;
 
 // The names alone: SLURM_CONF says where the cluster's settings are, and stays.

@@ -54,8 +54,8 @@ std::vector<std::string> permanent_ssh_errors();
 // The same, for a machine that has never been reached. Later, its sshd may only be restarting.
 std::vector<std::string> hopeless_ssh_errors();
 
-// What ssh wrote, without what it says about the socket of a master connection that has died: it
-// goes on without one.
+// What ssh wrote, without its complaint about a stale socket: the master connection has died, and
+// ssh makes its own.
 std::string without_stale_master(std::string words);
 
 // Adds what to do to an error that contains ssh's output, which stays in the message. Returns other
