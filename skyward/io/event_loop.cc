@@ -170,7 +170,7 @@ struct EventLoop::Impl {
   bool asks_itself = false;         // to run it once descriptors and timers had their turn
   bool lingers = false;             // the loop spins until it is called
   Time linger_until{};              // of this turn
-  // By whoever has posted while it lingers, after letting go of the mutex: it takes that at once.
+  // Set by who posts while it lingers, after unlocking the mutex, which the loop locks at once.
   alignas(64) std::atomic<bool> called = false;
   FileDescriptor bell = make_bell();
   Watch bell_watch{.on_readable = [] {}};
