@@ -29,6 +29,11 @@ Result<CloudsHere> cloud_named(const std::string& name) {
 
 }  // namespace
 
+bool takes_region(std::string_view provider) {
+  const ProviderSheet* sheet = find_provider_sheet(provider);
+  return sheet != nullptr && find_setting(*sheet, "region") != nullptr;
+}
+
 Result<CloudsHere> clouds_here(const provider::World& world, const std::string& named,
                                Time deadline) {
   if (!named.empty()) return cloud_named(named);

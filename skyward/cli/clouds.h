@@ -27,4 +27,7 @@ Result<CloudsHere> clouds_here(const provider::World& world, const std::string& 
 // "no credentials for DigitalOcean and Verda: not searched"; empty if there are some for all.
 std::string note_of(const CloudsHere& clouds, std::string_view consequence);
 
+// Whether the provider has regions to choose from; false for one without a sheet.
+bool takes_region(std::string_view provider);
+
 }  // namespace skyward::cli

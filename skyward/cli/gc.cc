@@ -176,9 +176,8 @@ Error not_all_removed(const Tally& tally) {
 Status keep_those_with_regions(CloudsHere& clouds, const GcOptions& options) {
   if (options.regions.empty()) return {};
   const std::string first = provider_label(std::string(clouds.rows.front()->name));
-  std::erase_if(clouds.rows, [](const provider::TableRow* row) {
-    return find_setting(*find_provider_sheet(row->name), "region") == nullptr;
-  });
+  std::erase_if(clouds.rows,
+                [](const provider::TableRow* row) { return !takes_region(row->name); });
   if (!clouds.rows.empty()) return {};
   return fail(ErrorKind::invalid,
               fmt::format("--region does not apply to {}: nothing was searched", first),

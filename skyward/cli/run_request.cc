@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "skyward/base/forever.h"
+#include "skyward/cli/clouds.h"
 #include "skyward/cli/run_policy.h"
 #include "skyward/cli/run_results.h"
 #include "skyward/io/file.h"
@@ -23,7 +24,6 @@
 #include "skyward/provider/world.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/memory_size.h"
-#include "skyward/spec/provider_settings.h"
 #include "skyward/wire/worker_protocol.h"
 
 namespace skyward::cli {
@@ -182,10 +182,8 @@ Status add_python(PoolSpec& spec, const RunOptions& options) {
 
 // A provider without regions would run the command where the user did not want it.
 Status check_region(const std::string& region, const std::string& provider) {
-  const ProviderSheet* sheet = find_provider_sheet(provider);
-  const bool takes_one = sheet != nullptr && find_setting(*sheet, "region") != nullptr;
   const bool is_known = provider::find_row(provider) != nullptr;
-  if (region.empty() || takes_one || !is_known) return {};
+  if (region.empty() || takes_region(provider) || !is_known) return {};
   return fail(ErrorKind::invalid,
               fmt::format("--region {}: the provider {} takes no region", region, provider),
               "name one that takes a region, for example --provider aws, or leave --region out");
