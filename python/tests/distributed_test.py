@@ -106,6 +106,24 @@ def test_the_interfaces_of_this_machine():
             assert meeting.interface_of(address)
 
 
+def test_a_node_that_takes_its_name_for_loopback_listens_everywhere(monkeypatch):
+    def resolve(host, *_, **__):
+        address = {"node1": "127.0.1.1", "localhost": "127.0.0.1"}.get(host, host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    for host, address in {
+        "node1": "0.0.0.0",
+        "localhost": "127.0.0.1",
+        "127.0.0.1": "127.0.0.1",
+        "192.0.2.7": "192.0.2.7",
+    }.items():
+        assert meeting.described(place(address=host))["head_addr"] == address
+    assert not meeting.can_listen_at("node1")
+    with meeting.bound_socket("node1") as found:
+        assert found.getsockname()[0] == "0.0.0.0"
+
+
 def test_nodes_without_a_network_are_told_so_at_once(monkeypatch):
     called = []
     info = {"node": 0, "total_nodes": 2, "head_addr": "", "network": {"missing": "Command"}}
@@ -127,6 +145,8 @@ def test_variables_of_jax():
     }
     info = place(accelerators=["T4", "T4"])
     assert environment.for_jax(info)["JAX_LOCAL_DEVICE_COUNT"] == "2"
+    info = place(address="fd00::{}")
+    assert environment.for_jax(info)["JAX_COORDINATOR_ADDRESS"] == "[fd00::0]:29500"
 
 
 def test_the_coordinator_of_jax_listens_at_the_pools_address_alone():
@@ -145,6 +165,7 @@ def test_variables_of_tensorflow():
     info = place(rank=2, nodes=2, workers_per_node=2, address="10.0.0.{}")
     addresses, _ = _cluster(info, "f", 1.0)
     assert addresses == [f"10.0.0.{node}:{29500 + worker}" for node in (0, 1) for worker in (0, 1)]
+    assert _cluster(place(address="fd00::{}"), "f", 1.0)[0][1] == "[fd00::1]:29500"
     assert json.loads(environment.for_tensorflow(info, addresses)["TF_CONFIG"]) == {
         "cluster": {"worker": addresses},
         "task": {"type": "worker", "index": 2},

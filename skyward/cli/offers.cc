@@ -80,7 +80,7 @@ ordered_json to_json(const Sold& sold) {
 }
 
 std::string price(const std::optional<double>& dollars) {
-  return dollars ? fmt::format("${:.4f}", *dollars) : "?";
+  return dollars ? fmt::format("${:.4f}/h", *dollars) : "?";
 }
 
 Result<std::vector<Sold>> offers_of(const provider::TableRow& cloud, const OffersOptions& options) {

@@ -118,12 +118,19 @@ class WorldProgram {
   std::unique_ptr<io::Process> process_;
 };
 
-// The program knows no names of hosts.
+// Where worker 0 listens and the others connect to. The program knows no names of hosts. A machine
+// that takes this for its own name (Debian's is 127.0.1.1) listens at each of its addresses, since
+// the other machines resolve the name to another one.
+std::string meeting_address(const std::string& head) {
+  const std::string address = io::address_of_name(head).value_or(head);
+  const bool is_meant = head == "localhost" || head.starts_with("127.");
+  return !is_meant && address.starts_with("127.") ? "0.0.0.0" : address;
+}
+
 json own_place() {
   json place = json::parse(instance_info_text(), nullptr, false);
   if (!place.is_object()) throw ConfigurationError("a world of MPI needs a pool");
-  const std::string head = place.value("head_addr", "");
-  if (const auto address = io::address_of_name(head)) place["head_addr"] = *address;
+  place["head_addr"] = meeting_address(place.value("head_addr", ""));
   return place;
 }
 

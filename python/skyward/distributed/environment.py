@@ -50,7 +50,7 @@ def network_defaults(info: InstanceInfo, interface: str | None) -> dict[str, str
 def for_jax(info: InstanceInfo) -> dict[str, str]:
     """JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID; the device count if there are."""
     values = {
-        "JAX_COORDINATOR_ADDRESS": f"{info.head_addr}:{info.head_port}",
+        "JAX_COORDINATOR_ADDRESS": endpoint(info.head_addr, info.head_port),
         "JAX_NUM_PROCESSES": str(info.total_workers),
         "JAX_PROCESS_ID": str(info.global_worker_index),
     }
@@ -62,8 +62,12 @@ def for_jax(info: InstanceInfo) -> dict[str, str]:
 def bind_address_of_jax(info: InstanceInfo) -> dict[str, str]:
     """Where the first process listens, unless the user says otherwise. JAX's own choice is every
     address of the machine."""
-    host = f"[{info.head_addr}]" if ":" in info.head_addr else info.head_addr
-    return {"JAX_COORDINATOR_BIND_ADDRESS": f"{host}:{info.head_port}"}
+    return {"JAX_COORDINATOR_BIND_ADDRESS": endpoint(info.head_addr, info.head_port)}
+
+
+def endpoint(host: str, port: int) -> str:
+    """ "host:port", with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def for_tensorflow(info: InstanceInfo, addresses: Sequence[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 from skyward.distributed.elastic import renew
 from skyward.distributed.environment import (
     bind_address_of_jax,
+    endpoint,
     for_jax,
     network_defaults,
     own_address,
@@ -41,7 +42,7 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
         # Devices that an earlier call looked at know nothing of the other processes.
         _forget_devices()
         jax.distributed.initialize(
-            coordinator_address=f"{info.head_addr}:{info.head_port}",
+            coordinator_address=endpoint(info.head_addr, info.head_port),
             num_processes=info.total_workers,
             process_id=info.global_worker_index,
             initialization_timeout=max(1, int(timeout)),

@@ -49,10 +49,23 @@ def described(info: InstanceInfo) -> dict[str, Any]:
 
 
 def _address_of(host: str) -> str:
+    """The address to listen at or to connect to; on the machine that takes this for its own name,
+    each of its own."""
+    return "0.0.0.0" if _is_own_name(host) else _resolved(host)
+
+
+def _resolved(host: str) -> str:
     try:
         return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError:
         return host
+
+
+def _is_own_name(host: str) -> bool:
+    """True where this machine resolves the name to loopback, as Debian's do with their own
+    (127.0.1.1). Other machines resolve it to another address, at which it must listen."""
+    is_meant = host == "localhost" or host.startswith("127.")
+    return not is_meant and _resolved(host).startswith("127.")
 
 
 def require_network(info: InstanceInfo, call: str) -> None:
@@ -95,7 +108,10 @@ def _first_address(interface: str) -> str:
 
 
 def can_listen_at(host: str) -> bool:
-    """False where no network interface of this machine has the address: a router has it, say."""
+    """False where no network interface of this machine has the address: a router has it, say; or
+    where only this machine takes the name for its loopback address."""
+    if _is_own_name(host):
+        return False
     with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
         try:
             probe.bind((host, 0))

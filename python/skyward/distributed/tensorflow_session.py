@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skyward.distributed.environment import (
+    endpoint,
     for_tensorflow,
     nodes_share_an_address,
     own_address,
@@ -55,11 +56,11 @@ def _cluster(info: InstanceInfo, name: str, timeout: float) -> tuple[list[str], 
     other."""
     if nodes_share_an_address(info):
         host = own_address(info)
-        own = _joined[info.global_worker_index] if _joined else f"{host}:{free_port(host)}"
+        own = _joined[info.global_worker_index] if _joined else endpoint(host, free_port(host))
         brought = meet(info, f"{name}() of tensorflow", timeout, [own, _calls + 1])
         return [address for address, _ in brought], int(brought[0][1])
     addresses = [
-        f"{peer['private_ip']}:{info.head_port + worker}"
+        endpoint(peer["private_ip"], info.head_port + worker)
         for peer in info.peers
         for worker in range(info.workers_per_node)
     ]
