@@ -236,8 +236,9 @@ void AgentProcess::start_worker(SlotId slot) {
   for (const auto& [name, value] : agent::worker_environment(state_, worker)) {
     if (name == kInstanceInfoVariable) instance_info = value;
   }
-  all_processes_.push_back(std::make_unique<SimulatedWorker>(
-      simulator_, journal_, parameters_, worker, std::move(instance_info), std::move(events)));
+  all_processes_.push_back(
+      std::make_unique<SimulatedWorker>(simulator_, journal_, parameters_, name_, worker,
+                                        std::move(instance_info), std::move(events)));
   processes_[slot] = all_processes_.back().get();
 }
 

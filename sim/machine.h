@@ -37,6 +37,7 @@ class SimulatedMachine {
 
   // Before the first message.
   void attach(SimulatedLink& link) { link_ = &link; }
+  const std::string& name() const { return name_; }
   SimulatedLink::Door door() const { return door_; }
   const Host& host() const { return *host_; }
   bool is_on() const { return host_->on; }

@@ -23,6 +23,8 @@ constexpr std::uint64_t kCheckEvery = 64;
 constexpr Duration kLease = std::chrono::seconds(60);
 // After the lease: what is on its way, and the machine's own end.
 constexpr Duration kEndSlack = std::chrono::seconds(30);
+// From a loss until the cloud is asked to end the machine: requests before it come first.
+constexpr Duration kMostUntilRelease = std::chrono::seconds(60);
 
 // As a pool has it.
 Duration silence_for_core(const NetworkParameters& network) {
@@ -245,6 +247,13 @@ void Storm::stop_launching() {
 }
 
 void Storm::terminate(std::vector<InstanceId> instances) {
+  for (const InstanceId& id : instances) {
+    const auto lost = lost_at_.find(id);
+    if (lost == lost_at_.end()) continue;
+    SKYWARD_CHECK(simulator_.now() - lost->second <= kMostUntilRelease, "{} was lost {} s ago", id,
+                  seconds(simulator_.now() - lost->second));
+    lost_at_.erase(lost);
+  }
   cloud_.terminate(std::move(instances), [this](Status status) {
     turn([&](Time now) { on_terminated(state_, *this, now, std::move(status)); });
   });
@@ -283,9 +292,10 @@ void Storm::connect(NodeId node, const Instance& instance) {
     ++report_.offline;
     turn([&](Time now) { on_offline(state_, now, node); });
   };
-  events.on_lost = [this, node](const Error& why) {
+  events.on_lost = [this, node, id = instance.id](const Error& why) {
     simulator_.say("node {} is lost: {}", node.value, why.message);
     ++report_.losses;
+    lost_at_.emplace(id, simulator_.now());
     give_up(node, *links_.at(node));
     links_.erase(node);
     turn([&](Time now) { on_node_lost(state_, *this, now, node, why); });
@@ -321,6 +331,7 @@ void Storm::disconnect(NodeId node) {
 void Storm::give_up(NodeId node, const SimulatedLink& link) {
   SimulatedMachine* machine = places_.at(node);
   lost_.insert(machine);
+  journal_.lost(machine->name());
   if (!parameters_.network.far || !simulator_.returns.chance(parameters_.returns.sweep)) return;
   simulator_.after(simulator_.returns.between(Duration{10ms}, Duration{7s}),
                    [this, machine, &link] {
@@ -407,6 +418,7 @@ void Storm::closed(Status left) {
   simulator_.say("closed: {}", left ? "nothing is left" : left.error().message);
   SKYWARD_CHECK(left, "{}", left.error().message);
   SKYWARD_CHECK(standing_.empty(), "nothing told of the end of {}", *standing_.begin());
+  SKYWARD_CHECK(lost_at_.empty(), "nothing asked for the end of {}", lost_at_.begin()->first);
   user_.closed();
 }
 

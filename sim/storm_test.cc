@@ -183,7 +183,7 @@ TEST(SimulatedWorker, OfTwoUnreadTasksNoneHasBegun) {
   Simulator simulator(1, false);
   Journal journal;
   std::optional<TaskId> begun;
-  SimulatedWorker process(simulator, journal, NodeParameters{}, 0, "",
+  SimulatedWorker process(simulator, journal, NodeParameters{}, "m", 0, "",
                           {.on_hello = [] {},
                            .on_message = [](const wire::WorkerMessage&) {},
                            .on_output = [](const std::vector<wire::OutputLine>&) {},
@@ -201,9 +201,19 @@ TEST(SimulatedWorker, OfTwoUnreadTasksNoneHasBegun) {
 
 TEST(JournalDeathTest, ATaskThatBeginsTwiceIsNoticed) {
   Journal journal;
-  journal.begun(TaskId{1}, 1);
-  journal.begun(TaskId{1}, 2);
-  EXPECT_DEATH(journal.begun(TaskId{1}, 2), "begins twice");
+  const BeginningPlace ended{.machine = "m", .runs = std::make_shared<bool>(false)};
+  journal.begun(TaskId{1}, 1, ended);
+  journal.begun(TaskId{1}, 2, ended);
+  EXPECT_DEATH(journal.begun(TaskId{1}, 2, ended), "begins twice");
+}
+
+TEST(JournalDeathTest, ATaskThatBeginsWhileItRunsOnASoundMachineIsNoticed) {
+  Journal journal;
+  const BeginningPlace place{.machine = "m", .runs = std::make_shared<bool>(true)};
+  journal.begun(TaskId{1}, 1, place);
+  EXPECT_DEATH(journal.begun(TaskId{1}, 2, {.machine = "n", .runs = place.runs}), "1 is on m");
+  journal.lost("m");
+  journal.begun(TaskId{1}, 2, {.machine = "n", .runs = place.runs});
 }
 
 // A cloud whose launches are jobs.

@@ -9,6 +9,7 @@
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
+#include "skyward/spec/loss.h"
 
 namespace skyward::sim {
 namespace {
@@ -143,6 +144,7 @@ void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::
   call.options.together = plan.together != 0;
   Asked asked;
   asked.plan = plan;
+  asked.at = simulator_.now();
   if (plan.kind == TaskKind::group) {
     wire::GroupWriter group;
     for (std::uint32_t i = 0; i < plan.items; ++i) group.add(bytes_of(plan).view);
@@ -238,6 +240,12 @@ void User::check_result(TaskId task, const Asked& asked, const wire::Outcome& ou
   done_in_order_.insert(task);
 }
 
+// Sent as often as it may be, never, or not to be sent again.
+bool User::may_be_lost(const Asked& asked, int attempts) const {
+  return attempts == 0 || attempts == static_cast<int>(kMaxAttempts) || asked.items > 0 ||
+         asked.plan.together != 0 || stopping_ || closing_;
+}
+
 void User::check_failure(TaskId task, const Asked& asked, const Error& error) const {
   const NodeParameters& node = parameters_.node;
   bool allowed = false;
@@ -246,7 +254,8 @@ void User::check_failure(TaskId task, const Asked& asked, const Error& error) co
       allowed = asked.cancelled_at || stopping_ || closed_;
       break;
     case ErrorKind::timeout:
-      allowed = asked.timeout > Duration{} || parameters_.user.lifetime > Duration{};
+      allowed = parameters_.user.lifetime > Duration{} ||
+                (asked.timeout > Duration{} && simulator_.now() - asked.at >= asked.timeout);
       break;
     case ErrorKind::task:
       allowed = asked.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
@@ -257,7 +266,7 @@ void User::check_failure(TaskId task, const Asked& asked, const Error& error) co
       break;
     case ErrorKind::lost:
     case ErrorKind::unreachable:
-      allowed = !parameters_.calm;
+      allowed = !parameters_.calm && may_be_lost(asked, loss_of(error).attempts);
       break;
     case ErrorKind::invalid:
     case ErrorKind::denied:

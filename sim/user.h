@@ -54,6 +54,7 @@ class User {
 
   struct Asked {
     TaskPlan plan;
+    Time at{};
     Duration timeout{};
     std::uint32_t window = 0;
     std::optional<Time> cancelled_at;
@@ -75,6 +76,7 @@ class User {
   void take_group_item(Asked& asked, TaskId task, const wire::Payload& item);
   void check_result(TaskId task, const Asked& asked, const wire::Outcome& outcome);
   void check_failure(TaskId task, const Asked& asked, const Error& error) const;
+  bool may_be_lost(const Asked& asked, int attempts) const;
   void release_arrays(const Asked& asked);
   void renew(Array& array);
   void close_when_done();

@@ -18,6 +18,18 @@ constexpr Duration kSoon = 1ms;
 
 }  // namespace
 
+void Journal::begun(TaskId task, std::uint32_t attempt, const BeginningPlace& place) {
+  auto& attempts = begun_[task];
+  for (const auto& [other, there] : attempts) {
+    SKYWARD_CHECK(!*there.runs || lost_.contains(there.machine),
+                  "attempt {} of task {} begins, while {} is on {}", attempt, task.value, other,
+                  there.machine);
+  }
+  SKYWARD_CHECK(attempts.emplace(attempt, place).second, "attempt {} of task {} begins twice",
+                attempt, task.value);
+  ++size_;
+}
+
 void Journal::begun_together(TaskId task, std::uint32_t attempt,
                              const std::string& instance_info) const {
   SKYWARD_CHECK(attempt == 1, "task {} begins again without the others", task.value);
@@ -34,24 +46,25 @@ void Journal::begun_together(TaskId task, std::uint32_t attempt,
 }
 
 SimulatedWorker::SimulatedWorker(Simulator& simulator, Journal& journal,
-                                 const NodeParameters& parameters, std::uint32_t worker,
-                                 std::string instance_info, Events events)
+                                 const NodeParameters& parameters, std::string machine,
+                                 std::uint32_t worker, std::string instance_info, Events events)
     : simulator_(simulator),
       journal_(journal),
       parameters_(parameters),
+      machine_(std::move(machine)),
       worker_(worker),
       instance_info_(std::move(instance_info)),
       events_(std::move(events)) {
   if (simulator_.random.chance(parameters_.start_hang)) return;
   simulator_.after(simulator_.random.between(parameters_.start_min, parameters_.start_max), [this] {
-    if (!alive_) return;
+    if (!*alive_) return;
     const bool is_defective = parameters_.is_defective;
     const bool fails = simulator_.random.chance(parameters_.start_fail) || is_defective;
     const bool greets = !fails || is_defective || simulator_.starts.chance(0.5);
     if (greets) tell([this] { events_.on_hello(); });
     if (!fails) return;
     simulator_.after(greets ? simulator_.starts.between({}, kSoon) : Duration{}, [this] {
-      if (!alive_) return;
+      if (!*alive_) return;
       tell([this] { events_.on_output({{.task = {}, .worker = worker_, .text = "no module"}}); });
       die({.text = "exit code 1", .code = 1});
     });
@@ -61,14 +74,14 @@ SimulatedWorker::SimulatedWorker(Simulator& simulator, Journal& journal,
 void SimulatedWorker::deliver(Simulator::Event event) {
   last_in_ = std::max(last_in_, simulator_.now() + simulator_.random.between(kPipeMin, kPipeMax));
   simulator_.at(last_in_, [this, event = std::move(event)]() mutable {
-    if (alive_) event();
+    if (*alive_) event();
   });
 }
 
 void SimulatedWorker::deliver_now(Simulator::Event event) {
   simulator_.after(simulator_.random.between(kPipeMin, kPipeMax),
                    [this, event = std::move(event)]() mutable {
-                     if (alive_) event();
+                     if (*alive_) event();
                    });
 }
 
@@ -126,7 +139,7 @@ void SimulatedWorker::interrupted(TaskId task) {
     return;
   if (simulator_.random.chance(0.2)) return;  // it was about to end anyway, or takes its time
   simulator_.after(simulator_.random.between(Duration{}, Duration{5ms}), [this, task] {
-    if (!alive_ || !current_ || current_->task.task != task) return;
+    if (!*alive_ || !current_ || current_->task.task != task) return;
     finish(wire::WorkerStatus::cancelled, 0);
   });
 }
@@ -163,14 +176,14 @@ void SimulatedWorker::stop() {
 }
 
 void SimulatedWorker::kill() {
-  if (!alive_) return;
+  if (!*alive_) return;
   die({.text = "killed by signal 9 (SIGKILL)", .by_signal = true, .by_sigkill = true});
 }
 
 void SimulatedWorker::vanish() {
   simulator_.cancel(step_);
   end_current();
-  alive_ = false;
+  *alive_ = false;
   events_.on_exit = nullptr;
 }
 
@@ -189,7 +202,8 @@ void SimulatedWorker::begin_next() {
   waiting_.pop_front();
   current_->began = simulator_.now();
   begun_ = current_->task.task;
-  journal_.begun(current_->task.task, current_->task.attempt);
+  journal_.begun(current_->task.task, current_->task.attempt,
+                 {.machine = machine_, .runs = alive_});
   if (current_->plan.together != 0) {
     journal_.begun_together(current_->task.task, current_->task.attempt, instance_info_);
   }
@@ -276,7 +290,7 @@ void SimulatedWorker::next_call() {
 }
 
 std::optional<std::uint32_t> SimulatedWorker::take_rest(TaskId group) {
-  if (!alive_ || !current_ || current_->task.task != group) return std::nullopt;
+  if (!*alive_ || !current_ || current_->task.task != group) return std::nullopt;
   const std::uint32_t left = current_->task.stream_window - current_->claimed;
   if (left == 0) return left;
   current_->task.stream_window = current_->claimed;
@@ -339,7 +353,7 @@ void SimulatedWorker::end_current() {
 }
 
 void SimulatedWorker::die(agent::WorkerExit exit) {
-  alive_ = false;
+  *alive_ = false;
   end_current();
   simulator_.cancel(step_);
   exit.begun = begun_;

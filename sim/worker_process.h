@@ -10,10 +10,12 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -27,14 +29,20 @@
 
 namespace skyward::sim {
 
+// Where an attempt of a task has begun.
+struct BeginningPlace {
+  std::string machine;
+  std::shared_ptr<const bool> runs;  // whether its process still does
+};
+
 // Records which attempts of which tasks were begun, for all processes of a run.
 class Journal {
  public:
-  void begun(TaskId task, std::uint32_t attempt) {
-    SKYWARD_CHECK(starts_.emplace(task, attempt).second, "attempt {} of task {} begins twice",
-                  attempt, task.value);
-  }
-  std::size_t size() const { return starts_.size(); }
+  // Fails if an attempt before it still runs, on a machine that the engine has not lost.
+  void begun(TaskId task, std::uint32_t attempt, const BeginningPlace& place);
+  std::size_t size() const { return size_; }
+  // The engine has lost this machine, or has let go of it.
+  void lost(const std::string& machine) { lost_.insert(machine); }
 
   // The node's present machine, as the engine knows it.
   void machine(NodeId node, const std::string& address) {
@@ -54,7 +62,9 @@ class Journal {
  private:
   std::map<NodeId, std::vector<std::string>> addresses_;  // of its machines, one after the other
   std::map<TaskId, std::map<NodeId, std::size_t>> sent_together_;
-  std::set<std::pair<TaskId, std::uint32_t>> starts_;
+  std::unordered_map<TaskId, std::map<std::uint32_t, BeginningPlace>> begun_;  // by attempt
+  std::set<std::string> lost_;
+  std::size_t size_ = 0;
 };
 
 class SimulatedWorker {
@@ -67,7 +77,8 @@ class SimulatedWorker {
   };
 
   SimulatedWorker(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
-                  std::uint32_t worker, std::string instance_info, Events events);
+                  std::string machine, std::uint32_t worker, std::string instance_info,
+                  Events events);
 
   // From the agent.
   void run(const agent::WorkerRun& run);
@@ -83,7 +94,7 @@ class SimulatedWorker {
   // The machine is off: sends nothing more.
   void vanish();
 
-  bool alive() const { return alive_; }
+  bool alive() const { return *alive_; }
 
  private:
   struct Run {
@@ -119,10 +130,11 @@ class SimulatedWorker {
   Simulator& simulator_;
   Journal& journal_;
   NodeParameters parameters_;
+  std::string machine_;
   std::uint32_t worker_;
   std::string instance_info_;  // as the process knows it
   Events events_;
-  bool alive_ = true;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   TaskId begun_;  // the last one
   bool stopping_ = false;
   Time last_in_{};

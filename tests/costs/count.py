@@ -58,6 +58,7 @@ def system_calls(folder, name, command):
         out = folder / f"{name}.{tasks}.calls"
         run(command(tasks, ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", str(out)]))
         rows = re.findall(r"^\s*(\d+)\s+(\w+)$", out.read_text(), re.M)
+        assert rows, f"strace counted no call of {name}"
         return sum(int(calls) for calls, name in rows if name != "total")
 
     return difference(count, 50, 250)
