@@ -28,6 +28,7 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 // An account with regions "east" and "west".
@@ -242,6 +243,30 @@ TEST_F(SweepingTest, WhereOneListingShowsAllRegionsOnlyTheNamedOneIsTouched) {
   EXPECT_THAT(told_ids(), UnorderedElementsAre("i-3", "v-3"));
   EXPECT_THAT(yard_.asked, Each("i-3"));
   EXPECT_THAT(open_in_ledger(), ElementsAre("i-1"));
+}
+
+// Only the ledger knows what these pools have: the listing is empty.
+TEST_F(SweepingTest, ADryRunAsksForNothing) {
+  open_pool();
+  yard_.hearing = {"i-1"};
+  LedgerPool other = ledger_->find_pool("yard-1").value().value();
+  other.id = "yard-2";
+  ASSERT_TRUE(ledger_->open_pool(other));
+  ASSERT_TRUE(ledger_->ask({.key = "key",
+                            .pool = "yard-2",
+                            .kind = "ssh_key",
+                            .id = "k-1",
+                            .asked_s = world_.wall_s - 60}));
+  world_.wall_s += 600;
+  EXPECT_TRUE(sweep({.dry_run = true}));
+  EXPECT_THAT(yard_.asked, IsEmpty());
+  EXPECT_EQ(yard_.clears, 0);
+  EXPECT_THAT(open_in_ledger(), ElementsAre("i-1"));
+  EXPECT_THAT(ledger_->pools(true).value(), SizeIs(2));
+  EXPECT_TRUE(sweep());
+  EXPECT_THAT(yard_.asked, ElementsAre("i-1"));
+  EXPECT_EQ(yard_.clears, 2);
+  EXPECT_TRUE(is_closed());
 }
 
 TEST_F(SweepingTest, AClosedPoolIsNotClearedAgain) {
