@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <chrono>
 #include <ostream>
 #include <utility>
 
@@ -19,11 +18,6 @@
 namespace skyward::cli {
 
 namespace {
-
-using namespace std::chrono_literals;
-
-// Past the end of the pool's time, for a cloud that does not answer.
-constexpr Duration kPatience = 24h;
 
 // By errno.
 Error no_lock(const std::string& path) {
@@ -65,8 +59,8 @@ int reap(const Streams& streams, const std::string& text) {
   const auto lock = io::FileLock::try_lock(lock_path);
   if (!lock && errno == EWOULDBLOCK) return 0;  // another one was faster
   if (!lock) return complain(streams, no_lock(lock_path));
-  const Duration left = std::chrono::seconds(order->expires_s - world.wall_s());
-  const Status done = provider::reap(world, **cloud, *order, world.now() + left + kPatience);
+  const Status done =
+      provider::reap(world, **cloud, *order, provider::reaper_deadline(world, *order));
   return done ? 0 : complain(streams, done.error());
 }
 

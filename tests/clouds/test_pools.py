@@ -198,6 +198,9 @@ def kill(*pids: int) -> None:
 def test_the_reaper_ends_the_machines_of_a_driver_that_was_killed(computer: Computer) -> None:
     with computer.drive(WAITING) as program:
         hear(computer, program, "open")
+        for reaper in computer.reapers():  # as when the service or session of the driver ends
+            for asked in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+                os.kill(reaper, asked)
         kill(program.pid)
     assert computer.standing() == 2
     until(lambda: computer.double.leftovers() == [], "nothing is left")

@@ -31,6 +31,8 @@ constexpr Duration kLongestReaperPause = 300s;
 constexpr Duration kOneTry = 600s;
 // A pool closes itself when its time is over; it gets so long for that.
 constexpr std::int64_t kGrace_s = 300;
+// Past the end of the pool's time, for a cloud that does not answer.
+constexpr Duration kReaperPatience = 24h;
 constexpr Duration kReaperStart = 20s;
 
 // At the end of a job or a step, the runners of GitHub and Jenkins kill every process that has
@@ -97,6 +99,10 @@ ReaperStep next_step(const ReaperOrder& order, const ReaperView& view) {
   if (view.is_closed || view.is_lost_and_clear) return ReaperStep::finish;
   const bool over = view.now_s >= order.expires_s + kGrace_s;
   return view.driver_runs && !over ? ReaperStep::wait : ReaperStep::terminate;
+}
+
+Time reaper_deadline(const World& world, const ReaperOrder& order) {
+  return world.now() + std::chrono::seconds(order.expires_s - world.wall_s()) + kReaperPatience;
 }
 
 Status reap(const World& world, PoolResources& resources, const ReaperOrder& order, Time deadline) {

@@ -43,6 +43,9 @@ enum class ReaperStep : std::uint8_t { wait, terminate, finish };
 // Pure.
 ReaperStep next_step(const ReaperOrder& order, const ReaperView& view);
 
+// When a reaper gives up: a day after the end of the pool's time.
+Time reaper_deadline(const World& world, const ReaperOrder& order);
+
 // Returns when nothing of the pool is left. Gives up at the deadline, with what stood in the way,
 // which why_reaper_gave_up() tells from then on.
 Status reap(const World& world, PoolResources& resources, const ReaperOrder& order, Time deadline);

@@ -56,6 +56,12 @@ TEST(ReaperOrderText, ComesBackAsItWas) {
   }
 }
 
+TEST(ReaperDeadline, IsADayAfterTheEndOfThePoolsTime) {
+  const WorldFixture here;
+  const ReaperOrder order{.pool = "cloud-1a2b3c4d", .expires_s = here.wall_s + 72 * 3600};
+  EXPECT_EQ(reaper_deadline(here.world, order), here.now + 96h);
+}
+
 // ---- Its work, at a cloud whose machines cannot end their cost
 
 const std::set<std::string> kWithoutDeletionOfDroplets = {
