@@ -64,7 +64,10 @@ TEST(FakeCloudForUsers, ABudgetEndsThePoolWhenTheClockIsAdvanced) {
 
 // A provider whose machines never start, and what is said of the money then.
 struct Fallback {
-  FakeCloud broken{{.prices = {{"cpu", 1.0}}, .failed_boots = 1, .speed = 0}};
+  explicit Fallback(double hourly = 1)
+      : broken({.prices = {{"cpu", hourly}}, .failed_boots = 1, .speed = 0}) {}
+
+  FakeCloud broken;
   std::mutex mutex;
   std::vector<CostFinal> bills;
   std::vector<double> spent;
@@ -108,6 +111,21 @@ TEST(FakeCloudForUsers, OneBillHasTheMachinesOfAllProviders) {
   EXPECT_GE(bill.hourly_rate, 2);
   EXPECT_GT(bill.ondemand_count, 1);
   for (const double spent : fallback.spent) EXPECT_GT(spent, 0.016) << "a minute at the first one";
+}
+
+TEST(FakeCloudForUsers, OneBudgetIsForAllProviders) {
+  Fallback fallback(12);  // a minute of a machine in each zone: $0.40
+  FakeCloud sound({.prices = {{"cpu", 1.0}}, .speed = 0});
+  PoolOptions options = fallback.then(sound);
+  options.budget = 1;
+  options.timeout = 10h;
+  ComputePool pool(options);
+  sound.advance(10min);
+  EXPECT_EQ(node() >> pool, 0);
+  sound.advance(40min);
+  ASSERT_LT(sound.bill(), 0.9);
+  ASSERT_GT(fallback.broken.bill() + sound.bill(), 1);
+  EXPECT_THROW(node() >> pool, BudgetExceededError);
 }
 
 TEST(FakeCloudForUsers, TheBillComesWhenTheLastProviderLaunchesNothing) {
