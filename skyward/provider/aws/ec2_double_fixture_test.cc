@@ -308,6 +308,14 @@ io::HttpReply Ec2Double::run(const Form& form) {
   const int count = std::stoi(form.at("MaxCount"));
   EXPECT_EQ(form.at("MinCount"), form.at("MaxCount"));
   EXPECT_EQ(form.at("InstanceInitiatedShutdownBehavior"), "terminate");
+  EXPECT_EQ(form.at("MetadataOptions.HttpTokens"), "required");
+  const bool spot = form.contains("InstanceMarketOptions.MarketType");
+  if (spot) {  // with other values, Amazon stops interrupted machines and starts them again later
+    const std::string options = "InstanceMarketOptions.SpotOptions.";
+    EXPECT_EQ(form.at("InstanceMarketOptions.MarketType"), "spot");
+    EXPECT_EQ(form.at(options + "SpotInstanceType"), "one-time");
+    EXPECT_EQ(form.at(options + "InstanceInterruptionBehavior"), "terminate");
+  }
   const std::string type = form.at("InstanceType");
   if (form.contains("CreditSpecification.CpuCredits") != type.starts_with("t3.")) {
     return refused(400, "InstanceCreditSpecification.NotSupported");
@@ -319,7 +327,7 @@ io::HttpReply Ec2Double::run(const Form& form) {
                          .type = type,
                          .zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2",
                          .group = group,
-                         .spot = form.contains("InstanceMarketOptions.MarketType"),
+                         .spot = spot,
                          .tags = tags_of(form),
                          .launched = fixture_.now,
                          .ended = stillborn.empty() ? kNever : fixture_.now,
