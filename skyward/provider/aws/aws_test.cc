@@ -165,6 +165,15 @@ TEST_F(AwsTest, ThirtyTwoMachinesNeedAsManyRequestsAsOne) {
   EXPECT_EQ(requests(2), requests(32));
 }
 
+TEST_F(AwsTest, APoolHasMoreMachinesThanOneFilterMayName) {
+  spec_.nodes = 250;
+  const auto aws = provider();
+  const Life life = live(*aws);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(amazon_.instances, SizeIs(251));
+  EXPECT_EQ(amazon_.standing(), 0);
+}
+
 TEST_F(AwsTest, TheWayToAMachineIsPinnedToItsKey) {
   fixture_.world.run = [](const io::SpawnOptions& options, Duration timeout) {
     return io::run_command(options, timeout);  // the real ssh-keygen

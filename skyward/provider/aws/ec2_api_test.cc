@@ -223,6 +223,19 @@ TEST_F(Ec2, EveryVolumeOfAnImageGoesWithItsMachine) {
   EXPECT_THAT(last().body, Not(HasSubstr("BlockDeviceMapping.3")));
 }
 
+TEST_F(Ec2, NoRequestTerminatesMoreMachinesThanAmazonTakes) {
+  constexpr int kMost = 1000;
+  std::vector<std::string> ids;
+  for (int i = 0; i <= kMost; ++i) ids.push_back(fmt::format("i-{}", i));
+  EXPECT_TRUE(api_.terminate_instances(ids, kNever));
+  std::string bodies;
+  for (const io::HttpRequest& request : fixture_.http->requests) {
+    EXPECT_FALSE(request.body.contains(fmt::format("&InstanceId.{}=", kMost + 1)));
+    bodies += request.body + "&";
+  }
+  for (const std::string& id : ids) EXPECT_TRUE(bodies.contains("=" + id + "&")) << id;
+}
+
 TEST_F(Ec2, RegionsOfOtherPartitionsAreNobodysHere) {
   reply("DescribeRegions", 200,
         "<R><regionInfo><item><regionName>us-east-1</regionName></item><item><regionName>cn-north-1"

@@ -3,8 +3,8 @@
 // Amazon on virtual time, as far as a pool needs it: stricter than the real one, with dials for
 // what goes wrong. Machines end themselves as their user data says; what was made is not listed or
 // known at once; a group cannot go while a machine of it is there, and machines take minutes to
-// shut down; a client token makes a thing once; more requests than Amazon publishes as allowed are
-// refused.
+// shut down; a client token makes a thing once, and is for one request alone; more requests, and
+// more in a request, than Amazon publishes as allowed are refused.
 
 #include <functional>
 #include <map>
@@ -113,6 +113,7 @@ class Ec2Double {
 
   WorldFixture& fixture_;
   std::map<std::string, Bucket> buckets_;  // by region and action
+  std::map<std::string, Form> launches_;   // that brought machines, by client token
   int made_ = 0;
 };
 

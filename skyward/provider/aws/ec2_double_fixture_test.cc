@@ -137,6 +137,20 @@ bool passes(const Form& form, const std::map<std::string, std::string>& facts) {
   }
 }
 
+// The code of a request that names too much, as Amazon's guide and reference say; empty: it does
+// not.
+std::string exceeded_limit(const Form& form) {
+  constexpr int kMostValues = 200;  // of one filter
+  constexpr int kMostIds = 1000;
+  for (int i = 1; form.contains(fmt::format("Filter.{}.Name", i)); ++i) {
+    if (form.contains(fmt::format("Filter.{}.Value.{}", i, kMostValues + 1))) {
+      return "FilterLimitExceeded";
+    }
+  }
+  const bool many = form.contains(fmt::format("InstanceId.{}", kMostIds + 1));
+  return many ? "InvalidParameterValue" : "";
+}
+
 std::map<std::string, std::string> facts_of(const std::map<std::string, std::string>& tags) {
   std::map<std::string, std::string> out;
   for (const auto& [key, value] : tags) out["tag:" + key] = value;
@@ -150,6 +164,7 @@ void Ec2Double::forget() {
   groups.clear();
   actions.clear();
   replies.clear();
+  launches_.clear();
   buckets_.clear();
   requests = throttled = 0;
   die_before = die_after = -1;
@@ -276,6 +291,7 @@ io::HttpReply Ec2Double::dry_run(const Form& form) const {
 
 io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
   if (form.contains("DryRun")) return dry_run(form);
+  if (const std::string code = exceeded_limit(form); !code.empty()) return refused(400, code);
   if (action == "RunInstances") return run(form);
   if (action == "DescribeInstances") return describe_instances(form);
   if (action == "TerminateInstances") return terminate(form);
@@ -299,8 +315,10 @@ io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
 
 io::HttpReply Ec2Double::run(const Form& form) {
   const std::string token = form.at("ClientToken");
-  bool known = false;
-  for (const DoubleInstance& one : instances) known = known || one.token == token;
+  const auto known = launches_.find(token);
+  if (known != launches_.end() && known->second != form) {
+    return refused(400, "IdempotentParameterMismatch");
+  }
   const std::string group = form.at("NetworkInterface.1.SecurityGroupId.1");
   if (group.starts_with("sg-own-") && !is_known_group(group, form.at("region"))) {
     return refused(400, "InvalidGroup.NotFound");
@@ -320,7 +338,8 @@ io::HttpReply Ec2Double::run(const Form& form) {
   if (form.contains("CreditSpecification.CpuCredits") != type.starts_with("t3.")) {
     return refused(400, "InstanceCreditSpecification.NotSupported");
   }
-  for (int i = 0; i < count && !known; ++i) {
+  const bool is_new = launches_.emplace(token, form).second;
+  for (int i = 0; i < count && is_new; ++i) {
     instances.push_back({.id = fmt::format("i-{:04}", ++made_),
                          .region = form.at("region"),
                          .token = token,
