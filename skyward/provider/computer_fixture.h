@@ -64,7 +64,7 @@ class ComputerFixture {
     };
     fixture_.world.wall_s = [this] {
       return 1'700'000'000 +
-             std::chrono::duration_cast<std::chrono::seconds>(fixture_.now - start_).count();
+             std::chrono::duration_cast<std::chrono::seconds>(cloud_now() - start_).count();
     };
     spec_.agent_path = home_ + "/agent";
     spec_.runtime.command = {home_ + "/agent"};
@@ -83,6 +83,8 @@ class ComputerFixture {
   virtual int standing() = 0;
 
   Time soon() const { return fixture_.now + 300s; }
+  // The time of clouds, which goes on while this computer sleeps.
+  Time cloud_now() const { return fixture_.now + fixture_.asleep; }
 
   struct Life {
     Status status{};  // of the first verb that failed

@@ -38,12 +38,12 @@ class DoubledComputer : public ComputerFixture {
     cloud_ = std::make_unique<Double>();
     // Its clock and this computer's show the same.
     cloud_->wall_start_s =
-        fixture_.world.wall_s() - (fixture_.now - Time{}) / std::chrono::seconds(1);
+        fixture_.world.wall_s() - (cloud_now() - Time{}) / std::chrono::seconds(1);
     for (const auto& [name, value] : cloud_->environment("http://127.0.0.1:1")) {
       fixture_.variables[name] = value;
     }
     fixture_.http->answer = [this](const io::HttpRequest& request) -> Result<io::HttpReply> {
-      const io::HttpReply reply = cloud_->reply(request, fixture_.now);
+      const io::HttpReply reply = cloud_->reply(request, cloud_now());
       if (reply.status == 0) return fail(ErrorKind::unavailable, "the connection broke");
       return reply;
     };

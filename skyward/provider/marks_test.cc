@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "skyward/provider/world_fixture.h"
+
 namespace skyward::provider {
 namespace {
 
@@ -80,6 +82,15 @@ TEST(Marks, AComputerKnowsItsPoolsByItsNameOrItsBoot) {
   LedgerPool other = renamed;
   other.settings["boot"] = "another boot";
   EXPECT_FALSE(opened_here(other, kBooted_s));
+}
+
+TEST(Marks, AComputerBootedWhenItDidHoweverLongItSlept) {
+  WorldFixture here;
+  const std::int64_t then_s = booted_s(here.world);
+  here.now += std::chrono::hours(1);
+  here.asleep += std::chrono::hours(2);
+  here.wall_s += 3 * 3600;
+  EXPECT_EQ(booted_s(here.world), then_s);
 }
 
 TEST(Marks, AComputerKnowsThePoolsOfOthersThatHaveItsName) {

@@ -75,7 +75,7 @@ class WorldFixture {
     world.http = http;
     world.now = [this] { return now; };
     world.wall_s = [this] { return wall_s; };
-    world.time_with_sleep = [this] { return world.now(); };
+    world.time_with_sleep = [this] { return world.now() + asleep + std::chrono::hours(5); };
     world.pause = [this](Duration duration, const std::stop_token& stop) {
       pauses.push_back(duration);
       if (!stop.stop_requested()) now += duration;
@@ -100,6 +100,7 @@ class WorldFixture {
   std::set<std::string> hidden;    // what is in a folder that may not be searched
   std::shared_ptr<ScriptedHttp> http = std::make_shared<ScriptedHttp>();
   Time now = Time{} + std::chrono::hours(1);
+  Duration asleep{};  // how long this computer has slept, while `now` stood still
   std::int64_t wall_s = 1'700'000'000;
   std::vector<Duration> pauses;
   struct Started {

@@ -75,6 +75,19 @@ TEST_F(ContainerPool, ItsMachinesAreContainers) {
   EXPECT_THAT(open_pools(), IsEmpty());
 }
 
+TEST_F(ContainerPool, AReplacementEndsWithItsPoolThoughThisComputerSlept) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  fixture_.asleep = 30min;
+  const auto another = cloud->provision(life.cluster, 1, 0, soon());
+  ASSERT_TRUE(another) << another.error().message;
+  const std::string script = engine_->containers.back().script;
+  const std::string life_s = script.substr(script.find(" life=") + 6);
+  EXPECT_NEAR(std::stoi(life_s), 45 * 60, 60);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(ContainerPool, DockerIsTakenWhereThereIsNoPodman) {
   use_docker();
   engine_->gpus = {"NVIDIA H100 80GB HBM3"};

@@ -64,7 +64,7 @@ class KubernetesComputer : public DoubledComputer<doubles::Kubernetes> {
     EXPECT_EQ(options.environment.at(0).second, home_ + "/config");
     commands_.push_back(options.command);
     const doubles::CommandReply reply = doubles::Kubectl(
-                                            *cloud_, [this] { return fixture_.now; },
+                                            *cloud_, [this] { return cloud_now(); },
                                             [this](Duration time) { fixture_.now += time; })
                                             .run(options.command, input);
     io::CommandResult out;

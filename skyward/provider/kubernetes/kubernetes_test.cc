@@ -59,6 +59,18 @@ TEST_F(KubernetesPool, ItsMachinesArePods) {
   EXPECT_THAT(open_pools(), IsEmpty());
 }
 
+TEST_F(KubernetesPool, AReplacementEndsWithItsPoolThoughThisComputerSlept) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  fixture_.asleep = 30min;
+  const auto another = cloud->provision(life.cluster, 1, 0, soon());
+  ASSERT_TRUE(another) << another.error().message;
+  const nlohmann::json& pod = cloud_->machines.back().request;
+  EXPECT_NEAR(pod["spec"]["activeDeadlineSeconds"].get<double>(), 45 * 60, 60);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(KubernetesPool, WhatItWaitsForIsTold) {
   spec_.accelerator = Accelerator{.name = "H100"};
   spec_.accelerator->count = 4;

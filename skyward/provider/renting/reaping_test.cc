@@ -330,6 +330,18 @@ TEST_F(ReaperTest, EndsThePoolOfAProgramThatHangs) {
   EXPECT_GE(fixture_.now - start_, 1h);
 }
 
+TEST_F(ReaperTest, CountsTheTimeThatThisComputerSleeps) {
+  const auto cloud = opened();  // it holds the lock
+  const auto pause = fixture_.world.pause;
+  fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    fixture_.asleep = 2h;
+    pause(duration, stop);
+  };
+  EXPECT_TRUE(reap_now(3h));
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_LT(fixture_.now - start_, 1h);
+}
+
 TEST_F(ReaperTest, TriesUntilTheCloudListens) {
   opened().reset();
   cloud_->dials.fail = 1;

@@ -58,7 +58,7 @@ class SlurmComputer : public ComputerFixture {
     EXPECT_TRUE(std::equal(before.begin(), before.end(), words.begin()));
     const doubles::CommandReply reply =
         slurm_->run(Words(words.begin() + static_cast<std::ptrdiff_t>(before.size()), words.end()),
-                    input, fixture_.now);
+                    input, cloud_now());
     io::CommandResult out;
     out.status.code = reply.code;
     out.out = reply.out;
