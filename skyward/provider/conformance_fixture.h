@@ -28,7 +28,9 @@ class Subject {
   // A pool of two machines that are available.
   virtual PoolSpec spec() = 0;
   virtual Time now() = 0;
-  // How many machines, groups and leases exist, at the cloud or here.
+  // How many machines cost money now. None of providers that cost nothing.
+  virtual int standing() { return 0; }
+  // How many machines, groups and leases exist, at the cloud or here, when all has been swept.
   virtual int left() = 0;
   // Requests that reached the cloud before the ledger had them. Empty for providers that cost
   // nothing.
