@@ -17,6 +17,7 @@
 #include "skyward/call/pending.h"
 #include "skyward/init.h"
 #include "skyward/pool/compute_pool.h"
+#include "skyward/pool/program_end.h"
 
 // exit() leaves the thread of a pool's events: nothing destroys the pool. What the thread sanitizer
 // asks for; nobody else knows of it.
@@ -33,6 +34,13 @@ constexpr auto agent_of_a_worker = skyward::compute<parent_here>;
 
 // A program that ends in one of several ways while its pool is open, for program_end_test.cc.
 int end_with_an_open_pool(std::string_view way, const char* folder) {
+  if (way == "hang") {
+    skyward::set_program_end_timeout(std::chrono::milliseconds(100));
+    const auto hang = [] { std::promise<void>().get_future().wait_for(std::chrono::seconds(20)); };
+    const skyward::EndsWithProgram open(hang, [] {});
+    std::raise(SIGTERM);
+    hang();
+  }
   if (way == "own handler") {
     std::signal(SIGTERM, [](int) { std::_Exit(7); });
   }

@@ -164,6 +164,14 @@ TEST_F(ProgramEndTest, ASignalBetweenCallsEndsItToo) {
   EXPECT_THAT(processes_in_the_end(), IsEmpty());
 }
 
+// A cloud does not answer, say.
+TEST_F(ProgramEndTest, WhatDoesNotCloseIsNotAwaitedForEver) {
+  const int status = run("hang");
+  ASSERT_TRUE(WIFSIGNALED(status)) << text_of(folder_ / "stderr");
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  EXPECT_THAT(text_of(folder_ / "stderr"), HasSubstr("before its pools have closed"));
+}
+
 TEST_F(ProgramEndTest, TheProgramsOwnHandlerStays) {
   const int status = run("own handler");
   ASSERT_TRUE(WIFEXITED(status)) << text_of(folder_ / "stderr");

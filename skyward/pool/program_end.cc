@@ -134,13 +134,18 @@ class ProgramEnd {
     lock.unlock();
     for (EndsWithProgram* one : here) call(*one);
     lock.lock();
-    const bool ended = changed_.wait_for(lock, kProgramEndTimeout, [this] {
+    const bool ended = changed_.wait_for(lock, timeout_, [this] {
       return std::ranges::all_of(open_, [](const auto* one) { return one->returned_; });
     });
     if (ended) return;
     write_stderr_line(
         "skyward: the program ends before its pools have closed; 'skyward gc' terminates what "
         "they leave behind");
+  }
+
+  void set_timeout(Duration timeout) {
+    const std::scoped_lock lock(mutex_);
+    timeout_ = timeout;
   }
 
   bool is_ending() {
@@ -200,6 +205,7 @@ class ProgramEnd {
   std::condition_variable changed_;
   std::list<EndsWithProgram*> open_;
   std::optional<std::thread::id> ender_;
+  Duration timeout_ = kProgramEndTimeout;
 };
 
 void watch_program_end() {
@@ -212,6 +218,8 @@ void watch_program_end() {
     });
   });
 }
+
+void set_program_end_timeout(Duration timeout) { ProgramEnd::get().set_timeout(timeout); }
 
 EndsWithProgram::EndsWithProgram(End end, End hurry)
     : end_(std::move(end)), hurry_(std::move(hurry)), program_(ProgramEnd::get()) {

@@ -21,6 +21,9 @@ void watch_program_end();
 // Throws CancelledError once the program has begun to end: nothing may be opened any more.
 void throw_if_program_ends();
 
+// For tests: how long the program waits for what is open, instead of kProgramEndTimeout.
+void set_program_end_timeout(Duration timeout);
+
 // Ends this process by the signal, as if nobody had handled it.
 [[noreturn]] void die_of(int number);
 
