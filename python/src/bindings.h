@@ -15,6 +15,7 @@
 #include "skyward/base/error.h"
 #include "skyward/base/forever.h"
 #include "skyward/call/error.h"
+#include "text_caster.h"
 
 namespace skyward::python {
 

@@ -3,7 +3,6 @@
 #include "skyward/display/display.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <optional>
 #include <string>

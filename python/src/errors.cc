@@ -1,9 +1,9 @@
 // skyward/call/error.h: each class becomes the class of that name in skyward.exceptions.
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <exception>
+#include <string>
 
 #include "bindings.h"
 #include "skyward/call/error.h"
@@ -15,13 +15,15 @@ nb::object class_named(const char* name) {
   return nb::module_::import_("skyward.exceptions").attr(name);
 }
 
+std::string text_of(const std::exception& error) { return error.what(); }
+
 nb::object make(const char* name, const std::exception& error) {
-  return class_named(name)(error.what());
+  return class_named(name)(text_of(error));
 }
 
 nb::object make_capacity(const char* name, const CapacityError& error) {
   return class_named(name)(
-      error.what(), nb::arg("requested") = error.requested(), nb::arg("got") = error.got(),
+      text_of(error), nb::arg("requested") = error.requested(), nb::arg("got") = error.got(),
       nb::arg("region") = error.region(), nb::arg("regions_checked") = error.regions_checked(),
       nb::arg("instance_type") = error.instance_type(), nb::arg("offers") = error.offers());
 }
@@ -37,7 +39,7 @@ nb::object make_all_failed(const AllProvidersFailedError& error) {
       errors.append(nb::make_tuple(failure.provider, make_exception(std::current_exception())));
     }
   }
-  return class_named("AllProvidersFailedError")(nb::tuple(errors), error.what());
+  return class_named("AllProvidersFailedError")(nb::tuple(errors), text_of(error));
 }
 
 // The Python object for one of the face's errors; passes anything else on.
@@ -58,7 +60,7 @@ nb::object make_exception(const std::exception_ptr& pointer) {
     return make_capacity("QuotaExceededError", error);
   } catch (const NoAvailableRegionError& error) {
     return class_named("NoAvailableRegionError")(error.instance_type(), error.regions_checked(),
-                                                 error.what());
+                                                 text_of(error));
   } catch (const CapacityError& error) {
     return make_capacity("CapacityError", error);
   } catch (const AllProvidersFailedError& error) {

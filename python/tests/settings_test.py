@@ -70,6 +70,9 @@ def test_the_provider_of_pools_that_name_none(project, monkeypatch):
     monkeypatch.setenv("SKYWARD_PROVIDER", "asw")
     with pytest.raises(sky.ConfigurationError, match="did you mean aws"):
         sky.ComputePool()
+    monkeypatch.setenv("SKYWARD_PROVIDER", "\udcff")  # a byte that is not UTF-8
+    with pytest.raises(sky.ConfigurationError, match="\ufffd"):
+        sky.ComputePool()
 
 
 def test_settings_of_the_project_and_of_the_user(project, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/io/file.h"
 
 namespace skyward::agent {
@@ -23,7 +24,7 @@ std::optional<Announcement> parse_file_notice(std::string_view text) {
   std::string_view reason(rest, text.data() + text.size());
   while (reason.starts_with(' ')) reason.remove_prefix(1);
   while (reason.ends_with('\n')) reason.remove_suffix(1);
-  return Announcement{.left = std::chrono::milliseconds(left_ms), .action = std::string(reason)};
+  return Announcement{.left = std::chrono::milliseconds(left_ms), .action = to_utf8(reason)};
 }
 
 FileNotice::FileNotice(io::EventLoop& loop, std::string path, PreemptionWatch::OnNotice on_notice)

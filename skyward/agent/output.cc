@@ -9,28 +9,6 @@
 namespace skyward::agent {
 namespace {
 
-// Length of the valid UTF-8 sequence at the start of `text`, or 0; then `bad` is how many bytes one
-// U+FFFD stands for.
-std::size_t sequence_length(std::string_view text, std::size_t& bad) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  bad = 1;
-  if (first < 0x80) return 1;
-  if (first < 0xC2 || first > 0xF4) return 0;
-  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  // The second byte's range is narrower where longer forms, surrogates or values past U+10FFFF
-  // would begin.
-  const unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-  const unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (i >= text.size()) return 0;
-    const unsigned char next = byte(i);
-    if (next < (i == 1 ? low : 0x80) || next > (i == 1 ? high : 0xBF)) return 0;
-    bad = i + 1;
-  }
-  return length;
-}
-
 // Where to cut a line of too many bytes: not inside a UTF-8 sequence.
 std::size_t cut_length(std::string_view text, std::size_t limit) {
   std::size_t cut = limit;
@@ -50,25 +28,6 @@ std::size_t without_cursor_up(std::string_view line) {
 }
 
 }  // namespace
-
-std::string to_utf8(std::string_view text) {
-  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-  if (std::all_of(text.begin(), text.end(), is_ascii)) return std::string(text);
-  std::string result;
-  result.reserve(text.size());
-  while (!text.empty()) {
-    std::size_t bad = 1;
-    const std::size_t length = sequence_length(text, bad);
-    if (length > 0) {
-      result.append(text.substr(0, length));
-      text.remove_prefix(length);
-    } else {
-      result.append("\xEF\xBF\xBD");
-      text.remove_prefix(bad);
-    }
-  }
-  return result;
-}
 
 OutputSplitter::OutputSplitter(wire::OutputStream stream, std::uint32_t worker,
                                const OutputMark& mark)

@@ -63,8 +63,4 @@ class OutputSplitter {
   Time progress_since_ = kNever;  // when the bar began or was last reported
 };
 
-// `text` with every byte that does not belong to valid UTF-8 replaced by U+FFFD, as Python's
-// errors="replace" does.
-std::string to_utf8(std::string_view text);
-
 }  // namespace skyward::agent

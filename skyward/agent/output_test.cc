@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::agent {
@@ -166,18 +167,9 @@ TEST(OutputSplitter, CutsLongLines) {
   EXPECT_EQ(bench.take().size(), 3U);
 }
 
-TEST(OutputSplitter, KeepsUtf8WholeAndReplacesTheRest) {
+TEST(OutputSplitter, KeepsUtf8Whole) {
   expect_lines("gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x9A\x80\n",
                {{1, "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x9A\x80"}});
-  const std::string r = "\xEF\xBF\xBD";
-  EXPECT_EQ(to_utf8("a\x80z"), "a" + r + "z");
-  EXPECT_EQ(to_utf8("\xC0\xAF"), r + r);          // overlong
-  EXPECT_EQ(to_utf8("\xED\xA0\x80"), r + r + r);  // surrogate
-  EXPECT_EQ(to_utf8("\xF4\x90\x80\x80"), r + r + r + r);
-  EXPECT_EQ(to_utf8("\xE2\x82"), r);  // cut short
-  EXPECT_EQ(to_utf8("\xE2\x82z"), r + "z");
-  EXPECT_EQ(to_utf8("\xF0\x9F\x9Az"), r + "z");
-  EXPECT_EQ(to_utf8(std::string_view("\0x", 2)), std::string("\0x", 2));
 }
 
 }  // namespace

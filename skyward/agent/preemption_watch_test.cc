@@ -110,6 +110,8 @@ TEST(Ec2Notice, TheServiceIsAskedUntilItSaysSomething) {
 TEST(FileNotice, IsReadOnceTheFileIsThere) {
   EXPECT_EQ(parse_file_notice("1500 a storm comes\n"),
             (Announcement{.left = 1500ms, .action = "a storm comes"}));
+  EXPECT_EQ(parse_file_notice("1500 gr\xFC\n"),
+            (Announcement{.left = 1500ms, .action = "gr\xEF\xBF\xBD"}));
   for (const char* text : {"", "soon", "-3 x"}) EXPECT_FALSE(parse_file_notice(text)) << text;
 
   const std::string path = ::testing::TempDir() + "/notice-" + io::random_hex(8);

@@ -1,6 +1,6 @@
 #pragma once
 
-// ASCII text, whatever the locale says.
+// Text, whatever the locale says: letters and blanks are those of ASCII.
 
 #include <algorithm>
 #include <initializer_list>
@@ -64,6 +64,10 @@ inline std::vector<std::string> items_of(std::string_view text, char separator) 
 inline bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
 }
+
+// `text` with every byte that does not belong to valid UTF-8 replaced by U+FFFD, as Python's
+// errors="replace" does.
+std::string to_utf8(std::string_view text);
 
 // What a map of texts holds under a name; empty without such an entry.
 template <class Map>

@@ -364,8 +364,8 @@ void LinkAttempt::finish(End end) {
 }
 
 Error LinkAttempt::with_its_words(Error why) const {
-  std::string words(
-      trimmed(reader_.noise() + provider::without_stale_master(stderr_tail_), "\r\n"));
+  std::string words =
+      to_utf8(trimmed(reader_.noise() + provider::without_stale_master(stderr_tail_), "\r\n"));
   // A command that does not run its last word as a shell would often quotes it, and nobody wants to
   // read our script.
   if (const std::size_t at = words.find(entry_.line); !entry_.line.empty() && at != words.npos) {

@@ -1,5 +1,6 @@
 #include "skyward/engine/link_attempt.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,6 +18,7 @@ namespace skyward::engine {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::HasSubstr;
 
 TEST(AttemptTest, ACommandThatCannotBeEndedIsLeftBehind) {
   io::EventLoop loop;
@@ -110,22 +112,32 @@ TEST(AttemptTest, ALoginShellThatRefusesIsPermanent) {
   EXPECT_EQ(end->error.kind, ErrorKind::denied);
 }
 
-// What the end of a command means that says this.
-LinkPolicy::End meaning_of(const std::string& words) {
+// The end of a command that says this.
+ConnectionEnd end_of_one_that_says(const std::string& words) {
   io::EventLoop loop;
   provider::Connection connection;
   connection.command = {"sh", "-c", "printf '%s\\n' \"$0\" >&2; exit 255", words};
   connection.hopeless_errors = {"Connection refused"};
-  LinkPolicy::End means;
+  ConnectionEnd end;
   LinkAttempt attempt(loop, connection, true, {},
                       {.on_reached = [] {},
                        .on_open = [] {},
                        .on_frame = [](io::Incoming) {},
                        .on_idle = [] {},
-                       .on_end = [&](const LinkAttempt::End& end) { means = end.means; },
+                       .on_end = [&](const LinkAttempt::End& told) { end = told; },
                        .on_gone = [&] { loop.stop(); }});
   loop.run();
-  return means;
+  return end;
+}
+LinkPolicy::End meaning_of(const std::string& words) { return end_of_one_that_says(words).means; }
+
+TEST(AttemptTest, QuotesNothingThatIsNotUtf8) {
+  EXPECT_THAT(end_of_one_that_says("gr\xFC\xDF").error.message,
+              HasSubstr("; it wrote: gr\xEF\xBF\xBD\xEF\xBF\xBD"));
+  std::string long_words;  // of which the end is quoted, from the middle of a letter on
+  for (int i = 0; i < 3000; ++i) long_words += "\xC3\xA9";
+  EXPECT_THAT(end_of_one_that_says(long_words).error.message,
+              HasSubstr("; it wrote: \xEF\xBF\xBD\xC3\xA9"));
 }
 
 TEST(AttemptTest, SaysWhetherTheMachineRefused) {

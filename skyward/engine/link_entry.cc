@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "skyward/base/hash.h"
+#include "skyward/base/text.h"
 #include "skyward/engine/link_uploads.h"
 #include "skyward/io/file.h"
 #include "skyward/io/forks.h"
@@ -158,10 +159,10 @@ Result<std::optional<EntryReader::Word>> EntryReader::next() {
     if (end == std::string::npos) {
       if (pending_.size() + passed_over_ <= kMaxNoiseBytes) return std::nullopt;
       return fail(ErrorKind::invalid,
-                  "the command prints too much before the agent's greeting: " + noise_,
+                  "the command prints too much before the agent's greeting: " + to_utf8(noise_),
                   "make the node's login shell print nothing, or check what the command does");
     }
-    std::string line = pending_.substr(0, end);
+    std::string line = to_utf8(std::string_view(pending_).substr(0, end));
     pending_.erase(0, end + 1);
     if (!line.empty() && line.back() == '\r') line.pop_back();
     const std::size_t mark = line.find(kMark);

@@ -413,6 +413,26 @@ def test_an_unreachable_node_is_told_in_the_commands_words():
         pass
 
 
+def test_words_that_are_not_utf8_end_neither_the_events_nor_the_error():
+    words = "printf 'gr\\374n\\n' >&2"
+    told = []
+    provider = sky.Command(
+        commands=[["sh", "-c", f'{words}; exec sh -c "$0"']], python=sys.executable
+    )
+    with sky.ComputePool(provider=provider, display="quiet", on_event=told.append) as pool:
+        assert square(4) >> pool == 16
+        os.kill(connections()[0], signal.SIGKILL)
+        assert square(5) >> pool == 25
+    assert any("gr\ufffdn" in event.message for event in told if isinstance(event, Notice))
+    assert isinstance(told[-1], sky.PoolStopped)
+    never = sky.Command(commands=[["sh", "-c", f"{words}; exit 1"]])
+    with (
+        pytest.raises(sky.ProvisioningError, match="gr\ufffdn"),
+        sky.ComputePool(provider=never, display="quiet"),
+    ):
+        pass
+
+
 @sky.compute
 def endless():
     import itertools
