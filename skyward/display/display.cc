@@ -118,6 +118,14 @@ std::string warning_text(const BudgetWarning& e) {
                      cents_text(e.budget), e.hourly_rate, duration_text(e.seconds_left));
 }
 
+// When it happened: a slow consumer may be shown it much later.
+std::int64_t time_of(const Event& event, std::int64_t now_us) {
+  double timestamp = 0;
+  if (const auto* line = std::get_if<LogLine>(&event)) timestamp = line->timestamp;
+  if (const auto* metrics = std::get_if<Metrics>(&event)) timestamp = metrics->timestamp;
+  return timestamp > 0 ? to_wall_us(timestamp) : now_us;
+}
+
 // Where nothing is installed, the environment is none.
 bool is_nothing(double seconds) { return seconds < 0.005; }
 
@@ -343,7 +351,7 @@ struct LogDisplay::Renderer {
 };
 
 std::string LogDisplay::render(const Event& event, std::int64_t wall_us) {
-  Renderer renderer{*this, wall_us, tick(wall_us)};
+  Renderer renderer{*this, time_of(event, wall_us), tick(wall_us)};
   std::visit(renderer, event);
   const bool ours = !std::holds_alternative<LogLine>(event);
   return options_.ascii && ours ? ascii_text(renderer.out) : std::move(renderer.out);

@@ -53,7 +53,7 @@ class LogDisplay {
  public:
   explicit LogDisplay(DisplayOptions options) : options_(options) {}
 
-  // `wall_us`: microseconds since 1970, when the event happened.
+  // `wall_us`: now, in microseconds since 1970. Output and metrics have their own time.
   std::string render(const Event& event, std::int64_t wall_us);
 
   void set_width(int columns) { options_.width = columns; }

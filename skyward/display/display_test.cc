@@ -30,6 +30,13 @@ class Log : public testing::Test {
   LogDisplay display_{DisplayOptions{}};
 };
 
+TEST_F(Log, WhatIsShownLateHasItsOwnTime) {
+  LogLine line = printed(1, "hello");
+  line.timestamp = static_cast<double>(kNoon / kSecond);
+  EXPECT_EQ(render(line, 90), "12:00:00 node 1           hello\n");
+  EXPECT_EQ(render(Notice{.message = "now"}, 90), "12:01:30 pool     INFO    now\n");
+}
+
 TEST_F(Log, ALocalPoolFromOpenToClose) {
   std::string text;
   text += render(InfraCreating{"1a2b3c4d"});

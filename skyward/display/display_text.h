@@ -15,6 +15,10 @@ std::string duration_text(double seconds);
 
 // "2025-06-17T12:00:00.250Z".
 std::string utc_text(std::int64_t wall_us);
+// An event's timestamp in microseconds.
+constexpr std::int64_t to_wall_us(double seconds) {
+  return static_cast<std::int64_t>(seconds * 1e6);
+}
 
 // "$0.0123".
 std::string money_text(double dollars);

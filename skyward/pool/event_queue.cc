@@ -24,6 +24,8 @@ constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
 // So much waits for whoever takes events; from then on the recorder writes it to the files. Far
 // below the size at which events are dropped, and a few thousand lines at once.
 constexpr std::size_t kMaxUnrecordedBytes = kMaxPendingEventBytes / 32;
+// Whoever follows the files sees new events this soon, even if nobody takes them.
+constexpr Duration kRecordWithin = std::chrono::seconds(1);
 // A tenth of the silence after which an agent counts as lost: the engine's thread waits here.
 constexpr Duration kDiskPatience = std::chrono::seconds(1);
 
@@ -66,7 +68,12 @@ void EventQueue::record_until_the_end() {
   for (bool ended = false; !ended;) {
     {
       std::unique_lock lock(mutex_);
-      record_now_.wait(lock, [this] { return ended_ || new_.bytes() > kMaxUnrecordedBytes; });
+      record_now_.wait(lock, [this] {
+        rests_ = !ended_ && new_.empty();
+        return !rests_;
+      });
+      record_now_.wait_for(lock, kRecordWithin,
+                           [this] { return ended_ || new_.bytes() > kMaxUnrecordedBytes; });
       ended = ended_;
     }
     keep_new();
@@ -94,7 +101,8 @@ void EventQueue::put(std::unique_lock<std::mutex>& lock, std::vector<Event> even
   put_ += events.size();
   for (Event& event : events) new_.push(std::move(event));
   if (was_empty) changed_.notify_all();
-  if (new_.bytes() > kMaxUnrecordedBytes) record_now_.notify_one();
+  const bool rested = std::exchange(rests_, false);
+  if (rested || new_.bytes() > kMaxUnrecordedBytes) record_now_.notify_one();
 }
 
 void EventQueue::put(Event event) {
@@ -162,6 +170,7 @@ void EventQueue::keep_new() {
   {
     const std::scoped_lock lock(mutex_);
     new_.move_to(fresh);
+    keeping_ = !fresh.empty();
     ended = ended_;
     recorded_.notify_all();
   }
@@ -174,7 +183,7 @@ void EventQueue::keep_new() {
   }
   if (record_ && ended) record_->close();
   const std::scoped_lock lock(mutex_);
-  disk_hangs_ = false;
+  disk_hangs_ = keeping_ = false;
   for (Event& event : events) kept_.push(std::move(event));
   // Whoever waits may have looked while they were neither new nor kept.
   if (!kept_.empty()) changed_.notify_all();

@@ -2,9 +2,9 @@
 
 // Passes events from the engine's thread to their consumer, and into the pool's files. Thread-safe.
 // The consumer writes new events to the files before it takes any. If it is too slow (a slow
-// display or callback), a separate thread writes them, and put() waits for that thread rather than
-// drop anything, so that the files are complete; but it does not wait for a disk that hangs. What
-// is too much for the consumer is dropped as in event_backlog.h.
+// display or callback), a separate thread writes them within a second, and put() waits for that
+// thread rather than drop anything, so that the files are complete; but it does not wait for a disk
+// that hangs. What is too much for the consumer is dropped as in event_backlog.h.
 
 #include <condition_variable>
 #include <cstdint>
@@ -49,18 +49,20 @@ class EventQueue {
   void await_recorder(std::unique_lock<std::mutex>& lock);
   void keep_new();
   void record_until_the_end();
-  bool is_all_taken() const { return new_.empty() && kept_.empty(); }
+  bool is_all_taken() const { return new_.empty() && !keeping_ && kept_.empty(); }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  EventBacklog new_;   // not in the files yet
-  EventBacklog kept_;  // in the files, and not taken
+  EventBacklog new_;      // not in the files yet
+  bool keeping_ = false;  // somebody writes what was new, and has not added it to kept_ yet
+  EventBacklog kept_;     // in the files, and not taken
   bool ended_ = true;
   Time shrink_at_ = kNever;  // a slow consumer gets only part of the events from then on
 
-  std::condition_variable record_now_;  // new_ is large, or has ended
+  std::condition_variable record_now_;  // new_ is large or has ended, or the recorder rests
   std::condition_variable recorded_;    // new_ is empty
   bool recording_ = false;              // there is a recorder
+  bool rests_ = false;                  // it waits for the next event
   bool disk_hangs_ = false;  // put() gave up waiting for it, and it has kept nothing since
   std::condition_variable delivery_;
   // Counts since the queue opened; dropped events count as taken.

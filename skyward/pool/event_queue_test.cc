@@ -207,6 +207,25 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
   std::filesystem::remove_all(root);
 }
 
+TEST(EventQueue, WhatAStuckHandlerDoesNotTakeIsInTheFilesSoon) {
+  const std::string root = ::testing::TempDir() + "event-queue-soon-" + std::to_string(::getpid());
+  EventQueue queue;
+  queue.open(root, "abcdef01");
+  std::vector<Event> taken;
+  for (std::uint64_t i = 0; i < 2; ++i) {  // also when the recorder has had nothing to do
+    queue.put(LogLine{.line = "x", .task = i});
+    const Time end = engine::EngineLoop::now() + 60s;
+    while (!text_of_node_0(root).contains("task " + std::to_string(i) + " ")) {
+      ASSERT_LT(engine::EngineLoop::now(), end);
+      std::this_thread::yield();
+    }
+  }
+  EXPECT_TRUE(queue.take(taken, {}));
+  EXPECT_EQ(taken.size(), 2U);
+  queue.end();
+  std::filesystem::remove_all(root);
+}
+
 // The log file is a pipe here, which blocks its writer until somebody reads.
 TEST(EventQueue, TheFilesAreCompleteAfterADiskHasHung) {
   const std::string root = ::testing::TempDir() + "event-queue-hangs-" + std::to_string(::getpid());

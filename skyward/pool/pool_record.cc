@@ -32,11 +32,11 @@ std::string cell(const std::optional<double>& value) {
   return value ? fmt::format("{:g}", *value) : std::string();
 }
 
-std::string metrics_line(const Metrics& m, std::int64_t wall_us) {
-  return fmt::format("{},{},{:g},{:g},{:g},{},{},{},{}\n", utc_text(wall_us), m.node, m.cpu_percent,
-                     m.memory_used_mb, m.memory_total_mb, cell(m.gpu_utilization),
-                     cell(m.gpu_memory_used_mb), cell(m.gpu_memory_total_mb),
-                     cell(m.gpu_temperature));
+std::string metrics_line(const Metrics& m) {
+  return fmt::format("{},{},{:g},{:g},{:g},{},{},{},{}\n", utc_text(to_wall_us(m.timestamp)),
+                     m.node, m.cpu_percent, m.memory_used_mb, m.memory_total_mb,
+                     cell(m.gpu_utilization), cell(m.gpu_memory_used_mb),
+                     cell(m.gpu_memory_total_mb), cell(m.gpu_temperature));
 }
 
 }  // namespace
@@ -144,7 +144,7 @@ void PoolRecord::write(const std::string& name, std::string_view text) {
 
 // There may be millions. Those that the agent has read together have one time.
 void PoolRecord::keep_line(const LogLine& line) {
-  const auto read_us = static_cast<std::int64_t>(line.timestamp * 1e6);
+  const auto read_us = to_wall_us(line.timestamp);
   if (std::exchange(read_us_, read_us) != read_us) read_text_ = utc_text(read_us);
   fmt::memory_buffer text;
   fmt::format_to(std::back_inserter(text), "{} task {} {} {}\n", read_text_, line.task, line.stream,
@@ -158,7 +158,7 @@ void PoolRecord::keep_one(const Event& event, std::int64_t wall_us) {
     return;
   }
   if (const auto* metrics = std::get_if<Metrics>(&event)) {
-    write(std::string(kMetricsFile), metrics_line(*metrics, wall_us));
+    write(std::string(kMetricsFile), metrics_line(*metrics));
     return;
   }
   if (const auto* launching = std::get_if<InstanceLaunching>(&event)) {

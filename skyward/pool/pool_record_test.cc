@@ -47,12 +47,16 @@ TEST_F(PoolRecordTest, LinesMetricsAndTheCourseOfThingsAreFiles) {
   PoolRecord record(root_.string(), "1a2b3c4d");
   const std::vector<Event> events = {
       InstanceProvisioned{.instance_id = "i-1", .node = 1, .provider = "aws"}, line("hello"),
-      Metrics{.node = 1, .cpu_percent = 50, .memory_used_mb = 10, .memory_total_mb = 20},
+      Metrics{.node = 1,
+              .cpu_percent = 50,
+              .memory_used_mb = 10,
+              .memory_total_mb = 20,
+              .timestamp = kNoon * 1e-6 - 60},
       ErrorEvent{.message = "it broke", .instance_id = "i-1"}};
   EXPECT_EQ(record.keep(events, kNoon), std::nullopt);
   const fs::path pool = root_ / "20250617-120000-1a2b3c4d";
   EXPECT_EQ(text(pool / "node-1.log"), "2025-06-17T12:00:00.250Z task 7 stdout hello\n");
-  EXPECT_THAT(text(pool / "metrics.csv"), HasSubstr("\n2025-06-17T12:00:00.000Z,1,50,10,20,,,,\n"));
+  EXPECT_THAT(text(pool / "metrics.csv"), HasSubstr("\n2025-06-17T11:59:00.000Z,1,50,10,20,,,,\n"));
   EXPECT_THAT(text(pool / "pool.log"),
               HasSubstr("2025-06-17T12:00:00.000Z node 1   ERROR   it broke"));
   EXPECT_EQ(fs::status(pool).permissions(), fs::perms::owner_all);
