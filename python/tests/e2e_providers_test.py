@@ -2,6 +2,7 @@
 when none has machines."""
 
 import pytest
+from waiting import wait_until
 
 import skyward as sky
 
@@ -59,6 +60,18 @@ def test_when_all_fail_each_ones_words_are_told(without_keys):
         assert str(few) in str(error).replace("\n    hint", "\n  hint")
         assert not closed.is_active
     assert closed.provider == TOO_FEW
+
+
+def test_the_last_event_comes_where_the_last_provider_refuses_at_once():
+    events = []
+    cloud = sky.testing.FakeCloud(capacity={"cpu": 1}, speed=0)
+    with (
+        pytest.raises(sky.AllProvidersFailedError),
+        pool([cloud, TOO_FEW], on_event=events.append),
+    ):
+        pass
+    wait_until(lambda: isinstance(events[-1], sky.PoolStopped))
+    assert sum(isinstance(event, sky.PoolStopped) for event in events) == 1
 
 
 def test_a_single_provider_keeps_its_own_error():

@@ -119,8 +119,14 @@ void PoolState::emit(Event event) {
     billed = bill_due = true;
     return;
   }
-  if (std::holds_alternative<PoolStopped>(event)) {
-    if (!last_choice) return;  // it goes on elsewhere
+  if (auto* stopped = std::get_if<PoolStopped>(&event)) {
+    const bool goes_on_elsewhere = !last_choice;
+    {
+      const std::scoped_lock lock(mutex);
+      held_back.reset();
+      if (goes_on_elsewhere) held_back = std::move(*stopped);
+    }
+    if (goes_on_elsewhere) return;
     put_bill();
   }
   if (auto* update = std::get_if<CostUpdate>(&event)) {
@@ -169,6 +175,12 @@ void PoolState::hurry() {
 
 void PoolState::set_closed() {
   put_bill();
+  std::optional<PoolStopped> stopped;
+  {
+    const std::scoped_lock lock(mutex);
+    stopped = std::exchange(held_back, std::nullopt);
+  }
+  if (stopped) events.put(*std::move(stopped));
   events.end();
   const std::scoped_lock lock(mutex);
   phase = Phase::closed;

@@ -77,6 +77,7 @@ void PoolState::begin_opening() {
     job_id = engine::EngineLoop::new_job_id();
     bill = {};
     bill_due = false;
+    held_back.reset();
   }
   events.open(asked.record_root, job_id);
 }

@@ -49,6 +49,8 @@ struct PoolState final : engine::Caller {
   CostFinal bill;                        // of all engines since it was opened last
   bool billed = false;                   // the last engine's is in it
   bool bill_due = false;                 // the last event but one
+  // The last event, while another provider is tried, which may refuse before it has an engine.
+  std::optional<PoolStopped> held_back;
 
   TaskTable tasks;
   EventQueue events;
