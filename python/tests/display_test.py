@@ -1,9 +1,11 @@
 """The displays on a terminal: who writes above whom."""
 
+import contextlib
 import io
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -172,6 +174,75 @@ def test_a_stream_that_only_writes_is_enough(monkeypatch):
     shown(events.Error(message="it is cold", instance_id=None))
     shown.close()
     assert "it is cold" in tee.text
+
+
+class Pipe(io.TextIOWrapper):
+    """Like stderr where it is a full pipe that another program has made non-blocking."""
+
+    def __init__(self):
+        self.read_end, write_end = os.pipe()
+        for end in (self.read_end, write_end):
+            os.set_blocking(end, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(write_end, b"." * 4096)
+        super().__init__(open(write_end, "wb"), encoding="utf-8", line_buffering=True)
+        self.is_full = threading.Event()
+
+    def flush(self):
+        try:
+            super().flush()
+        except BlockingIOError:
+            self.is_full.set()
+            raise
+
+    def read(self):
+        """What it holds."""
+        found = b""
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self.read_end, 65536):
+                found += piece
+        return found.decode().lstrip(".")
+
+    def close(self):
+        with contextlib.suppress(BlockingIOError):
+            super().close()
+
+
+def test_a_pipe_that_does_not_block_gets_everything(monkeypatch):
+    pipe = on(monkeypatch, Pipe())
+    monkeypatch.setattr(display, "BUSY_SECONDS", 60)
+    shown = display.Display("log")
+    texts = []
+
+    def read():
+        pipe.is_full.wait(60)
+        while not texts or "the end" not in texts[-1]:
+            select.select([pipe.read_end], [], [], 60)
+            texts.append(pipe.read())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    shown(events.LogLine(0, "i-0", "ö" * 300_000, 0))
+    shown(events.LogLine(0, "i-0", "the end", 0))
+    reader.join(60)
+    shown.close()
+    assert "".join(texts).count("ö") == 300_000
+    assert "missing" not in "".join(texts)
+
+
+def test_what_could_not_be_written_is_counted_and_does_not_end_the_display(monkeypatch):
+    pipe = on(monkeypatch, Pipe())
+    monkeypatch.setattr(display, "BUSY_SECONDS", 0.01)
+    shown = display.Display("log")
+    for number in range(3):
+        shown(events.Error(f"error {number}", None))
+    pipe.read()
+    shown(events.Error("the last one", None))
+    shown.close()
+    text = pipe.read()
+    assert "up to 3 lines missing above: write could not complete without blocking\n" in text
+    assert text.endswith("the last one\n")
 
 
 def test_others_may_print_while_a_spinner_counts_tasks(monkeypatch):

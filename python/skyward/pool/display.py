@@ -4,7 +4,9 @@ The text is made by the engine's own renderers; here is what they must be told: 
 time, and when to draw again. Everything goes to stderr: stdout belongs to the program's data."""
 
 import contextlib
+import errno
 import os
+import select
 import shutil
 import sys
 import threading
@@ -17,6 +19,9 @@ from skyward.events import InfraCreating, PoolStopped, SkywardEvent, fields_of_e
 
 _WIPE = "\r\x1b[K"  # what the spinner's line begins with
 _SIGNS = "×·…✓✗�⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"  # of the renderers, where they are not told to use ASCII
+_GONE = (errno.EBADF, errno.EPIPE, errno.EIO, errno.ECONNRESET)
+"""Nobody will see what is written there. Other errors pass."""
+_PIECE = 2000  # characters, which fit into the buffer of a stream
 _VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG")
 
 
@@ -37,6 +42,8 @@ class Display:
             self._plain or terminal.wants_ascii(),
         )
         self._pool = ""
+        self._missing = 0  # lines that could not be written
+        self._why = ""  # ... and why; empty: the last write was good
         self._closed = threading.Event()
         self._count: Callable[[], tuple[int, int, int]] = _nothing
         self._spinner: Any = None
@@ -111,6 +118,12 @@ class Display:
     def _write(self, text: str) -> None:
         if not text or self._stream is None:
             return
+        lines = text.count("\n")
+        if self._why and not _takes_more(self._stream):
+            self._missing += lines
+            return
+        if self._missing:
+            text = f"\nskyward: up to {self._missing} lines missing above: {self._why}\n{text}"
         if self._plain:
             encoding = getattr(self._stream, "encoding", None) or "ascii"
             text = text.encode(encoding, "replace").decode(encoding)
@@ -122,8 +135,45 @@ class Display:
                 _screen.show(self, above.replace(_WIPE, ""), line)
             else:
                 _screen.write(self._stream, text)
-        except (OSError, ValueError):  # stderr is closed: there is nobody to show anything to
+            self._missing, self._why = 0, ""
+        except ValueError:  # stderr is closed: there is nobody to show anything to
             self._stream = None
+        except OSError as error:
+            if error.errno in _GONE:
+                self._stream = None
+            self._missing += lines
+            self._why = str(error.strerror)
+
+
+def _put(stream: Any, text: str) -> None:
+    """Writes all of it, also where another program has made the terminal or pipe non-blocking."""
+    _flush(stream)
+    for begin in range(0, len(text), _PIECE):
+        with contextlib.suppress(BlockingIOError):  # it is in the stream's buffer, which was empty
+            stream.write(text[begin : begin + _PIECE])
+        _flush(stream)
+
+
+def _flush(stream: Any) -> None:
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            stream.flush()
+            return
+        except BlockingIOError:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise
+            _takes_more(stream, left)
+
+
+def _takes_more(stream: Any, seconds: float = 0) -> bool:
+    poll = select.poll()
+    try:
+        poll.register(stream, select.POLLOUT)
+    except (TypeError, OSError, ValueError):  # not a file, or closed: writing will tell
+        return True
+    return bool(poll.poll(seconds * 1000))
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -184,7 +234,7 @@ class _Screen:
                 self._lines[display] = line
             self._erase()
             if above:
-                self._stream.write(("\n" if self._is_midline else "") + above)
+                _put(self._stream, ("\n" if self._is_midline else "") + above)
                 self._is_midline = False
             self._draw()
 
@@ -192,11 +242,10 @@ class _Screen:
         """What goes above the lines."""
         with self.lock:
             self._erase()
-            written: int = stream.write(text)
-            stream.flush()
+            _put(stream, text)
             if text:
                 self._is_midline = not text.endswith("\n")
-            return written
+            return len(text)
 
     def _forget(self) -> None:
         """In a forked child: the lines are its parent's, and so was the lock."""
@@ -218,16 +267,14 @@ class _Screen:
 
     def _erase(self) -> None:
         if self._drawn:
-            self._stream.write(_WIPE + "\x1b[A\x1b[K" * (self._drawn - 1))
-            self._stream.flush()
+            _put(self._stream, _WIPE + "\x1b[A\x1b[K" * (self._drawn - 1))
         self._drawn = 0
 
     def _draw(self) -> None:
         lines = [line for line in self._lines.values() if line]
         if self._is_midline or not lines:
             return
-        self._stream.write(_WIPE + "\n".join(lines))
-        self._stream.flush()
+        _put(self._stream, _WIPE + "\n".join(lines))
         self._drawn = len(lines)
 
 
