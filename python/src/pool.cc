@@ -461,6 +461,15 @@ void bind_pool(nb::module_& module) {
           },
           nb::arg("message"), nb::arg("instance_id").none(),
           "Puts an Error among the events. False: the pool takes no more.")
+      .def(
+          "note",
+          [](const OwnedPool& owned, std::string message, std::optional<std::string> instance) {
+            Pool& pool = owned.get();
+            const GilReleased released;
+            pool.note(std::move(message), std::move(instance));
+          },
+          nb::arg("message"), nb::arg("instance_id").none(),
+          "Writes an Error that was delivered already to the pool's files.")
       .def("next_events", &next_events, nb::arg("timeout"),
            nb::sig("def next_events(self, timeout: float) -> list[tuple[str, tuple[object, ...]]] "
                    "| None"),

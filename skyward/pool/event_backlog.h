@@ -25,6 +25,7 @@ class EventBacklog {
   void move_to(EventBacklog& other);
   // Drops events from the middle until no more than `most` are left, or none may be dropped.
   void shrink(std::size_t most);
+  std::size_t size() const { return head_.size() + tail_.size(); }
   bool empty() const { return head_.empty() && tail_.empty(); }
   std::size_t bytes() const { return head_bytes_ + tail_bytes_; }
   void clear();

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <span>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -24,6 +27,8 @@ constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
 // So much waits for whoever takes events; from then on the recorder writes it to the files. Far
 // below the size at which events are dropped, and a few thousand lines at once.
 constexpr std::size_t kMaxUnrecordedBytes = kMaxPendingEventBytes / 32;
+// More are not kept while a disk hangs.
+constexpr std::size_t kMaxNotes = 10'000;
 // Whoever follows the files sees new events this soon, even if nobody takes them.
 constexpr Duration kRecordWithin = std::chrono::seconds(1);
 // A tenth of the silence after which an agent counts as lost: the engine's thread waits here.
@@ -44,6 +49,7 @@ void EventQueue::open(const std::string& record_root, const std::string& job_id)
     const std::scoped_lock lock(mutex_);
     pool_ = job_id;
     new_.clear();
+    notes_.clear();
     kept_.clear();
     ended_ = false;
     shrink_at_ = kNever;
@@ -69,7 +75,7 @@ void EventQueue::record_until_the_end() {
     {
       std::unique_lock lock(mutex_);
       record_now_.wait(lock, [this] {
-        rests_ = !ended_ && new_.empty();
+        rests_ = !ended_ && new_.empty() && notes_.empty();
         return !rests_;
       });
       record_now_.wait_for(lock, kRecordWithin,
@@ -109,6 +115,13 @@ void EventQueue::put(Event event) {
   std::vector<Event> events;
   events.push_back(std::move(event));
   put(std::move(events));
+}
+
+void EventQueue::note(ErrorEvent event) {
+  const std::scoped_lock lock(mutex_);
+  if (ended_ || notes_.size() == kMaxNotes) return;
+  notes_.push_back({new_.size(), std::move(event)});
+  if (std::exchange(rests_, false)) record_now_.notify_one();
 }
 
 void EventQueue::await_recorder(std::unique_lock<std::mutex>& lock) {
@@ -162,25 +175,42 @@ void EventQueue::wait(Duration timeout) {
   wait_within(lock, changed_, timeout, [this] { return !is_all_taken() || ended_; });
 }
 
+// Adds what is wrong with the files to the events.
+void EventQueue::record(std::vector<Event>& events, const std::vector<Note>& notes) {
+  const std::int64_t now = engine::EngineLoop::wall_us();
+  const std::span<const Event> all(events);
+  std::optional<std::string> trouble;
+  const auto keep = [&](std::span<const Event> some) {
+    if (auto why = record_->keep(some, now)) trouble = std::move(why);
+  };
+  std::size_t kept = 0;
+  for (const Note& note : notes) {
+    const std::size_t end = std::min(note.before, all.size());
+    keep(all.subspan(kept, end - kept));
+    keep(std::span(&note.event, 1));
+    kept = end;
+  }
+  keep(all.subspan(kept));
+  if (trouble) events.push_back(ErrorEvent{*std::move(trouble), std::nullopt});
+}
+
 // One thread at a time, so that what comes later is behind what came before.
 void EventQueue::keep_new() {
   const std::scoped_lock record_lock(record_mutex_);
   EventBacklog fresh(kMaxPendingEventBytes / 2);
+  std::vector<Note> notes;
   bool ended = false;
   {
     const std::scoped_lock lock(mutex_);
     new_.move_to(fresh);
+    notes.swap(notes_);
     keeping_ = !fresh.empty();
     ended = ended_;
     recorded_.notify_all();
   }
   std::vector<Event> events;
   fresh.pop(events, kNoLimit);
-  if (record_ && !events.empty()) {
-    if (auto why = record_->keep(events, engine::EngineLoop::wall_us())) {
-      events.push_back(ErrorEvent{*std::move(why), std::nullopt});
-    }
-  }
+  if (record_) record(events, notes);
   if (record_ && ended) record_->close();
   const std::scoped_lock lock(mutex_);
   disk_hangs_ = keeping_ = false;

@@ -34,6 +34,8 @@ class EventQueue {
   void put(std::vector<Event> events);
   // Of others than the engine, who may come late. False: no more events are taken.
   bool put_if_open(Event event);
+  // Writes to the files what its receivers have got without this queue.
+  void note(ErrorEvent event);
   // No more events will come.
   void end();
 
@@ -44,18 +46,25 @@ class EventQueue {
   void await_delivery(Duration limit);
 
  private:
+  struct Note {
+    std::size_t before = 0;  // which of the new events
+    Event event;
+  };
+
   void put(std::unique_lock<std::mutex>& lock, std::vector<Event> events);
   void wait(Duration timeout);
   void await_recorder(std::unique_lock<std::mutex>& lock);
   void keep_new();
+  void record(std::vector<Event>& events, const std::vector<Note>& notes);
   void record_until_the_end();
   bool is_all_taken() const { return new_.empty() && !keeping_ && kept_.empty(); }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  EventBacklog new_;      // not in the files yet
-  bool keeping_ = false;  // somebody writes what was new, and has not added it to kept_ yet
-  EventBacklog kept_;     // in the files, and not taken
+  EventBacklog new_;         // not in the files yet
+  std::vector<Note> notes_;  // the same, and never taken
+  bool keeping_ = false;     // somebody writes what was new, and has not added it to kept_ yet
+  EventBacklog kept_;        // in the files, and not taken
   bool ended_ = true;
   Time shrink_at_ = kNever;  // a slow consumer gets only part of the events from then on
 

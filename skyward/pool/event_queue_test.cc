@@ -26,6 +26,7 @@ namespace skyward {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 TEST(EventQueue, GivesWhatIsThereAndThenTheEnd) {
@@ -223,6 +224,22 @@ TEST(EventQueue, WhatAStuckHandlerDoesNotTakeIsInTheFilesSoon) {
   EXPECT_TRUE(queue.take(taken, {}));
   EXPECT_EQ(taken.size(), 2U);
   queue.end();
+  std::filesystem::remove_all(root);
+}
+
+TEST(EventQueue, WhatOthersHaveDeliveredIsOnlyInTheFiles) {
+  const std::string root = ::testing::TempDir() + "event-queue-notes-" + std::to_string(::getpid());
+  EventQueue queue;
+  queue.open(root, "abcdef01");
+  queue.put(Notice{.message = "before"});
+  queue.note({"in between", std::nullopt});
+  queue.put(Notice{.message = "after"});
+  queue.end();
+  EXPECT_EQ(take_all(queue).size(), 2U);
+  const auto directory = std::filesystem::directory_iterator(root)->path();
+  std::ifstream file(directory / "pool.log");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(text, ContainsRegex("before\n.*in between\n.*after\n"));
   std::filesystem::remove_all(root);
 }
 

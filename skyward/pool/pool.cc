@@ -330,6 +330,10 @@ bool Pool::tell(std::string message, std::optional<InstanceId> instance) {
          impl_->events.put_if_open(ErrorEvent{std::move(message), std::move(instance)});
 }
 
+void Pool::note(std::string message, std::optional<InstanceId> instance) {
+  if (is_ours()) impl_->events.note(ErrorEvent{std::move(message), std::move(instance)});
+}
+
 bool Pool::is_delivered() const { return !is_ours() || impl_->events.is_delivered(); }
 
 void Pool::await_delivery(Duration limit) {

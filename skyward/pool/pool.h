@@ -91,6 +91,8 @@ class Pool {
 
   // Puts an Error among them. False: the pool takes no more.
   bool tell(std::string message, std::optional<InstanceId> instance);
+  // Writes one that its receivers have got already to the pool's files.
+  void note(std::string message, std::optional<InstanceId> instance);
 
   // Whether all events so far are delivered: the consumer has called next_events() again after
   // taking them. A consumer that lags behind for longer than a limit is no longer waited for; then

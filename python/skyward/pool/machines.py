@@ -33,6 +33,7 @@ class Teller:
 
         if _is_waited_for() and self._core.tell(message, instance_id):
             return  # the thread of events delivers it
+        self._core.note(message, instance_id)
         self._deliver(Error(message, instance_id, pool=self._core.job_id))
 
 
