@@ -395,6 +395,15 @@ def fields_of_event(event: Any) -> tuple[str, tuple[Any, ...]]:
     """The reverse, for the engine's displays."""
     cls = type(event)
     fields = {name: getattr(event, name) for name in cls.__match_args__}
+    for name, value in fields.items():
+        if isinstance(value, str):
+            fields[name] = as_utf8(value)
     if isinstance(event, PoolStopped):
         fields["nodes"] = [fields_of_event(receipt)[1] for receipt in event.nodes]
     return cls.__name__, tuple(fields.values())
+
+
+def as_utf8(text: str) -> str:
+    """Text that the engine takes: half a surrogate pair, as in the name of a file that is not
+    UTF-8, becomes an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -143,6 +143,14 @@ def test_a_terminal_of_plain_letters_gets_plain_letters(monkeypatch):
     assert terminal.getvalue().isascii()
 
 
+def test_text_that_is_not_utf8_is_shown_as_an_escape(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    shown = display.Display("log")
+    shown(events.Error("cannot parse caf\udce9", None))
+    shown.close()
+    assert "cannot parse caf\\udce9\n" in terminal.getvalue()
+
+
 def test_a_locale_without_utf8_gets_plain_letters(monkeypatch):
     """Python writes UTF-8 where LANG=C, which such a terminal does not show."""
     terminal = on(monkeypatch, Terminal())

@@ -6,6 +6,7 @@ import threading
 import pytest
 from quick_calls import double, wait_at
 from skyward.pool.answers import Answers
+from waiting import wait_until
 
 import skyward as sky
 
@@ -61,6 +62,25 @@ def test_an_argument_without_a_repr_ends_no_other_call(pool):
     with pytest.raises(LookupError, match="mine"):
         failed.result(60)
     assert (double(1) > pool).result(60) == 2
+
+
+def test_an_error_that_is_not_utf8_fails_no_retry(pool, tmp_path):
+    @sky.compute(retries=1)
+    def parse(gate):
+        from pathlib import Path
+
+        if not Path(gate).exists():
+            Path(gate).touch()
+            raise ValueError("cannot parse caf\udce9")
+        return 1
+
+    told = []
+    pool.on(sky.Error, told.append)
+    assert (parse(str(tmp_path / "future")) > pool).result(60) == 1
+    wait_until(lambda: told)
+    assert parse(str(tmp_path / "call")) >> pool == 1
+    wait_until(lambda: len(told) == 2)
+    assert all("cannot parse caf\\udce9; attempt 2 of 2" in error.message for error in told)
 
 
 @BOTH

@@ -365,7 +365,8 @@ class Answers(GroupedCalls):
                 with contextlib.suppress(NotProvisionedError):  # the pool closes: it stays failed
                     if receiver.send_again(partial(pool.core.submit, call)):
                         self._add([(item, call, receiver, retries - 1)])
-                        pool.tell_retry(item, error, outcome.instance_id, retries)
+                        with contextlib.suppress(Exception):  # it runs, and must not fail here
+                            pool.tell_retry(item, error, outcome.instance_id, retries)
                     return
                 raise
         except BaseException as error:

@@ -29,8 +29,9 @@ class Teller:
         self._deliver = deliver
 
     def __call__(self, message: str, instance_id: str | None = None) -> None:
-        from skyward.events import Error
+        from skyward.events import Error, as_utf8
 
+        message = as_utf8(message)  # it may quote an error of the program
         if _is_waited_for() and self._core.tell(message, instance_id):
             return  # the thread of events delivers it
         self._core.note(message, instance_id)
