@@ -139,7 +139,9 @@ class ClusterSetupCompleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Event):
-    """How busy a node is. Memory in MiB; the GPU fields are None without a GPU."""
+    """How busy a node is. Memory is in MiB: of the container or job, if it has a limit. CPU is that
+    of the whole machine. With several GPUs, utilization is their mean, memory their sum, and
+    temperature that of the hottest. The GPU fields are None without a GPU of NVIDIA."""
 
     instance_id: str
     node: int

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "skyward/base/text.h"
+#include "skyward/io/control_group.h"
 #include "skyward/io/file.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator.h"
@@ -143,6 +144,14 @@ bool parse_memory(std::string_view text, wire::MetricsSample& sample) {
   return true;
 }
 
+void limit_memory(std::uint64_t limit, std::uint64_t room, wire::MetricsSample& sample) {
+  const auto mebibytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  if (limit == 0 || mebibytes(limit) >= sample.memory_total_mb) return;
+  sample.memory_total_mb = mebibytes(limit);
+  sample.memory_used_mb = mebibytes(limit - std::min(limit, room));
+  sample.memory_percent = 100.0 * sample.memory_used_mb / sample.memory_total_mb;
+}
+
 void parse_gpus(std::string_view text, wire::MetricsSample& sample) {
   double utilization_sum = 0;
   int utilization_count = 0;
@@ -224,6 +233,9 @@ void MetricsSampler::sample(std::function<void(wire::MetricsSample)> done) {
   if (times && last_) sample.cpu_percent = cpu_percent(*last_, *times);
   last_ = times;
   parse_memory(read_file("/proc/meminfo"), sample);
+  if (const auto limit = io::memory_limit()) {
+    limit_memory(*limit, io::memory_room().value_or(*limit), sample);
+  }
   if (!has_gpus_ || !pauses_.next()) return done(sample);
   sampling_ = true;
   auto text = std::make_shared<std::optional<std::string>>();  // work and done share it

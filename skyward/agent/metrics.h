@@ -1,8 +1,8 @@
 #pragma once
 
-// How busy the node is: CPU and memory from /proc, GPUs from nvidia-smi if it is on PATH. The
-// parsing is pure; MetricsSampler does the reading, and never blocks the loop on nvidia-smi, which
-// can take seconds.
+// How busy the node is: CPU and memory from /proc, memory within the limit of control groups, GPUs
+// from nvidia-smi if it is on PATH. The parsing is pure; MetricsSampler does the reading, and never
+// blocks the loop on nvidia-smi, which can take seconds.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,6 +32,10 @@ double cpu_percent(const CpuTimes& before, const CpuTimes& after);
 // From /proc/meminfo into the memory fields of a sample. Memory that the kernel could free at once
 // does not count as used.
 bool parse_memory(std::string_view text, wire::MetricsSample& sample);
+
+// Where this process may use less than the machine has, as in a container: `limit` and what is left
+// of it, in bytes (io/control_group.h).
+void limit_memory(std::uint64_t limit, std::uint64_t room, wire::MetricsSample& sample);
 
 // From the rows "utilization.gpu, memory.used, memory.total, temperature.gpu" of nvidia-smi into
 // the GPU fields. A value that is not a number ("[N/A]") is left out; a field without any value

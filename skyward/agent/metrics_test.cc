@@ -43,6 +43,20 @@ TEST(Metrics, ReadsMemoryInMebibytes) {
   EXPECT_FALSE(parse_memory("", sample));
 }
 
+TEST(Metrics, MemoryIsThatOfTheContainer) {
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  const wire::MetricsSample host{
+      .memory_percent = 31, .memory_used_mb = 310 << 10, .memory_total_mb = 1000 << 10};
+  wire::MetricsSample sample = host;
+  limit_memory(16 * kGiB, 4 * kGiB, sample);
+  EXPECT_DOUBLE_EQ(sample.memory_total_mb, 16 << 10);
+  EXPECT_DOUBLE_EQ(sample.memory_used_mb, 12 << 10);
+  EXPECT_DOUBLE_EQ(sample.memory_percent, 75.0);
+  sample = host;
+  limit_memory(1000 * kGiB, 4 * kGiB, sample);
+  EXPECT_EQ(sample, host) << "a limit that is none";
+}
+
 TEST(Metrics, CombinesDevices) {
   wire::MetricsSample sample;
   parse_gpus("30, 1000, 81559, 41\n50, 500, 81559, 47\n", sample);

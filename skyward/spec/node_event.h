@@ -102,7 +102,9 @@ struct ClusterSetupCompleted {
   bool operator==(const ClusterSetupCompleted&) const = default;
 };
 
-// Memory in MiB; GPU fields are empty without a GPU.
+// Memory in MiB, of the container or job if it has a limit; CPU of the whole machine. GPU fields
+// combine all GPUs (mean utilization, memory in all, highest temperature), and are empty without
+// one of NVIDIA.
 struct Metrics {
   std::string instance_id{};
   int node = 0;
