@@ -1,7 +1,9 @@
 """The displays on a terminal: who writes above whom."""
 
+import builtins
 import contextlib
 import io
+import logging
 import os
 import pty
 import re
@@ -81,6 +83,51 @@ def test_what_the_program_prints_stands_above_the_spinner(monkeypatch):
     spinner.close()
     assert sys.stdout is terminal and sys.stderr is terminal
     assert screen_of(terminal.getvalue()) == ["from the program", "half a line", ""]
+
+
+def test_what_the_program_logs_stands_above_the_spinner(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    handler = logging.StreamHandler(terminal)  # of before
+    logger = logging.getLogger("display_test")
+    monkeypatch.setattr(logger, "handlers", [handler])
+    monkeypatch.setattr(logger, "propagate", False)
+    spinner = display.Display("spinner")
+    spinner(events.PoolStarted())
+    logger.warning("careful")
+    spinner(events.PoolStopping())
+    assert screen_of(terminal.getvalue()) == ["careful", "⠋ closing · 0:00"]
+    spinner.close()
+    assert handler.stream is terminal
+
+
+def test_nothing_moves_while_the_program_asks(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+
+    def ask(prompt):
+        """Of the interpreter, which writes without sys.stdout."""
+        terminal.write(prompt)
+        spinner(events.Metrics("i", 0, 1, 1, 1, 1))
+        terminal.write("yes\n")
+        return "yes"
+
+    monkeypatch.setattr(builtins, "input", ask)
+    spinner = display.Display("spinner")
+    spinner(events.PoolStarted())
+    assert input("go on? ") == "yes"
+    spinner(events.PoolStopping())
+    assert screen_of(terminal.getvalue()) == ["go on? yes", "⠋ closing · cpu 1% · 0:00"]
+    spinner.close()
+    assert input is ask
+
+
+def test_there_is_no_spinner_at_the_interpreters_prompt(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    shown = display.Display("spinner")
+    shown(events.Error("it is cold", None))
+    shown.close()
+    assert not shown.redraws
+    assert terminal.getvalue().endswith("ERROR   it is cold\n")
 
 
 def test_two_spinners_have_two_lines(monkeypatch):

@@ -3,15 +3,18 @@
 The text is made by the engine's own renderers; here is what they must be told: the terminal, the
 time, and when to draw again. Everything goes to stderr: stdout belongs to the program's data."""
 
+import builtins
 import contextlib
 import errno
+import logging
 import os
 import select
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, TextIO
 
 from skyward.callback import BUSY_SECONDS
@@ -47,7 +50,8 @@ class Display:
         self._closed = threading.Event()
         self._count: Callable[[], tuple[int, int, int]] = _nothing
         self._spinner: Any = None
-        if mode == "spinner" and terminal.can_redraw():
+        has_prompt = hasattr(sys, "ps1")  # Python's own, which a moving line would overwrite
+        if mode == "spinner" and terminal.can_redraw() and not has_prompt:
             self._core: Any = _core.SpinnerDisplay(*look, True)
             self._spinner = self._core
         else:
@@ -200,6 +204,8 @@ class _Screen:
         self._drawn = 0
         self._stream: Any = None  # that the lines stand on
         self._is_midline = False  # somebody has begun a line and not ended it
+        self._questions = 0  # calls of input() that wait: no lines are drawn
+        self._input: Callable[..., str] = input  # the one that asks such questions
         os.register_at_fork(after_in_child=self._forget)
 
     def add(self, display: Display) -> None:
@@ -209,6 +215,8 @@ class _Screen:
             if display.redraws and not self._lines:
                 self._stream, self._is_midline = display._stream, False
                 sys.stdout, sys.stderr = map(self._above, (sys.stdout, sys.stderr))
+                _replace_in_logs(sys.stdout, sys.stderr)
+                self._input = builtins.input = partial(self._ask, input)
             if display.redraws:
                 self._lines[display] = ""
 
@@ -225,7 +233,30 @@ class _Screen:
             except (OSError, ValueError):  # the terminal is gone
                 pass
             if not self._lines:
-                sys.stdout, sys.stderr = map(self.real, (sys.stdout, sys.stderr))
+                self._leave()
+
+    def _leave(self) -> None:
+        sys.stdout, sys.stderr = map(self.real, (sys.stdout, sys.stderr))
+        for handler in _log_handlers():
+            if isinstance(handler.stream, _Above):
+                handler.stream = self.real(handler.stream)
+        if isinstance(self._input, partial) and builtins.input is self._input:
+            (builtins.input,) = self._input.args
+
+    def _ask(self, read: Callable[..., str], *prompt: object) -> str:
+        """`read` is input(), which writes to a terminal without sys.stdout."""
+        with self.lock:
+            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+                self._erase()
+            self._is_midline = True
+            self._questions += 1
+        try:
+            answer = read(*prompt)
+        finally:
+            with self.lock:
+                self._questions -= 1
+        self._is_midline = False
+        return answer
 
     def show(self, display: Display, above: str, line: str) -> None:
         """`above` in whole lines, or none; `line` replaces the display's own."""
@@ -240,18 +271,25 @@ class _Screen:
 
     def write(self, stream: Any, text: str) -> int:
         """What goes above the lines."""
-        with self.lock:
+        # Whoever has the lock may wait for a lock of `logging` that the caller has, in a `__del__`.
+        if not self.lock.acquire(timeout=BUSY_SECONDS):
+            _put(stream, text)
+            return len(text)
+        try:
             self._erase()
             _put(stream, text)
             if text:
                 self._is_midline = not text.endswith("\n")
             return len(text)
+        finally:
+            self.lock.release()
 
     def _forget(self) -> None:
         """In a forked child: the lines are its parent's, and so was the lock."""
         self.lock = threading.RLock()
         self._displays, self._lines, self._drawn = [], {}, 0
-        sys.stdout, sys.stderr = map(self.real, (sys.stdout, sys.stderr))
+        self._questions = 0
+        self._leave()
 
     @staticmethod
     def real(stream: Any) -> Any:
@@ -272,7 +310,7 @@ class _Screen:
 
     def _draw(self) -> None:
         lines = [line for line in self._lines.values() if line]
-        if self._is_midline or not lines:
+        if self._is_midline or self._questions or not lines:
             return
         _put(self._stream, _WIPE + "\n".join(lines))
         self._drawn = len(lines)
@@ -294,6 +332,21 @@ class _Above:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+def _log_handlers() -> Iterator[Any]:
+    """All that write to streams, of whatever logger."""
+    for reference in list(getattr(logging, "_handlerList", ())):
+        if isinstance(handler := reference(), logging.StreamHandler):
+            yield handler
+
+
+def _replace_in_logs(*streams: Any) -> None:
+    """Handlers that were made before write to these streams."""
+    for handler in _log_handlers():
+        for stream in streams:
+            if isinstance(stream, _Above) and handler.stream is stream.stream:
+                handler.stream = stream
 
 
 def _can_write(stream: Any, text: str) -> bool:
