@@ -77,6 +77,7 @@ void OutputSplitter::finish(Stamp stamp, std::vector<wire::OutputLine>& lines) {
 
 void OutputSplitter::append(std::string_view text, Stamp stamp,
                             std::vector<wire::OutputLine>& lines) {
+  moved_at_ = stamp.now;
   while (!text.empty()) {
     if (text.front() == '\n') {
       // tqdm draws a bar below others as "\n\r50%\x1b[A": a newline moves down to it.
@@ -99,6 +100,7 @@ void OutputSplitter::append(std::string_view text, Stamp stamp,
     const auto ends = [](char c) { return c == '\n' || c == '\r'; };  // find_first_of is slow
     const auto stop = std::find_if(text.begin(), text.end(), ends) - text.begin();
     line_.append(text.substr(0, static_cast<std::size_t>(stop)));
+    is_told_ = false;
     text.remove_prefix(static_cast<std::size_t>(stop));
     while (line_.size() > kMaxLineBytes) {
       const std::size_t cut = cut_length(line_, kMaxLineBytes);
@@ -111,7 +113,9 @@ void OutputSplitter::append(std::string_view text, Stamp stamp,
 // What the line holds is one state of a progress bar; the next is about to be written over it.
 void OutputSplitter::carriage_return(Stamp stamp, std::vector<wire::OutputLine>& lines) {
   returned_ = false;
+  is_bar_ = true;
   line_.resize(without_cursor_up(line_));
+  if (std::exchange(is_told_, false)) line_.clear();
   if (line_.empty()) return;
   progress_ = std::exchange(line_, {});
   if (progress_since_ == kNever) progress_since_ = stamp.now;
@@ -126,7 +130,7 @@ void OutputSplitter::end_line(Stamp stamp, std::vector<wire::OutputLine>& lines)
   const bool after_bar = progress_since_ != kNever;
   line_.resize(without_cursor_up(line_));
   if (!line_.empty()) {
-    emit(line_, stamp, lines);
+    if (!is_told_) emit(line_, stamp, lines);
   } else if (!progress_.empty()) {
     emit(progress_, stamp, lines);
   } else if (!after_bar) {
@@ -135,13 +139,32 @@ void OutputSplitter::end_line(Stamp stamp, std::vector<wire::OutputLine>& lines)
   line_.clear();
   progress_.clear();
   progress_since_ = kNever;
-  returned_ = false;
+  returned_ = is_bar_ = is_told_ = false;
+}
+
+Time OutputSplitter::due() const {
+  const bool is_unreported =
+      line_.empty() ? !progress_.empty() : (is_bar_ || returned_) && !is_told_;
+  return is_unreported ? moved_at_ + kProgressInterval : kNever;
+}
+
+void OutputSplitter::tick(Stamp stamp, std::vector<wire::OutputLine>& lines) {
+  if (stamp.now < due()) return;
+  const std::string state = std::exchange(progress_, {});
+  if (line_.empty()) {
+    emit(state, stamp, lines);
+  } else {
+    const std::string_view shown = std::string_view(line_).substr(0, without_cursor_up(line_));
+    if (!shown.empty()) emit(shown, stamp, lines);
+    is_told_ = true;
+  }
+  progress_since_ = stamp.now;
 }
 
 void OutputSplitter::flush(Stamp stamp, std::vector<wire::OutputLine>& lines) {
   if (!line_.empty() || !progress_.empty()) end_line(stamp, lines);
   progress_since_ = kNever;
-  returned_ = moves_down_ = false;
+  returned_ = is_bar_ = is_told_ = moves_down_ = false;
 }
 
 void OutputSplitter::emit(std::string_view text, Stamp stamp,

@@ -30,6 +30,7 @@ struct Bench {
   std::vector<OutputLine> lines;
 
   void feed(std::string_view text) { splitter.feed(as_bytes(text), stamp, lines); }
+  void tick() { splitter.tick(stamp, lines); }
   void end(std::uint64_t task) { splitter.end(TaskId{task}, stamp, lines); }
   Lines take() {
     Lines taken;
@@ -101,6 +102,48 @@ TEST(OutputSplitter, TellsASlowProgressBarAtIntervals) {
   EXPECT_EQ(lines.front(), (std::pair<std::uint64_t, std::string>(0, "10%")));
   bench.feed("\nnext\n");
   EXPECT_EQ(bench.take(), (Lines{{0, "100%"}, {0, "next"}}));
+}
+
+TEST(OutputSplitter, TellsABarThatDoesNotMove) {
+  Bench bench;
+  const auto wait = [&bench] {
+    EXPECT_EQ(bench.splitter.due(), bench.stamp.now + kProgressInterval);
+    bench.tick();
+    EXPECT_EQ(bench.take(), Lines{}) << "not yet";
+    bench.stamp.now = bench.splitter.due();
+    bench.tick();
+    EXPECT_EQ(bench.splitter.due(), kNever);
+    bench.tick();
+  };
+  bench.feed("no bar");
+  EXPECT_EQ(bench.splitter.due(), kNever);
+  bench.feed("\n");
+  EXPECT_EQ(bench.take(), (Lines{{0, "no bar"}}));
+  bench.feed("\r0%");
+  wait();
+  EXPECT_EQ(bench.take(), (Lines{{0, "0%"}}));
+  bench.feed("\r1%\r2%");
+  wait();
+  EXPECT_EQ(bench.take(), (Lines{{0, "2%"}}));
+  bench.feed("\r3%\r\r");
+  wait();
+  EXPECT_EQ(bench.take(), (Lines{{0, "3%"}}));
+  bench.feed("\r100%");
+  wait();
+  EXPECT_EQ(bench.take(), (Lines{{0, "100%"}}));
+  bench.feed("\nnext\n");
+  EXPECT_EQ(bench.take(), (Lines{{0, "next"}})) << "the bar was told";
+  bench.feed("printed\r");
+  wait();
+  EXPECT_EQ(bench.take(), (Lines{{0, "printed"}}));
+  bench.feed("\r\n");
+  EXPECT_EQ(bench.take(), Lines{});
+  bench.feed("\r10%\x1b[A");  // stands below another one
+  wait();
+  EXPECT_EQ(bench.take(), (Lines{{0, "10%"}}));
+  bench.feed("\n\r20%\x1b[A");
+  bench.splitter.finish(bench.stamp, bench.lines);
+  EXPECT_EQ(bench.take(), (Lines{{0, "20%"}}));
 }
 
 TEST(OutputSplitter, DoesNotRepeatABarThatWasTold) {

@@ -79,6 +79,7 @@ WorkerProcess::~WorkerProcess() {
   loop_.cancel_timer(lost_timer_);
   loop_.cancel_timer(look_timer_);
   loop_.cancel_timer(notify_timer_);
+  loop_.cancel_timer(bar_timer_);
   if (bell_) loop_.unwatch(bell_.get());
   unwatch(out_);
   unwatch(err_);
@@ -353,6 +354,7 @@ std::size_t WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& l
   const auto count = io::read_some(source.pipe.get(), room);
   if (count.value_or(0) > 0) {
     source.splitter.feed(ByteView(bytes).first(*count), read_now(), lines);
+    tell_bars_later();
     return *count;
   }
   if (count) {  // closed by the process and all its children
@@ -379,6 +381,18 @@ void WorkerProcess::drain(std::vector<wire::OutputLine>& lines) {
 
 void WorkerProcess::tell(std::vector<wire::OutputLine> lines) {
   if (!lines.empty()) events_.on_output(std::move(lines));
+}
+
+void WorkerProcess::tell_bars_later() {
+  const Time due = std::min(out_.splitter.due(), err_.splitter.due());
+  if (due == kNever || bar_timer_ != 0 || ended_) return;
+  bar_timer_ = loop_.start_timer(due, [this] {
+    bar_timer_ = 0;
+    std::vector<wire::OutputLine> lines;
+    for (Source* source : {&out_, &err_}) source->splitter.tick(read_now(), lines);
+    tell_bars_later();
+    tell(std::move(lines));
+  });
 }
 
 void WorkerProcess::receive(io::Incoming incoming) {
@@ -549,6 +563,7 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   deliver_collected();
   loop_.cancel_timer(std::exchange(look_timer_, 0));
   loop_.cancel_timer(std::exchange(notify_timer_, 0));
+  loop_.cancel_timer(std::exchange(bar_timer_, 0));
   ended_ = true;
   channel_->close();
   process_->kill_group();  // what it started must not outlive it

@@ -94,6 +94,8 @@ class WorkerProcess {
   // Reads what is in the pipes now.
   void drain(std::vector<wire::OutputLine>& lines);
   void tell(std::vector<wire::OutputLine> lines);
+  // Of progress bars that do not move any more.
+  void tell_bars_later();
   void receive(io::Incoming incoming);
   // Delivers what is in the ring, and what came through the socket where the ring says so.
   void take_answers();
@@ -128,6 +130,7 @@ class WorkerProcess {
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
+  io::EventLoop::TimerId bar_timer_ = 0;
   io::EventLoop::TimerId notify_timer_ = 0;   // set while words may wait in the cancel pipe
   std::shared_ptr<io::SharedMemory> shared_;  // with the process
   std::optional<wire::AnswerReader> ring_;    // in it

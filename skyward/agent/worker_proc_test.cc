@@ -129,6 +129,13 @@ TEST_F(WorkerProcTest, WhatATaskWroteComesBeforeItsItemsAndItsResult) {
                            ElementsAre("two", "one", "item", "result")));
 }
 
+TEST_F(WorkerProcTest, AProgressBarThatHangsIsTold) {
+  on_line = [this] { worker_->kill(); };
+  start("cat hello >&3; printf '\\r40%%' >&2; sleep 1000");
+  loop_.run();
+  EXPECT_THAT(seen_, ElementsAre("40%"));
+}
+
 TEST_F(WorkerProcTest, PausedOutputWaitsForTheResultAndNoneIsLost) {
   on_result = [this] { worker_->kill(); };
   start("cat hello >&3; echo one; cat item item >&3; echo two; cat result >&3; sleep 1000");
