@@ -109,6 +109,7 @@ Storm::Storm(const StormOptions& options)
        .max_kept_function_bytes = parameters_.max_kept_function_bytes,
        .billing = parameters_.money.billing,
        .charges_interval = parameters_.money.charges_interval,
+       .cost_interval = {},
        .peer_key = parameters_.network.peers ? "secret" : ""});
 }
 

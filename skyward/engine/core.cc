@@ -191,6 +191,7 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
   check_wait(state, effects, now);
   if (state.releases.again_at() <= now) state.releases.retry(effects);
   if (state.bills.ask_at() <= now) ask_for_bills(state, effects, now);
+  if (state.tell_cost_at <= now) tell_cost(state, effects, now);
   if (state.budget.next_at() <= now) act_on_budget(state, effects, now);
   if (state.tasks.deadline() <= now) state.tasks.on_timer(effects, now);
   while (const auto late = state.nodes.take_late(now, state.options.heartbeat_timeout)) {
@@ -200,8 +201,9 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
 
 Time next_deadline(const EngineState& state) {
   return std::min({state.lifetime_ends, state.opening_ends, state.close_deadline,
-                   state.tell_wait_at, state.releases.again_at(), state.tasks.deadline(),
-                   state.nodes.deadline(), state.budget.next_at(), state.bills.ask_at()});
+                   state.tell_wait_at, state.tell_cost_at, state.releases.again_at(),
+                   state.tasks.deadline(), state.nodes.deadline(), state.budget.next_at(),
+                   state.bills.ask_at()});
 }
 
 void sanity_check(const EngineState& state) {

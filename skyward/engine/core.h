@@ -52,6 +52,8 @@ struct EngineState {
   BillPoll bills;        // when to ask the cloud for its charges
   Budget budget;         // what may be spent
 
+  Time tell_cost_at = kNever;  // though there are no metrics
+
   int ran_nothing = 0;  // machines since a task has run, on each of which no worker ever began one
 
   // The pool's own times and answers.

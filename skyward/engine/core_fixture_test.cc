@@ -86,7 +86,8 @@ void CoreTest::make(PoolShape shape) {
   spec.timeout = shape.timeout;
   state = make_state(std::move(spec), {.job_id = "job",
                                        .heartbeat_timeout = kHeartbeatTimeout,
-                                       .workers_per_node = shape.workers_per_node});
+                                       .workers_per_node = shape.workers_per_node,
+                                       .cost_interval = {}});
   wire::FunctionBody body;
   body.id.value[0] = 7;
   body.bytes = wire::small_buffer(SharedBytes(std::string("body")));

@@ -268,6 +268,32 @@ TEST_F(MoneyTest, CostsAreToldWithMetricsAndAtMostOnceASecond) {
   close();
 }
 
+TEST_F(MoneyTest, CostsAreToldWithoutMetricsToo) {
+  ask(1, std::nullopt);
+  state.options.cost_interval = 5s;
+  buy(1);
+  effects.drop_all();
+  advance_to(now + 5s);
+  EXPECT_DOUBLE_EQ(effects.take_event<CostUpdate>().accumulated_cost, 0.005) << "while it starts";
+  ready(0);
+  effects.drop_all();
+  now += 3s;
+  receive(0, wire::MetricsSample{});
+  effects.drop_all();
+  advance_to(now + 2s);
+  effects.expect_nothing_else();
+  advance_to(now + 3s);
+  EXPECT_DOUBLE_EQ(effects.take_event<CostUpdate>().accumulated_cost, 0.013);
+  effects.expect_nothing_else();
+  on_close(state, effects, now);
+  effects.drop_all();
+  now += 5s;
+  on_timer(state, effects, now);
+  EXPECT_EQ(effects.count_events<CostUpdate>(), 0) << "its cost is final soon";
+  EXPECT_EQ(state.tell_cost_at, kNever);
+  close();
+}
+
 TEST_F(MoneyTest, ABudgetNeedsAPrice) {
   make();
   state.spec.budget = 5;

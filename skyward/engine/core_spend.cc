@@ -64,6 +64,9 @@ void stop_spending(EngineState& state, EngineEffects& effects, Time now) {
 
 void begin_to_pay(EngineState& state, EngineEffects& effects, Time now) {
   state.bills.start(now);
+  if (state.costs.book().costs_anything() && state.options.cost_interval > Duration{}) {
+    state.tell_cost_at = std::min(state.tell_cost_at, now + state.options.cost_interval);
+  }
   act_on_budget(state, effects, now);
   if (state.phase != Phase::starting) return;
   if (const Status paid = state.budget.check_rate(budget_facts(state, now)); !paid) {
@@ -95,6 +98,14 @@ void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
     state.bills.ask_often(effects, now, state.costs.book(), pause);
   }
   state.budget.schedule(now, judgement, pause);
+}
+
+void tell_cost(EngineState& state, EngineEffects& effects, Time now) {
+  state.tell_cost_at = kNever;
+  if (!has_machines(state.phase)) return;
+  const Time due = state.costs.told_at() + state.options.cost_interval;
+  if (due <= now) state.costs.tell(effects, now);
+  state.tell_cost_at = due > now ? due : now + state.options.cost_interval;
 }
 
 void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_now) {

@@ -11,6 +11,8 @@ namespace skyward::engine {
 void begin_to_pay(EngineState& state, EngineEffects& effects, Time now);
 // The machines' cost has changed, or time has passed: acts on the budget.
 void act_on_budget(EngineState& state, EngineEffects& effects, Time now);
+// The next CostUpdate is due, unless metrics have brought one.
+void tell_cost(EngineState& state, EngineEffects& effects, Time now);
 // The cloud's bills are due.
 void ask_for_bills(EngineState& state, EngineEffects& effects, Time now);
 

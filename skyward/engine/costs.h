@@ -68,6 +68,7 @@ class Costs {
 
   // Emits a CostUpdate, at most every kCostUpdateInterval.
   void tell(EngineEffects& effects, Time now);
+  Time told_at() const { return told_at_; }
   // Emits the receipt, with each node's share in `stopped`.
   void tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) const;
   // `cloud_now`: by the cloud's clock.

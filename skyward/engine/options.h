@@ -33,6 +33,8 @@ struct Options {
   BillingRules billing{};
   Duration charges_interval{};    // how often the cloud is asked; zero: never
   MicroDollars spent_before = 0;  // of the budget, at other providers
+  // How long after the last CostUpdate the next one comes without metrics; zero: it does not.
+  Duration cost_interval = 5s;
 
   // Between nodes.
   bool private_network = true;  // they alone reach each other by the addresses of instances
