@@ -185,8 +185,9 @@ class LogLine(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted(Event):
-    """The engine sent a task to a node, which starts it now, or as soon as a slot is free. For
-    pools with ``collect_tasks=True``, as are the next two."""
+    """The engine sent a task to a node, which starts it now, or as soon as a slot is free. Comes
+    again, with the new node, when a waiting task moves to an idle node, or the node is lost: the
+    last one counts. For pools with ``collect_tasks=True``, as are the next two."""
 
     task: int
     name: str
@@ -211,8 +212,8 @@ class TaskFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed(Event):
-    """A task raised an exception, lost its worker, was cancelled or timed out. A retry is another
-    task."""
+    """A task raised an exception, lost its worker, was cancelled or timed out. A retry that
+    ``retries=`` allows is another task."""
 
     task: int
     name: str
@@ -221,6 +222,7 @@ class TaskFailed(Event):
     worker: int
     run_seconds: float
     reason: str
+    """"it raised" for an exception, which the caller gets; otherwise what happened."""
     timestamp: float = 0.0
 
 

@@ -8,7 +8,9 @@
 
 namespace skyward {
 
-// The engine sent a task to a node, which starts it now, or as soon as a slot is free.
+// The engine sent a task to a node, which starts it now, or as soon as a slot is free. Comes again,
+// with the new node, when a waiting task moves to an idle node, or the node is lost: the last one
+// counts.
 struct TaskStarted {
   std::uint64_t task = 0;
   std::string name{};  // of the function
@@ -30,15 +32,15 @@ struct TaskFinished {
   bool operator==(const TaskFinished&) const = default;
 };
 
-// A task has raised, or got no answer: its worker died, it was cancelled, it timed out. A retry is
-// another task.
+// A task has raised, or got no answer: its worker died, it was cancelled, it timed out. A retry
+// that `retries` allows is another task.
 struct TaskFailed {
   std::uint64_t task = 0;
   std::string name{};
   int node = -1;  // -1: it never came to one
   int worker = -1;
   double run_seconds = 0;
-  std::string reason{};  // "raised", "worker died", "timeout", "cancelled", ...
+  std::string reason{};  // "it raised" for an exception; otherwise what happened
   double timestamp = 0;
   std::string pool{};
   bool operator==(const TaskFailed&) const = default;
