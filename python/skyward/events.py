@@ -169,7 +169,8 @@ class Metrics(Event):
 
 @dataclass(frozen=True, slots=True)
 class LogLine(Event):
-    """One line that a task wrote, without its newline."""
+    """One line that a task wrote, without its newline. Of a line over 64 KiB, each piece of that
+    size is an event."""
 
     node: int
     instance_id: str
@@ -178,7 +179,8 @@ class LogLine(Event):
     """Seconds since 1970."""
     worker: int = 0
     task: int = 0
-    """0: written while no task ran."""
+    """0: written while no task ran. Many quick calls may share an id, unless the pool has
+    ``collect_tasks=True``."""
     stream: str = "stdout"
     """"stdout" or "stderr"."""
 

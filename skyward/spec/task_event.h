@@ -46,13 +46,14 @@ struct TaskFailed {
   bool operator==(const TaskFailed&) const = default;
 };
 
+// A line over kMaxLineBytes comes in pieces of that size.
 struct LogLine {
   int node = 0;
   std::string instance_id{};
   std::string line{};    // without its newline
   double timestamp = 0;  // seconds since 1970
   int worker = 0;
-  std::uint64_t task = 0;  // 0: written while no task ran
+  std::uint64_t task = 0;  // 0: written while no task ran; quick calls may share one
   std::string stream{};    // "stdout" or "stderr"
   std::string pool{};
   bool operator==(const LogLine&) const = default;
