@@ -29,7 +29,7 @@ constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
 constexpr std::size_t kMaxUnrecordedBytes = kMaxPendingEventBytes / 32;
 // More are not kept while a disk hangs.
 constexpr std::size_t kMaxNotes = 10'000;
-// Whoever follows the files sees new events this soon, even if nobody takes them.
+// Whoever follows the files sees new events this soon, however slow the consumer is.
 constexpr Duration kRecordWithin = std::chrono::seconds(1);
 // A tenth of the silence after which an agent counts as lost: the engine's thread waits here.
 constexpr Duration kDiskPatience = std::chrono::seconds(1);
