@@ -121,6 +121,7 @@ void EngineLink::connect() {
       entry.files.push_back({.path = upload.path,
                              .hash = upload.sha256,
                              .place = "files/" + upload.sha256,
+                             .unless = upload.unless,
                              .size = upload.size,
                              .file = upload.file});
     }

@@ -34,6 +34,7 @@ struct EntryFile {
   std::string hash;        // SHA-256, hex
   std::string place;       // there, below the user's cache directory for skyward
   std::string machine{};   // of an agent: what it runs on, as `uname -m` says it
+  std::string unless{};    // not sent where this command succeeds; empty: always sent
   std::uint64_t size = 0;  // one of another size there is damaged, and replaced
   // Open, if there: read even when its name is gone.
   std::shared_ptr<const io::FileDescriptor> file{};

@@ -49,15 +49,16 @@ class EntryTest : public testing::Test {
                   bool resume = false) {
     io::SpawnOptions options;
     options.command = shell;
-    options.command.push_back(entry_line(agents, {}, place, resume, former));
+    options.command.push_back(entry_line(agents, files, place, resume, former));
     options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}};
     for (const auto& [name, value] : changes) options.environment.emplace_back(name, value);
     const auto result = io::run_command(options, kPatience, input);
     if (!result) return result.error().message;
     return result->out + result->err;
   }
-  std::string upload(bool packed) {
-    const auto bytes = load_upload(agent, packed);
+  std::string upload(bool packed) { return upload(agent, packed); }
+  static std::string upload(const EntryFile& file, bool packed) {
+    const auto bytes = load_upload(file, packed);
     EXPECT_TRUE(bytes);
     return fmt::format("{}\n{}", bytes->size(), as_text(bytes->view));
   }
@@ -81,6 +82,7 @@ class EntryTest : public testing::Test {
   std::vector<std::pair<std::string, std::string>> changes;  // of the node's environment
   EntryFile agent;
   std::vector<EntryFile> agents;
+  std::vector<EntryFile> files;
   std::string former;
   EntryPlace place{.pool = "deadbeef", .node = NodeId{3}, .life = 2};
 };
@@ -99,6 +101,31 @@ TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
   EXPECT_THAT(run({"sh", "-c"}, ""), HasSubstr("--life 2 --former 3.1,12.4\n"));
   EXPECT_THAT(run({"sh", "-c"}, "", true), HasSubstr("--life 2 --resume\n"));
   EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
+}
+
+TEST_F(EntryTest, AFileStaysHereWhereACommandSaysThatItIsNotNeeded) {
+  for (const char* name : {"unneeded", "needed"}) {
+    const std::string path = home / name;
+    std::ofstream(path) << name;
+    const std::string hash = to_hex(sha256(as_bytes(std::string_view(name))));
+    files.push_back({.path = path,
+                     .hash = hash,
+                     .place = "files/" + hash,
+                     .size = std::string_view(name).size()});
+  }
+  files[0].unless = "{ nowhere || tool \"a b\"; }";
+  // It prints, and reads what there is to read: neither is a part of the exchange.
+  replace_program("tool", "cat; echo skyward-agent: gone; echo oops >&2; [ \"$*\" = 'a b' ]");
+  const std::string input = upload(true) + upload(files[1], true);
+  const std::string said = run({"sh", "-c"}, input);
+  EXPECT_THAT(said, Not(HasSubstr("need " + files[0].hash)));
+  EXPECT_THAT(said, HasSubstr("need " + files[1].hash));
+  EXPECT_THAT(said, HasSubstr("connect --pool deadbeef"));
+  EXPECT_THAT(said, Not(HasSubstr("gone")));
+  EXPECT_THAT(said, Not(HasSubstr("not found")));
+  fs::remove(home / "bin/tool");
+  EXPECT_THAT(run({"sh", "-c"}, ""), HasSubstr("need " + files[0].hash));
+  EXPECT_THAT(entry_line(agents, files, place, false), Not(HasSubstr("base64")));
 }
 
 // Small container images lack more than a shell.

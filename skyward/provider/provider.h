@@ -68,6 +68,8 @@ struct Upload {
   std::string path{};
   std::string sha256{};  // 64 hex digits
   std::uint64_t size = 0;
+  // A command for the node's shell, without single quotes: where it succeeds, the file is not sent.
+  std::string unless{};
   // Open, if there: a node that joins weeks later needs it, and caches forget files.
   std::shared_ptr<const io::FileDescriptor> file{};
 

@@ -58,10 +58,11 @@ if [[ -z $python ]] ||
   ready=yes
 fi
 
-# uv: brought along, the node's own, or installed with pip. A Python that fits is enough where
-# nothing is to be installed.
+# uv: sent along, the node's own, or installed with pip. A Python that fits is enough where
+# nothing is to be installed; uv is not sent there.
 uv=
 base=
+makes_environments() { "$1" -ISc "import venv" </dev/null >/dev/null 2>&1; }
 find_uv() {
   local candidate
   for candidate in ${uv_file:+"$root/files/$uv_file"} "$(command -v uv || true)" \
@@ -73,7 +74,10 @@ if [[ ! $ready ]]; then
   find_uv
   if [[ ! $uv && ${#requirements[@]} -eq 0 ]]; then
     for candidate in "python$minor" python3 python; do
-      if [[ $(version_of "$candidate") == "$python" ]]; then base=$candidate; break; fi
+      if [[ $(version_of "$candidate") == "$python" ]] && makes_environments "$candidate"; then
+        base=$candidate
+        break
+      fi
     done
   fi
   if [[ ! $uv && ! $base ]]; then
@@ -81,7 +85,7 @@ if [[ ! $ready ]]; then
     if ! python3 -m pip install --quiet --disable-pip-version-check --target "$root/uv" uv \
       </dev/null; then
       say "no uv and no Python $python were found here, and pip could not install uv (see above);" \
-        "install uv on this machine, or Python $python, or uv on the machine that opens the pool"
+        "install uv on the machine that opens the pool, or uv or Python $python on this one"
       exit 1
     fi
     find_uv
@@ -259,6 +263,14 @@ Result<Upload> upload_of(const std::string& path) {
                 .file = std::make_shared<const io::FileDescriptor>(*std::move(file))};
 }
 
+// The command that succeeds on nodes to which uv need not be sent: nothing is to be installed, and
+// they have the Python that is asked for, or a uv. Empty: it is sent to all.
+std::string enough_without_uv(const EnvironmentRequest& request) {
+  if (!request.pip.empty()) return "";
+  if (minor_version(request.python) != request.python) return "uv --version";
+  return fmt::format("{{ python{} -ISc \"import venv\" || uv --version; }}", request.python);
+}
+
 EnvironmentRequest request_of(const PoolSpec& spec) {
   EnvironmentRequest request;
   request.pip = spec.image.pip;
@@ -433,10 +445,11 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
     if (!name) return fail(name);
     archives.push_back(*name);
   }
-  if (has_python && !spec.runtime.uv.empty() && !spec.image.pip.empty()) {
+  if (has_python && !spec.runtime.uv.empty()) {
     const Result<std::string> name = send(spec.runtime.uv);
     if (!name) return fail(name);
     uv_file = *name;
+    image.uploads.back().unless = enough_without_uv(request);
   }
   if (!has_python && spec.runtime.command[0] != kAgentWord) {  // a C++ worker is the program itself
     const Result<std::string> name = send(spec.runtime.command[0]);

@@ -324,13 +324,39 @@ TEST_F(RemoteImageTest, AnotherPythonWithoutUvIsNamed) {
   EXPECT_THAT(failed.err, HasSubstr("no uv and no Python 3.99 were found here"));
 }
 
-TEST_F(RemoteImageTest, UvComesAlongOnlyWhenPackagesNeedIt) {
+TEST_F(RemoteImageTest, UvBringsThePythonThatAMachineLacks) {
+  fs::create_directory(root_ + "/bin");
+  for (const char* program : {"chmod", "find", "flock", "grep", "ln", "mkdir", "mktemp", "mv",
+                              "readlink", "rm", "tar", "touch", "uname"}) {
+    const auto place = io::find_program(program, "/usr/bin:/bin");
+    ASSERT_TRUE(place) << program;
+    fs::create_symlink(*place, root_ + "/bin/" + program);
+  }
+  const std::string python =
+      output({"/usr/bin/env", "python3", "-c", "import sys; print(sys.executable, end='')"});
+  std::ofstream(root_ + "/uv") << "#!/bin/sh\n[ \"$1\" = venv ] || exit 0\nfor last; do :; done\n"
+                               << "exec '" << python << "' -m venv --without-pip \"$last\"\n";
+  PoolSpec wanted = spec();
+  wanted.runtime.uv = root_ + "/uv";
+  const RemoteImage image = plan(wanted);
+  const Run ran = run(image, root_ + "/bin");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
+TEST_F(RemoteImageTest, UvIsSentUnlessANodeHasAllThatItNeeds) {
   PoolSpec wanted = spec();
   std::ofstream(root_ + "/uv") << "#!/bin/sh\n";
   wanted.runtime.uv = root_ + "/uv";
-  EXPECT_EQ(plan(wanted).uploads.size(), 1u);
+  const RemoteImage image = plan(wanted);
+  ASSERT_EQ(image.uploads.size(), 2u);
+  EXPECT_EQ(image.uploads[0].unless, "");
+  EXPECT_EQ(image.uploads[1].unless,
+            fmt::format("{{ python{} -ISc \"import venv\" || uv --version; }}", version_));
+  wanted.image.python = version_ + ".1";
+  EXPECT_EQ(plan(wanted).uploads.at(1).unless, "uv --version") << "its own may be another one";
   wanted.image.pip = {"six"};
-  EXPECT_EQ(plan(wanted).uploads.size(), 2u);
+  EXPECT_EQ(plan(wanted).uploads.at(1).unless, "");
   wanted.runtime.archives.push_back(root_ + "/none");
   const auto refused = plan_remote_image(wanted, [](const char*) { return std::nullopt; });
   ASSERT_FALSE(refused);

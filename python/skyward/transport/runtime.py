@@ -63,7 +63,7 @@ def remote_runtime(image: Image, slots: int = 1, architecture: str | None = None
     runtime.archives = [package_archive(), *([modules] if modules else [])]
     if is_own(architecture):
         runtime.uv = find_uv() or ""
-    elif architecture and image.pip:
+    elif architecture:
         runtime.uv = fetch_uv(architecture) or ""
     return runtime
 
