@@ -13,6 +13,7 @@
 #include "skyward/base/text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
+#include "skyward/provider/disk_packages.h"
 #include "skyward/provider/pip_settings.h"
 #include "skyward/provider/uv_config.h"
 #include "skyward/provider/volume_script.h"
@@ -57,6 +58,17 @@ if [[ -z $python ]] ||
     $(version_of "$environment/bin/python"). == "$minor".* ]]; then
   ready=yes
 fi
+# This computer has looked at packages on a disk, which may be another one there. Builds write some
+# files themselves.
+has_changed() {
+  local place=${1%/}
+  [[ $(find "$place" \( -name '.?*' -o -name '*.egg-info' -o -name __pycache__ \
+    -o -path "$place/build" -o -path "$place/dist" \) ! -path "$place" -prune \
+    -o -type f -cnewer "$environment/skyward-ready" -print -quit 2>/dev/null) ]]
+}
+for place in "${on_disk[@]}"; do
+  if [[ $ready ]] && has_changed "$place"; then ready=; fi
+done
 
 # uv: sent along, the node's own, or installed with pip. A Python that fits is enough where
 # nothing is to be installed; uv is not sent there.
@@ -271,9 +283,46 @@ std::string enough_without_uv(const EnvironmentRequest& request) {
   return fmt::format("{{ python{} -ISc \"import venv\" || uv --version; }}", request.python);
 }
 
-EnvironmentRequest request_of(const PoolSpec& spec) {
+// What a node finds under the hashes of its uploads.
+struct SentFiles {
+  std::vector<std::string> archives{};
+  std::string uv{};
+  std::string program{};
+};
+
+Result<SentFiles> add_uploads(std::vector<Upload>& uploads, const PoolSpec& spec,
+                              const EnvironmentRequest& request) {
+  SentFiles files;
+  const auto send = [&](const std::string& path) -> Result<std::string> {
+    Result<Upload> upload = upload_of(path);
+    if (!upload) return fail(upload);
+    uploads.push_back(*upload);
+    return upload->sha256;
+  };
+  for (const std::string& path : spec.runtime.archives) {
+    const Result<std::string> name = send(path);
+    if (!name) return fail(name);
+    files.archives.push_back(*name);
+  }
+  const bool has_python = !spec.runtime.python.empty();
+  if (has_python && !spec.runtime.uv.empty()) {
+    const Result<std::string> name = send(spec.runtime.uv);
+    if (!name) return fail(name);
+    files.uv = *name;
+    uploads.back().unless = enough_without_uv(request);
+  }
+  if (!has_python && spec.runtime.command[0] != kAgentWord) {  // a C++ worker is the program itself
+    const Result<std::string> name = send(spec.runtime.command[0]);
+    if (!name) return fail(name);
+    files.program = *name;
+  }
+  return files;
+}
+
+EnvironmentRequest request_of(const PoolSpec& spec, const std::vector<DiskPackage>& packages) {
   EnvironmentRequest request;
   request.pip = spec.image.pip;
+  for (const DiskPackage& package : packages) request.contents.push_back(package.look);
   request.extra_index = spec.image.pip_extra_index_url;
   request.index_project = index_project(spec.image);
   request.python = spec.image.python;
@@ -428,54 +477,33 @@ Status check_packages(const Image& image) {
 
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,
                                       Proxies proxies) {
-  const EnvironmentRequest request = request_of(spec);
+  const std::vector<DiskPackage> packages = packages_on_disk(spec.image.pip);
+  const EnvironmentRequest request = request_of(spec, packages);
   const bool has_python = !spec.runtime.python.empty();
   RemoteImage image;
-  std::vector<std::string> archives;
-  std::string uv_file;
-  std::string program;
-  const auto send = [&](const std::string& path) -> Result<std::string> {
-    Result<Upload> upload = upload_of(path);
-    if (!upload) return fail(upload);
-    image.uploads.push_back(*upload);
-    return upload->sha256;
-  };
-  for (const std::string& path : spec.runtime.archives) {
-    const Result<std::string> name = send(path);
-    if (!name) return fail(name);
-    archives.push_back(*name);
-  }
-  if (has_python && !spec.runtime.uv.empty()) {
-    const Result<std::string> name = send(spec.runtime.uv);
-    if (!name) return fail(name);
-    uv_file = *name;
-    image.uploads.back().unless = enough_without_uv(request);
-  }
-  if (!has_python && spec.runtime.command[0] != kAgentWord) {  // a C++ worker is the program itself
-    const Result<std::string> name = send(spec.runtime.command[0]);
-    if (!name) return fail(name);
-    program = *name;
-  }
+  const auto files = add_uploads(image.uploads, spec, request);
+  if (!files) return fail(files);
 
   const std::string key = environment_key(request);
-  const std::string& python = request.python;
-  const std::string minor = minor_version(python);
   auto installing = install_settings(spec, request, variable, proxies);
   if (!installing) return fail(installing);
+  std::vector<std::string> on_disk;
+  for (const DiskPackage& package : packages) on_disk.push_back(package.path);
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
       "set -euo pipefail\ncd /\n{}{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
-      "options=({})\npackages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}",
-      volumes.begin, kRoot, kSystem, key, has_python ? shell_quote(python) : "", shell_quote(minor),
-      uv_file, list_of(spec.image.pip), installing->no_index ? "--no-index" : "",
-      list_of(spec.image.apt), list_of(volumes.packages), list_of(archives), kInstallRequirements,
-      kVersionOf, kUntilPackages, volumes.mount, kModules);
+      "on_disk=({})\noptions=({})\n{}packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}",
+      volumes.begin, kRoot, kSystem, key, has_python ? shell_quote(request.python) : "",
+      shell_quote(minor_version(request.python)), files->uv, list_of(spec.image.pip),
+      list_of(on_disk), installing->no_index ? "--no-index" : "", refresh_line(request),
+      list_of(spec.image.apt), list_of(volumes.packages), list_of(files->archives),
+      kInstallRequirements, kVersionOf, kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
   image.bootstrap.environment = std::move(installing->environment);
   for (const auto& credential : volumes.environment) {
     image.bootstrap.environment.push_back(credential);
   }
-  image.bootstrap.worker_command = worker_command(spec, key, archives, program);
+  image.bootstrap.worker_command = worker_command(spec, key, files->archives, files->program);
   return image;
 }
 

@@ -64,6 +64,16 @@ class RemoteImageTest : public ::testing::Test {
     return spec;
   }
 
+  // A uv that makes environments of this computer's Python, and lists what it would install.
+  std::string make_uv() {
+    const std::string python =
+        output({"/usr/bin/env", "python3", "-c", "import sys; print(sys.executable, end='')"});
+    std::ofstream(root_ + "/uv") << "#!/bin/sh\nfor last; do :; done\ncase $1 in\nvenv) exec '"
+                                 << python << "' -m venv --without-pip \"$last\" ;;\npip) cat >>'"
+                                 << root_ << "/installed' ;;\nesac\n";
+    return root_ + "/uv";
+  }
+
   RemoteImage plan(const PoolSpec& spec) const {
     auto planned = plan_remote_image(spec, [this](const char* name) {
       const auto found = variables_.find(name);
@@ -274,6 +284,42 @@ TEST_F(RemoteImageTest, AnEnvironmentWhosePythonBecameAnotherIsMadeAnew) {
   EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
 }
 
+// Where nodes share a disk with this computer.
+TEST_F(RemoteImageTest, AFolderThatHasChangedGetsAnotherEnvironment) {
+  fs::create_directory(root_ + "/folder");
+  std::ofstream(root_ + "/folder/module.py") << "one\n";
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"mine @ file://" + root_ + "/folder"};
+  const std::string before = plan(wanted).bootstrap.script;
+  EXPECT_EQ(plan(wanted).bootstrap.script, before);
+  EXPECT_THAT(before, HasSubstr("options+=(--refresh)"));
+  std::ofstream(root_ + "/folder/module.py") << "another\n";
+  EXPECT_NE(plan(wanted).bootstrap.script, before);
+}
+
+TEST_F(RemoteImageTest, AFolderThatOnlyTheMachineHasIsInstalledAgainWhenItChanges) {
+  const std::string folder = root_ + "/folder";
+  PoolSpec wanted = spec();
+  wanted.image.pip = {folder};
+  wanted.runtime.uv = make_uv();
+  const RemoteImage image = plan(wanted);
+  fs::create_directories(folder + "/build");
+  std::ofstream(folder + "/module.py") << "one\n";
+  std::string installed;
+  const auto open = [&] {
+    const Run ran = run(image, path_);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return content(root_ + "/installed");
+  };
+  EXPECT_EQ(open(), installed += folder + "\n");
+  EXPECT_EQ(open(), installed);
+  std::ofstream(folder + "/build/module.py") << "one\n";
+  EXPECT_EQ(open(), installed) << "building has left that there";
+  std::ofstream(folder + "/module.py") << "another\n";
+  EXPECT_EQ(open(), installed += folder + "\n");
+  EXPECT_EQ(open(), installed);
+}
+
 TEST_F(RemoteImageTest, APackageThatCannotBeHadSaysSo) {
   io::SpawnOptions uv;
   uv.command = {"uv", "--version"};
@@ -332,12 +378,8 @@ TEST_F(RemoteImageTest, UvBringsThePythonThatAMachineLacks) {
     ASSERT_TRUE(place) << program;
     fs::create_symlink(*place, root_ + "/bin/" + program);
   }
-  const std::string python =
-      output({"/usr/bin/env", "python3", "-c", "import sys; print(sys.executable, end='')"});
-  std::ofstream(root_ + "/uv") << "#!/bin/sh\n[ \"$1\" = venv ] || exit 0\nfor last; do :; done\n"
-                               << "exec '" << python << "' -m venv --without-pip \"$last\"\n";
   PoolSpec wanted = spec();
-  wanted.runtime.uv = root_ + "/uv";
+  wanted.runtime.uv = make_uv();
   const RemoteImage image = plan(wanted);
   const Run ran = run(image, root_ + "/bin");
   ASSERT_EQ(ran.code, 0) << ran.err;

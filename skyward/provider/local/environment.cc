@@ -117,6 +117,12 @@ std::string minor_version(std::string_view version) {
   return std::string(version.substr(0, second));
 }
 
+// Of a folder, uv looks at the project's file alone to see whether it has changed. It refuses to
+// look again when it is told to be offline.
+std::string_view refresh_line(const EnvironmentRequest& request) {
+  return request.contents.empty() ? "" : "[[ ${UV_OFFLINE:-} ]] || options+=(--refresh)\n";
+}
+
 std::string environment_key(const EnvironmentRequest& request) {
   std::vector<std::string> parts = requirements(request);
   std::ranges::sort(parts);
@@ -156,10 +162,6 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
     if (!list.empty()) list += ' ';
     list += shell_quote(requirement);
   }
-  // Of a folder, uv looks at the project's file alone to see whether it has changed. It refuses to
-  // look again when it is told to be offline.
-  const std::string_view refresh =
-      request.contents.empty() ? "" : "[[ ${UV_OFFLINE:-} ]] || options+=(--refresh)\n";
   return fmt::format(
       "#!/bin/bash\n"
       "set -euo pipefail\n"
@@ -174,7 +176,7 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
       "{}{}{}",
       shell_quote(environment_directory(request)), shell_quote(request.python),
       request.version.empty() ? "3" : shell_quote(minor_version(request.version)),
-      shell_quote(request.uv), list, no_index ? "--no-index" : "", refresh,
+      shell_quote(request.uv), list, no_index ? "--no-index" : "", refresh_line(request),
       request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kInstallRequirements,
       kVersionOf, kEnvironmentScript);
 }

@@ -44,6 +44,10 @@ version_of() {
 }
 )bash";
 
+// A line of bash after `options`, the array of uv's options: uv is to look again at requirements on
+// a disk. Empty where there are none.
+std::string_view refresh_line(const EnvironmentRequest& request);
+
 // 16 hex digits. The order of packages does not matter.
 std::string environment_key(const EnvironmentRequest& request);
 

@@ -12,12 +12,12 @@
 #include "skyward/base/text.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
-#include "skyward/io/file_tree.h"
 #include "skyward/io/locked_directory.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/other_processes.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
+#include "skyward/provider/disk_packages.h"
 #include "skyward/provider/local/devices.h"
 #include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
@@ -247,38 +247,13 @@ bool LocalProvider::needs_environment(const PoolSpec& spec) const {
            wanted == client);
 }
 
-// Of a file, or of the files of a project's folder: text that changes with them. What building
-// leaves there does not count.
-std::string look_of(const std::string& path) {
-  const auto line_of = [](const io::TreeEntry& entry) {
-    return fmt::format("{} {} {}\n", entry.path, entry.size, entry.modified_ns);
-  };
-  const auto is_source = [](std::string_view inside) {
-    const std::string_view name = inside.substr(inside.rfind('/') + 1);
-    return !name.starts_with('.') && !name.ends_with(".egg-info") && name != "__pycache__" &&
-           inside != "build" && inside != "dist";
-  };
-  const fs::path whole = fs::path(path).lexically_normal();
-  if (const auto file = io::entry_at(whole.parent_path(), whole.filename());
-      file && file->kind == io::EntryKind::file) {
-    return line_of(*file);
-  }
-  std::string text;
-  const auto unreadable = [](const std::string&, const Error&) {};
-  const auto entries = io::list_tree(path, is_source, unreadable);
-  if (!entries) return "";  // uv says what is wrong
-  for (const io::TreeEntry& entry : *entries) text += line_of(entry);
-  return text;
-}
-
 EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) const {
   EnvironmentRequest request;
   request.root = surroundings_.environment_root;
   request.cloudpickle = value_at(settings_, "cloudpickle");
   request.pip = spec.image.pip;
-  for (const std::string& requirement : request.pip) {
-    const std::string path = disk_path_of(requirement);
-    if (!path.empty()) request.contents.push_back(look_of(path));
+  for (const DiskPackage& package : packages_on_disk(request.pip)) {
+    request.contents.push_back(package.look);
   }
   request.extra_index = spec.image.pip_extra_index_url;
   request.index_project = index_project(spec.image);
