@@ -1,9 +1,11 @@
 #include "skyward/provider/pip_settings.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "skyward/io/process.h"
 #include "skyward/provider/local/environment.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
 
@@ -38,6 +40,18 @@ std::map<std::string, std::string> steering_variables(const PoolSpec& spec) {
   return variables_of(spec, [](std::string_view name) {
     return name.starts_with("UV_") || name.starts_with("PIP_");
   });
+}
+
+void add_image_variables(std::vector<std::pair<std::string, std::string>>& environment,
+                         const Image& image) {
+  if (image.pip.empty()) return;
+  std::vector<std::pair<std::string, std::string>> added;
+  for (const auto& [name, value] : image.env) {
+    const auto same = [&](const auto& pair) { return pair.first == name; };
+    if (std::ranges::any_of(environment, same)) continue;
+    added.emplace_back(std::string(kImageVariable) + name, value);
+  }
+  environment.insert(environment.end(), added.begin(), added.end());
 }
 
 }  // namespace skyward::provider

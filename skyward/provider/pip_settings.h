@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "skyward/spec/pool_spec.h"
 
@@ -20,5 +22,10 @@ std::map<std::string, std::string> variables_of(const PoolSpec& spec,
                                                 bool (*is_wanted)(std::string_view name));
 // The ones that uv and pip read: UV_…, PIP_….
 std::map<std::string, std::string> steering_variables(const PoolSpec& spec);
+
+// What bootstraps have in their environment so that the image's packages are built with the image's
+// variables (spec/pip_index.h), except those that `environment` sets.
+void add_image_variables(std::vector<std::pair<std::string, std::string>>& environment,
+                         const Image& image);
 
 }  // namespace skyward::provider

@@ -332,6 +332,7 @@ EnvironmentRequest request_of(const PoolSpec& spec, const std::vector<DiskPackag
     request.python = client->second;
   }
   request.variables = steering_variables(spec);
+  if (!request.pip.empty()) request.image_variables = spec.image.env;
   return request;
 }
 
@@ -500,6 +501,7 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
       kInstallRequirements, kVersionOf, kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
   image.bootstrap.environment = std::move(installing->environment);
+  add_image_variables(image.bootstrap.environment, spec.image);
   for (const auto& credential : volumes.environment) {
     image.bootstrap.environment.push_back(credential);
   }

@@ -16,6 +16,7 @@
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/provider/pip_settings.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
 namespace {
@@ -64,13 +65,14 @@ class RemoteImageTest : public ::testing::Test {
     return spec;
   }
 
-  // A uv that makes environments of this computer's Python, and lists what it would install.
+  // A uv that makes environments of this computer's Python, and notes what it would install, and
+  // what its environment is.
   std::string make_uv() {
     const std::string python =
         output({"/usr/bin/env", "python3", "-c", "import sys; print(sys.executable, end='')"});
     std::ofstream(root_ + "/uv") << "#!/bin/sh\nfor last; do :; done\ncase $1 in\nvenv) exec '"
                                  << python << "' -m venv --without-pip \"$last\" ;;\npip) cat >>'"
-                                 << root_ << "/installed' ;;\nesac\n";
+                                 << root_ << "/installed'; env >'" << root_ << "/seen' ;;\nesac\n";
     return root_ + "/uv";
   }
 
@@ -445,6 +447,31 @@ TEST_F(RemoteImageTest, ThePackagesAreBuiltWithoutTheKeysOfTheVolumes) {
     EXPECT_THAT(err, HasSubstr(name + "=" + value + "\n"));
     EXPECT_EQ(err.find(value), err.rfind(value)) << "what comes later does not get them";
   }
+}
+
+TEST_F(RemoteImageTest, ThePackagesAreBuiltWithTheImagesVariables) {
+  PoolSpec wanted = spec();
+  wanted.runtime.uv = make_uv();
+  wanted.image.pip = {"six"};
+  wanted.image.env = {{"CMAKE_ARGS", "-DCUDA=on '$x'\n"},
+                      {"PATH", "/opt/cuda/bin"},
+                      {"UID", "a name that bash has"},
+                      {"UV_HTTP_TIMEOUT", "7"},
+                      {"uv", "a name that the script has"}};
+  wanted.env = {{"CMAKE_ARGS", "of the tasks"}, {"UV_HTTP_TIMEOUT", "9"}};
+  const RemoteImage image = plan(wanted);
+  EXPECT_THAT(image.bootstrap.script, Not(HasSubstr("CUDA")));
+  const Run ran = run(image, path_);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(content(root_ + "/installed"), "six\n");
+  const std::string seen = "\n" + content(root_ + "/seen");
+  EXPECT_THAT(seen, HasSubstr("\nCMAKE_ARGS=-DCUDA=on '$x'\n\n"));
+  EXPECT_THAT(seen, HasSubstr("\nPATH=/opt/cuda/bin:" + path_ + "\n"));
+  EXPECT_THAT(seen, HasSubstr("\nUV_HTTP_TIMEOUT=9\n"));
+  EXPECT_THAT(seen, HasSubstr("\nuv=a name that the script has\n"));
+  EXPECT_THAT(seen, Not(HasSubstr(kImageVariable)));
+  wanted.image.env["CMAKE_ARGS"] = "-DCUDA=off";
+  EXPECT_NE(plan(wanted).bootstrap.script, image.bootstrap.script) << "it is another environment";
 }
 
 TEST_F(RemoteImageTest, SecretsAreInTheEnvironmentAlone) {

@@ -118,8 +118,19 @@ install_requirements() {
     printf '%s' "$SKYWARD_INDEX_PROJECT" >"$folder/pyproject.toml"
     set -- "$@" --requirement "$folder/pyproject.toml"
   fi
-  printf '%s\n' "${requirements[@]}" |
-    "$uv" pip install --quiet --python "$environment/bin/python" --requirement - "$@" || status=$?
+  set -- "$uv" pip install --quiet --python "$environment/bin/python" --requirement - "$@"
+  printf '%s\n' "${requirements[@]}" | (
+    SKYWARD_PATH=$PATH
+    for SKYWARD_NAME in "${!SKYWARD_IMAGE_ENV_@}"; do
+      SKYWARD_ENTRY=${SKYWARD_NAME#SKYWARD_IMAGE_ENV_}=${!SKYWARD_NAME}
+      unset "$SKYWARD_NAME"
+      if (export "${SKYWARD_ENTRY?}") 2>/dev/null; then # UID and others are bash's own
+        export "${SKYWARD_ENTRY?}"
+      fi
+    done
+    [[ $PATH == "$SKYWARD_PATH" ]] || PATH+=:$SKYWARD_PATH
+    exec "$@"
+  ) || status=$?
   rm -rf -- ${folder:+"$folder"}
   return "$status"
 }

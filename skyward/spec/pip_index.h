@@ -21,6 +21,10 @@ std::string index_project(const Image& image);
 
 constexpr std::string_view kIndexProject = "SKYWARD_INDEX_PROJECT";
 
+// Before the names of an image's variables in the environment of a bootstrap: only what installs
+// its packages gets them, under their own names.
+constexpr std::string_view kImageVariable = "SKYWARD_IMAGE_ENV_";
+
 // A bash function, `install_requirements UV ENVIRONMENT [OPTION…]`. It installs what the array
 // `requirements` names, each package from the index that $SKYWARD_INDEX_PROJECT gives it.
 extern const std::string_view kInstallRequirements;

@@ -51,6 +51,13 @@ std::string joined_words(std::string_view text, std::string_view separator) {
   return out;
 }
 
+// Whether a variable says who asks, and not what is asked for: "UV_INDEX_LAB_PASSWORD", "HF_TOKEN".
+bool is_login(std::string_view variable) {
+  constexpr std::array<std::string_view, 6> kEnds = {"_USERNAME", "_PASSWORD", "_TOKEN",
+                                                     "_KEY",      "_KEY_ID",   "_SECRET"};
+  return std::ranges::any_of(kEnds, [&](std::string_view end) { return variable.ends_with(end); });
+}
+
 // Follows the assignments that environment_script() writes. All that comes from outside is in
 // those, quoted. It runs in `/`, as the script for other machines does (remote_image.cc).
 constexpr std::string_view kEnvironmentScript = R"bash(
@@ -126,7 +133,7 @@ std::string_view refresh_line(const EnvironmentRequest& request) {
 std::string environment_key(const EnvironmentRequest& request) {
   std::vector<std::string> parts = requirements(request);
   std::ranges::sort(parts);
-  std::string text = "2";  // the number of this recipe: a change in the script needs a new one
+  std::string text = "3";  // the number of this recipe: a change in the script needs a new one
   const auto add = [&](std::string_view part) {
     text += fmt::format("\n{}:{}", part.size(), part);
   };
@@ -135,9 +142,12 @@ std::string environment_key(const EnvironmentRequest& request) {
   add(request.machine);
   add(request.extra_index.value_or(""));
   if (!request.index_project.empty()) add(request.index_project);
-  for (const auto& [name, value] : request.variables) {
-    add(name);
-    add(value);
+  for (const auto* variables : {&request.variables, &request.image_variables}) {
+    for (const auto& [name, value] : *variables) {
+      if (is_login(name)) continue;
+      add(name);
+      add(value);
+    }
   }
   for (const std::string& part : parts) add(part);
   for (const std::string& content : request.contents) add(content);

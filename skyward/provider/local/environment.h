@@ -29,6 +29,8 @@ struct EnvironmentRequest {
   std::string index_project{};  // which packages have an index of their own (spec/pip_index.h)
   std::string uv = "uv";        // the program
   std::map<std::string, std::string> variables{};  // of the pool that steer uv: UV_…, PIP_…
+  // Of the image: with others, packages may be built in another way.
+  std::map<std::string, std::string> image_variables{};
 };
 
 // Where the requirement lies on a disk: "name @ file:///x.whl ; marker" → "/x.whl". Empty: on none.

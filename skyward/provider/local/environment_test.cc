@@ -46,6 +46,17 @@ TEST(EnvironmentKey, SeesAllThatGoesIn) {
   other = request();
   other.variables = {{"UV_INDEX_URL", "https://host"}};
   EXPECT_NE(environment_key(other), key);
+  other = request();
+  other.image_variables = {{"CMAKE_ARGS", "-DCUDA=on"}};
+  EXPECT_NE(environment_key(other), key);
+}
+
+TEST(EnvironmentKey, DoesNotSeeWhoAsks) {
+  EnvironmentRequest one = request();
+  EnvironmentRequest two = request();
+  one.image_variables = {{"HF_TOKEN", "1"}, {"WANDB_API_KEY", "2"}};
+  two.image_variables = {{"HF_TOKEN", "3"}, {"WANDB_API_KEY", "4"}};
+  EXPECT_EQ(environment_key(one), environment_key(two));
 }
 
 TEST(EnvironmentKey, DoesNotSeeOrderOrPlace) {

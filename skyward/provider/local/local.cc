@@ -271,6 +271,7 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   request.machine = own_architecture();
 
   request.variables = steering_variables(spec);
+  if (!request.pip.empty()) request.image_variables = spec.image.env;
   return request;
 }
 
@@ -304,6 +305,7 @@ Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
   if (!request.index_project.empty()) {
     bootstrap.environment.emplace_back(kIndexProject, request.index_project);
   }
+  add_image_variables(bootstrap.environment, spec.image);
   return bootstrap;
 }
 

@@ -442,11 +442,12 @@ TEST_F(LocalEnvironment, IsBuiltOnceAndReused) {
 
 // The folder builds itself: a wheel of its one module, without any package from elsewhere.
 constexpr const char* kBackend = R"python(
-import zipfile
+import os, zipfile
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     name = "skyward_test_folder-1-py3-none-any.whl"
     with zipfile.ZipFile(f"{folder}/{name}", "w") as wheel:
         wheel.write("skyward_test_folder.py")
+        wheel.writestr("skyward_test_flag.py", f"flag = {os.environ.get('FLAG')!r}\n")
         info = "skyward_test_folder-1.dist-info"
         facts = "Metadata-Version: 2.1\nName: skyward-test-folder\nVersion: 1\n"
         wheel.writestr(f"{info}/METADATA", facts)
@@ -456,12 +457,30 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     return name
 )python";
 
-TEST_F(LocalEnvironment, AFolderIsInstalledAgainWhenItsFilesChange) {
-  const std::string folder = root_ + "/folder";
+std::string make_folder(const std::string& folder) {
   fs::create_directories(folder);
   std::ofstream(folder + "/backend.py") << kBackend;
   std::ofstream(folder + "/pyproject.toml")
       << "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n";
+  return folder;
+}
+
+TEST_F(LocalEnvironment, PackagesAreBuiltWithTheImagesVariables) {
+  const std::string folder = make_folder(root_ + "/folder");
+  std::ofstream(folder + "/skyward_test_folder.py") << "";
+  PoolSpec wanted = spec_with({"skyward-test-folder @ file://" + folder});
+  wanted.env = {{"FLAG", "of the tasks"}};
+  for (const std::string flag : {"one", "two"}) {
+    wanted.image.env = {{"FLAG", flag}};
+    const Run ran = run(wanted, {}, {"UV_OFFLINE"});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(evaluate(ran.bootstrap.python, "import skyward_test_flag as f; print(f.flag)"),
+              flag + "\n");
+  }
+}
+
+TEST_F(LocalEnvironment, AFolderIsInstalledAgainWhenItsFilesChange) {
+  const std::string folder = make_folder(root_ + "/folder");
   const PoolSpec wanted = spec_with({"skyward-test-folder @ file://" + folder});
   for (const std::string content : {"one", "three"}) {
     std::ofstream(folder + "/skyward_test_folder.py") << "content = '" << content << "'\n";

@@ -16,6 +16,7 @@
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/renting/reaping.h"
 #include "skyward/provider/ssh/key_pair.h"
+#include "skyward/spec/pip_index.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
@@ -207,6 +208,7 @@ Status Renting::keep_from_strangers(const PoolSpec& spec, const RemoteImage& ima
                 "use machines in data centres, or an index without a password");
   };
   for (const auto& [variable, value] : image.bootstrap.environment) {
+    if (variable.starts_with(kImageVariable)) continue;  // tasks have it there, too
     const bool is_secret = variable.ends_with("_PASSWORD") || variable.ends_with("_TOKEN");
     if (is_secret || has_password(value))
       return refused("the setting " + variable + " of uv or pip");

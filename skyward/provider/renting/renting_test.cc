@@ -16,10 +16,12 @@
 
 #include "skyward/provider/computer_fixture.h"
 #include "skyward/provider/renting/reaping.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -256,6 +258,21 @@ TEST_F(RentingTest, AMachineGetsNoProxyButThePoolsOwn) {
   spec_.image.env["HTTPS_PROXY"] = "http://near.example:3128";
   EXPECT_THAT(variables(), ElementsAre(Pair("HTTPS_PROXY", "http://near.example:3128"),
                                        Pair("UV_INDEX_URL", "https://mirror.example/simple")));
+}
+
+TEST_F(RentingTest, StrangersGetTheTasksVariablesButNoPasswordOfAnIndex) {
+  mall_.by_ssh = true;
+  mall_.facts.strangers = true;
+  spec_.image.pip = {"six"};
+  spec_.image.env = {{"HF_TOKEN", "secret"}, {"DATABASE", "postgres://me:secret@db.example/"}};
+  open();
+  EXPECT_THAT(cloud_->bootstrap(life_.cluster, life_.instances[0]).environment,
+              Contains(Pair(std::string(kImageVariable) + "HF_TOKEN", "secret")));
+  spec_.image.env["UV_INDEX_LAB_PASSWORD"] = "secret";
+  cloud_ = provider();
+  const Status refused = ComputerFixture::open(*cloud_).status;
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::denied);
 }
 
 // ---- Replacements
