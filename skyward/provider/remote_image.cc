@@ -52,12 +52,6 @@ if [[ -e $environment/skyward-ready && ! -x $environment/bin/python ]]; then
 fi
 new=$environment.$(mktemp -u XXXXXXXXXX) # several machines may build it at once
 
-ready=
-if [[ -z $python ]] ||
-  [[ -e $environment/skyward-ready &&
-    $(version_of "$environment/bin/python"). == "$minor".* ]]; then
-  ready=yes
-fi
 # This computer has looked at packages on a disk, which may be another one there. Builds write some
 # files themselves.
 has_changed() {
@@ -66,9 +60,16 @@ has_changed() {
     -o -path "$place/build" -o -path "$place/dist" \) ! -path "$place" -prune \
     -o -type f -cnewer "$environment/skyward-ready" -print -quit 2>/dev/null) ]]
 }
-for place in "${on_disk[@]}"; do
-  if [[ $ready ]] && has_changed "$place"; then ready=; fi
-done
+is_ready() {
+  local place
+  [[ -e $environment/skyward-ready &&
+    $(version_of "$environment/bin/python"). == "$minor".* ]] || return 1
+  for place in "${on_disk[@]}"; do
+    if has_changed "$place"; then return 1; fi
+  done
+}
+ready=
+if [[ -z $python ]] || is_ready; then ready=yes; fi
 
 # uv: sent along, the node's own, or installed with pip. A Python that fits is enough where
 # nothing is to be installed; uv is not sent there.
@@ -134,6 +135,7 @@ fi
 step apt
 
 if [[ ! $ready ]]; then
+  trap 'rm -rf -- "$new" "$new.link" || true' EXIT
   if [[ $base ]]; then
     "$base" -m venv --without-pip -- "$new" </dev/null
   elif ! "$uv" venv --quiet --no-project --python "$python" -- "$new" </dev/null; then
@@ -171,13 +173,26 @@ if [[ ! $ready ]]; then
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/archives/${archives[0]} \
       "$new/bin/python" -c 'import cloudpickle' </dev/null
   fi
-  touch -- "$new/skyward-ready"
-  ln -s -- "${new##*/}" "$new.link"
-  mv -T -- "$new.link" "$environment"
-  # What was interrupted, and what another machine has replaced.
-  find "$root/environments" -maxdepth 1 -name "${environment##*/}.??????????" -mmin +1440 \
-    ! -name "$(readlink -- "$environment")" -exec rm -rf -- {} + || true
+  # Another machine may have been faster, where locks do not reach it.
+  if is_ready; then
+    rm -rf -- "$new"
+  else
+    touch -- "$new/skyward-ready"
+    ln -s -- "${new##*/}" "$new.link"
+    touch -c -- "$environment" || true # what is replaced stays for a day: workers may use it
+    mv -T -- "$new.link" "$environment"
+  fi
+  trap - EXIT
 fi
+# What was killed while it built, and what was replaced.
+linked=' '
+for link in "$root"/environments/*; do
+  if [[ -L $link ]]; then linked+="$(readlink -- "$link") "; fi
+done
+find "$root/environments" -mindepth 1 -maxdepth 1 -type d -name '*.??????????' -mmin +1440 |
+  while IFS= read -r old; do
+    [[ $linked == *" ${old##*/} "* ]] || rm -rf -- "$old"
+  done || true
 step skyward
 )bash";
 

@@ -26,6 +26,7 @@ using ::testing::_;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::Pair;
@@ -67,12 +68,13 @@ class RemoteImageTest : public ::testing::Test {
 
   // A uv that makes environments of this computer's Python, and notes what it would install, and
   // what its environment is.
-  std::string make_uv() {
+  std::string make_uv(const std::string& in_the_end = "") {
     const std::string python =
         output({"/usr/bin/env", "python3", "-c", "import sys; print(sys.executable, end='')"});
     std::ofstream(root_ + "/uv") << "#!/bin/sh\nfor last; do :; done\ncase $1 in\nvenv) exec '"
                                  << python << "' -m venv --without-pip \"$last\" ;;\npip) cat >>'"
-                                 << root_ << "/installed'; env >'" << root_ << "/seen' ;;\nesac\n";
+                                 << root_ << "/installed'; env >'" << root_ << "/seen'\n"
+                                 << in_the_end << "\n;;\nesac\n";
     return root_ + "/uv";
   }
 
@@ -128,6 +130,23 @@ class RemoteImageTest : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(root_ + "/home/.cache/skyward/environments")) {
       if (entry.is_symlink()) all.push_back(entry.path());
     }
+    return all;
+  }
+
+  // Folders of environments to which no link leads.
+  std::vector<fs::path> builds() const {
+    std::vector<fs::path> all;
+    for (const auto& entry : fs::directory_iterator(root_ + "/home/.cache/skyward/environments")) {
+      const fs::path& path = entry.path();
+      if (!entry.is_symlink() && entry.is_directory() && path.extension().native().size() == 11) {
+        all.push_back(path);
+      }
+    }
+    std::erase_if(all, [&](const fs::path& build) {
+      return std::ranges::any_of(environments(), [&](const fs::path& link) {
+        return fs::read_symlink(link) == build.filename();
+      });
+    });
     return all;
   }
 
@@ -249,7 +268,7 @@ TEST_F(RemoteImageTest, MachinesMayBuildTheSameEnvironmentAtOnce) {
   // Another machine has finished in the meantime, where file systems lock nothing between them.
   RemoteImage slower = image;
   std::string& script = slower.bootstrap.script;
-  const std::size_t built = script.find("  ln -s -- \"${new##*/}\"");
+  const std::size_t built = script.find("    ln -s -- \"${new##*/}\"");
   ASSERT_NE(built, std::string::npos);
   script.insert(built,
                 "mkdir -p $root/environments/winner/bin\ntouch $root/environments/winner/mine\n"
@@ -259,18 +278,62 @@ TEST_F(RemoteImageTest, MachinesMayBuildTheSameEnvironmentAtOnce) {
   EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
 }
 
+TEST_F(RemoteImageTest, WhatAnotherMachineHasFinishedMeanwhileIsUsed) {
+  const RemoteImage image = plan(spec());
+  RemoteImage slower = image;
+  std::string& script = slower.bootstrap.script;
+  const std::size_t built = script.find("  # Another machine may have been faster");
+  ASSERT_NE(built, std::string::npos);
+  script.insert(
+      built,
+      "mkdir -p $root/environments/winner/bin\ntouch $root/environments/winner/skyward-ready\n"
+      "ln -s \"$(readlink -f \"$new/bin/python\")\" $root/environments/winner/bin/python\n"
+      "ln -s winner \"$environment\"\n");
+  ASSERT_EQ(run(slower, path_).code, 0);
+  ASSERT_EQ(environments().size(), 1u);
+  EXPECT_EQ(fs::read_symlink(environments()[0]), "winner");
+  EXPECT_THAT(builds(), IsEmpty());
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
+TEST_F(RemoteImageTest, ABuildThatFailsLeavesNothing) {
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"six"};
+  wanted.runtime.uv = make_uv("exit 1");
+  EXPECT_NE(run(plan(wanted), path_).code, 0);
+  EXPECT_THAT(content(root_ + "/installed"), HasSubstr("six"));
+  EXPECT_THAT(builds(), IsEmpty());
+}
+
 TEST_F(RemoteImageTest, WhatWasInterruptedADayAgoMakesRoom) {
   const RemoteImage image = plan(spec());
   ASSERT_EQ(run(image, path_).code, 0);
   const fs::path ready = environments().at(0);
-  const fs::path old = ready.string() + ".0123456789";
-  const fs::path young = ready.string() + ".abcdefghij";
-  for (const fs::path& build : {old, young}) fs::create_directories(build / "bin");
-  fs::last_write_time(old, fs::last_write_time(old) - std::chrono::hours(25));
-  fs::remove(ready / "skyward-ready");
-  ASSERT_EQ(run(image, path_).code, 0);
-  EXPECT_FALSE(fs::exists(old));
-  EXPECT_TRUE(fs::exists(young));
+  const auto age = [](const fs::path& build) {
+    fs::last_write_time(build, fs::last_write_time(build) - std::chrono::hours(25));
+  };
+  const auto make = [](const fs::path& build) {
+    fs::create_directories(build / "bin");
+    return build;
+  };
+  const fs::path young = make(ready.string() + ".abcdefghij");
+  const fs::path used = ready.parent_path() / fs::read_symlink(ready);
+  age(used);
+  // A pool that builds nothing, and one that replaces its environment, which others may use.
+  for (const bool replaces : {false, true}) {
+    const fs::path old = make(ready.string() + ".0123456789");
+    const fs::path of_another_image = make(ready.parent_path() / "another-system.0123456789");
+    age(old);
+    age(of_another_image);
+    if (replaces) fs::remove(ready / "skyward-ready");
+    if (replaces) age(used);
+    ASSERT_EQ(run(image, path_).code, 0);
+    EXPECT_FALSE(fs::exists(old));
+    EXPECT_FALSE(fs::exists(of_another_image));
+    EXPECT_TRUE(fs::exists(young));
+    EXPECT_TRUE(fs::exists(used));
+  }
+  EXPECT_NE(ready.parent_path() / fs::read_symlink(ready), used);
 }
 
 TEST_F(RemoteImageTest, AnEnvironmentWhosePythonBecameAnotherIsMadeAnew) {
