@@ -108,6 +108,21 @@ std::string index_project(const Image& image) {
       dependencies, sources, indexes);
 }
 
+std::string without_logins(std::string_view text) {
+  constexpr std::string_view kScheme = "://";
+  std::string out;
+  for (std::size_t at = text.find(kScheme); at != std::string_view::npos; at = text.find(kScheme)) {
+    out += text.substr(0, at + kScheme.size());
+    text.remove_prefix(at + kScheme.size());
+    const std::string_view place = text.substr(0, text.find_first_of("/ \n\"'"));
+    const std::size_t login = place.rfind('@');
+    if (login != std::string_view::npos && !place.starts_with("git@")) {
+      text.remove_prefix(login + 1);
+    }
+  }
+  return out.append(text);
+}
+
 const std::string_view kInstallRequirements = R"bash(
 install_requirements() {
   local uv=$1 environment=$2 folder='' status=0

@@ -19,6 +19,10 @@ Status validate_pip_indexes(const Image& image);
 // in the one of Image::bootstrap(), which the user keeps.
 std::string index_project(const Image& image);
 
+// The text without the names and passwords in its addresses: "https://me:word@host/" →
+// "https://host/". "git@" is neither.
+std::string without_logins(std::string_view text);
+
 constexpr std::string_view kIndexProject = "SKYWARD_INDEX_PROJECT";
 
 // Before the names of an image's variables in the environment of a bootstrap: only what installs

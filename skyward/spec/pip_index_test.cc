@@ -69,5 +69,16 @@ TEST(PipIndex, IsPartOfTheHashWhateverTheOrder) {
   EXPECT_EQ(image.content_hash(), two);
 }
 
+TEST(Logins, AreTakenOutOfAllAddresses) {
+  const auto same = [](const char* text) { EXPECT_EQ(without_logins(text), text); };
+  same("");
+  same("six>=1");
+  same("a@b");
+  same("git+ssh://git@host/six");
+  same("https://host/a@b://");
+  EXPECT_EQ(without_logins("a=https://me:p%40w@h:1/x https://t@i/y@1 \"ssh://n:@k\""),
+            "a=https://h:1/x https://i/y@1 \"ssh://k\"");
+}
+
 }  // namespace
 }  // namespace skyward

@@ -131,7 +131,8 @@ std::string_view refresh_line(const EnvironmentRequest& request) {
 }
 
 std::string environment_key(const EnvironmentRequest& request) {
-  std::vector<std::string> parts = requirements(request);
+  std::vector<std::string> parts;
+  for (const std::string& part : requirements(request)) parts.push_back(without_logins(part));
   std::ranges::sort(parts);
   std::string text = "3";  // the number of this recipe: a change in the script needs a new one
   const auto add = [&](std::string_view part) {
@@ -140,13 +141,13 @@ std::string environment_key(const EnvironmentRequest& request) {
   add(request.python);
   add(request.version);
   add(request.machine);
-  add(request.extra_index.value_or(""));
-  if (!request.index_project.empty()) add(request.index_project);
+  add(without_logins(request.extra_index.value_or("")));
+  if (!request.index_project.empty()) add(without_logins(request.index_project));
   for (const auto* variables : {&request.variables, &request.image_variables}) {
     for (const auto& [name, value] : *variables) {
       if (is_login(name)) continue;
       add(name);
-      add(value);
+      add(without_logins(value));
     }
   }
   for (const std::string& part : parts) add(part);

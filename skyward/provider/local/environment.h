@@ -50,7 +50,8 @@ version_of() {
 // a disk. Empty where there are none.
 std::string_view refresh_line(const EnvironmentRequest& request);
 
-// 16 hex digits. The order of packages does not matter.
+// 16 hex digits. The order of packages does not matter, nor do logins: tokens of an index change
+// from hour to hour.
 std::string environment_key(const EnvironmentRequest& request);
 
 std::string environment_directory(const EnvironmentRequest& request);

@@ -54,9 +54,21 @@ TEST(EnvironmentKey, SeesAllThatGoesIn) {
 TEST(EnvironmentKey, DoesNotSeeWhoAsks) {
   EnvironmentRequest one = request();
   EnvironmentRequest two = request();
-  one.image_variables = {{"HF_TOKEN", "1"}, {"WANDB_API_KEY", "2"}};
-  two.image_variables = {{"HF_TOKEN", "3"}, {"WANDB_API_KEY", "4"}};
+  const auto ask = [](EnvironmentRequest& by, const std::string& token, const std::string& host) {
+    const std::string url = "https://aws:" + token + "@" + host + "/simple";
+    by.pip = {"mine @ " + url + "/mine.whl", "six"};
+    by.extra_index = url;
+    by.index_project = "url = \"" + url + "\"";
+    by.variables = {{"UV_INDEX", "lab=" + url + " https://open.example/simple"},
+                    {"UV_INDEX_LAB_USERNAME", token},
+                    {"UV_INDEX_LAB_PASSWORD", token}};
+    by.image_variables = {{"HF_TOKEN", token}, {"WANDB_API_KEY", token}};
+  };
+  ask(one, "canary-1", "lab.example");
+  ask(two, "2", "lab.example");
   EXPECT_EQ(environment_key(one), environment_key(two));
+  ask(two, "2", "another.example");
+  EXPECT_NE(environment_key(one), environment_key(two));
 }
 
 TEST(EnvironmentKey, DoesNotSeeOrderOrPlace) {

@@ -34,16 +34,7 @@ constexpr Duration kChargesInterval = 300s;
 // A reaper that has died is replaced within this time.
 constexpr Duration kTendInterval = 30s;
 
-// Whether an address in the text has credentials in it: "https://me:word@host/". "git@" is none.
-bool has_password(std::string_view text) {
-  for (std::size_t at = text.find("://"); at != std::string_view::npos; at = text.find("://", at)) {
-    at += 3;
-    const std::size_t end = text.find_first_of("/ \n\"'", at);
-    const std::string_view place = text.substr(at, end - at);
-    if (place.contains('@') && !place.starts_with("git@")) return true;
-  }
-  return false;
-}
+bool has_password(std::string_view text) { return without_logins(text) != text; }
 
 class Renting final : public MachineProvider {
  public:
