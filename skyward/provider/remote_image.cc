@@ -411,6 +411,15 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
   return settings;
 }
 
+std::map<std::string, std::string> indexes_in(const UvSettings& settings) {
+  std::map<std::string, std::string> indexes;
+  for (const auto& [name, value] : settings.environment) {
+    if (std::ranges::find(kIndexVariables, name) != kIndexVariables.end()) indexes[name] = value;
+  }
+  if (settings.no_index) indexes["PIP_NO_INDEX"] = "1";
+  return indexes;
+}
+
 // A worker is started by sh, which knows where things are on its machine.
 std::vector<std::string> worker_command(const PoolSpec& spec, const std::string& key,
                                         const std::vector<std::string>& archives,
@@ -494,15 +503,16 @@ Status check_packages(const Image& image) {
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,
                                       Proxies proxies) {
   const std::vector<DiskPackage> packages = packages_on_disk(spec.image.pip);
-  const EnvironmentRequest request = request_of(spec, packages);
+  EnvironmentRequest request = request_of(spec, packages);
   const bool has_python = !spec.runtime.python.empty();
   RemoteImage image;
   const auto files = add_uploads(image.uploads, spec, request);
   if (!files) return fail(files);
 
-  const std::string key = environment_key(request);
   auto installing = install_settings(spec, request, variable, proxies);
   if (!installing) return fail(installing);
+  if (!request.pip.empty()) request.indexes = indexes_in(*installing);
+  const std::string key = environment_key(request);
   std::vector<std::string> on_disk;
   for (const DiskPackage& package : packages) on_disk.push_back(package.path);
   const VolumeScripts volumes = volume_scripts(spec, variable);

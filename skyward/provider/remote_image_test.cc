@@ -584,6 +584,23 @@ TEST_F(RemoteImageTest, IndexesOfUvsOwnFilesGoAlong) {
               Contains(Pair("UV_INDEX", "https://first.example/simple")));
 }
 
+// It may have another variant of a package: torch for another version of CUDA.
+TEST_F(RemoteImageTest, OtherIndexesMakeAnotherEnvironment) {
+  PoolSpec wanted = spec();
+  const auto planned_with = [&](const std::string& index) {
+    variables_["UV_EXTRA_INDEX_URL"] = index;
+    return plan(wanted).bootstrap.script;
+  };
+  EXPECT_EQ(planned_with("https://host/cpu"), planned_with("https://host/cu124"));
+  wanted.image.pip = {"torch"};
+  EXPECT_NE(planned_with("https://host/cpu"), planned_with("https://host/cu124"));
+  EXPECT_EQ(planned_with("https://me:1@host/cpu"), planned_with("https://me:2@host/cpu"));
+  const std::string before = planned_with("https://host/cpu");
+  std::ofstream(root_ + "/uv.toml") << "index-url = \"https://mirror.example/simple\"\n";
+  variables_["UV_CONFIG_FILE"] = root_ + "/uv.toml";
+  EXPECT_NE(planned_with("https://host/cpu"), before);
+}
+
 TEST_F(RemoteImageTest, AFileOfUvThatCannotBeReadIsRefused) {
   variables_["UV_CONFIG_FILE"] = root_ + "/uv.toml";
   std::ofstream(root_ + "/uv.toml") << "index = [\n";

@@ -143,7 +143,7 @@ std::string environment_key(const EnvironmentRequest& request) {
   add(request.machine);
   add(without_logins(request.extra_index.value_or("")));
   if (!request.index_project.empty()) add(without_logins(request.index_project));
-  for (const auto* variables : {&request.variables, &request.image_variables}) {
+  for (const auto* variables : {&request.variables, &request.indexes, &request.image_variables}) {
     for (const auto& [name, value] : *variables) {
       if (is_login(name)) continue;
       add(name);

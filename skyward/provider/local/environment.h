@@ -6,6 +6,7 @@
 //
 // To resolve packages again, remove the environment's directory.
 
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,6 +16,12 @@
 #include <vector>
 
 namespace skyward::provider {
+
+// Variables of uv and pip that say where packages come from, and with it which of several variants.
+inline constexpr std::array kIndexVariables = {
+    "UV_DEFAULT_INDEX",    "UV_INDEX_URL",      "UV_INDEX",         "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",       "UV_INDEX_STRATEGY", "UV_TORCH_BACKEND", "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS",    "PIP_NO_INDEX"};
 
 struct EnvironmentRequest {
   std::string root;                // directory of all environments
@@ -29,6 +36,7 @@ struct EnvironmentRequest {
   std::string index_project{};  // which packages have an index of their own (spec/pip_index.h)
   std::string uv = "uv";        // the program
   std::map<std::string, std::string> variables{};  // of the pool that steer uv: UV_…, PIP_…
+  std::map<std::string, std::string> indexes{};    // this computer's: by kIndexVariables
   // Of the image: with others, packages may be built in another way.
   std::map<std::string, std::string> image_variables{};
 };

@@ -271,7 +271,12 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   request.machine = own_architecture();
 
   request.variables = steering_variables(spec);
-  if (!request.pip.empty()) request.image_variables = spec.image.env;
+  if (request.pip.empty()) return request;
+  request.image_variables = spec.image.env;
+  for (const char* name : kIndexVariables) {
+    const auto here = surroundings_.variable(name);
+    if (here && !request.variables.contains(name)) request.indexes[name] = *here;
+  }
   return request;
 }
 

@@ -249,6 +249,28 @@ TEST_F(Local, AnEmptyImageNeedsNoScript) {
   EXPECT_EQ(provider->bootstrap(cluster, Instance{.id = cluster.id + "-0"}).script, "");
 }
 
+TEST_F(Local, OtherIndexesMakeAnotherEnvironment) {
+  const auto python = [&](const PoolSpec& pool) {
+    const auto provider = make();
+    const Cluster cluster = prepared(*provider, pool);
+    const auto instances = provider->provision(cluster, 1, 0, kNever);
+    return provider->bootstrap(cluster, instances->at(0)).python;
+  };
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"torch"};
+  const std::string before = python(wanted);
+  for (const char* name : {"UV_EXTRA_INDEX_URL", "UV_TORCH_BACKEND", "PIP_INDEX_URL"}) {
+    variables_[name] = "cpu";
+    EXPECT_NE(python(wanted), before) << name;
+    variables_.erase(name);
+  }
+  EXPECT_EQ(python(wanted), before);
+  wanted.image.pip.clear();
+  const std::string bare = python(wanted);
+  variables_["UV_EXTRA_INDEX_URL"] = "https://host/cpu";
+  EXPECT_EQ(python(wanted), bare);
+}
+
 // `skyward run --python 3.12`: nothing is pickled.
 TEST_F(Local, CommandsRunWithAnyPython) {
   PoolSpec other = spec();
