@@ -172,9 +172,7 @@ Status add_python(PoolSpec& spec, const RunOptions& options) {
   if (own && !here.version.empty()) {
     spec.runtime.environment["SKYWARD_CLIENT_PYTHON"] = here.version;
   }
-  if (options.architecture.empty() || options.architecture == own_architecture()) {
-    spec.runtime.uv = here.uv;
-  }
+  spec.runtime.uv = here.uv;
   return {};
 }
 

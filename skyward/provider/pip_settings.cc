@@ -12,17 +12,31 @@ namespace skyward::provider {
 namespace {
 
 constexpr Duration kPipConfigTimeout = std::chrono::seconds(10);
+constexpr Duration kFetchTimeout = std::chrono::seconds(150);
+
+// What a module of Python prints; empty if it fails.
+std::string output_of(const std::string& python, const std::vector<std::string>& module,
+                      Duration timeout) {
+  if (!python.starts_with('/')) return {};
+  io::SpawnOptions query;
+  query.command = {python, "-m"};
+  query.command.insert(query.command.end(), module.begin(), module.end());
+  query.directory = "/";  // `-m` imports from there first: not a pip.py beside the user's program
+  const Result<io::CommandResult> answer = io::run_command(query, timeout);
+  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
+  return answer->out;
+}
 
 }  // namespace
 
 std::map<std::string, std::string> pip_config(const std::string& python) {
-  if (!python.starts_with('/')) return {};
-  io::SpawnOptions query;
-  query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
-  query.directory = "/";  // `-m` imports from there first: not a pip.py beside the user's program
-  const Result<io::CommandResult> answer = io::run_command(query, kPipConfigTimeout);
-  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
-  return parse_pip_config(answer->out);
+  return parse_pip_config(output_of(
+      python, {"pip", "--disable-pip-version-check", "config", "list"}, kPipConfigTimeout));
+}
+
+std::string fetch_uv(const std::string& python, const std::string& architecture) {
+  const std::string path = output_of(python, {"skyward.base.uv_for", architecture}, kFetchTimeout);
+  return path.substr(0, path.find('\n'));
 }
 
 std::map<std::string, std::string> variables_of(const PoolSpec& spec,

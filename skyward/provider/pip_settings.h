@@ -1,7 +1,7 @@
 #pragma once
 
-// The settings of uv and pip for installing an image's packages: those of this computer, and the
-// pool's own.
+// uv and its settings, and pip's, for installing an image's packages: those of this computer, and
+// the pool's own.
 
 #include <map>
 #include <string>
@@ -16,6 +16,10 @@ namespace skyward::provider {
 // The settings that pip itself reports; empty without pip. `python`: absolute path of an
 // interpreter. Runs pip for at most ten seconds.
 std::map<std::string, std::string> pip_config(const std::string& python);
+
+// The path of uv for machines of another architecture, fetched from where this computer's packages
+// come from; empty where there is none to have. `python` as above, with the package skyward.
+std::string fetch_uv(const std::string& python, const std::string& architecture);
 
 // Those of the pool's own variables whose names are wanted; ComputePool(env=) before Image(env=).
 std::map<std::string, std::string> variables_of(const PoolSpec& spec,

@@ -306,7 +306,7 @@ struct SentFiles {
 };
 
 Result<SentFiles> add_uploads(std::vector<Upload>& uploads, const PoolSpec& spec,
-                              const EnvironmentRequest& request) {
+                              const EnvironmentRequest& request, const std::string& architecture) {
   SentFiles files;
   const auto send = [&](const std::string& path) -> Result<std::string> {
     Result<Upload> upload = upload_of(path);
@@ -320,8 +320,11 @@ Result<SentFiles> add_uploads(std::vector<Upload>& uploads, const PoolSpec& spec
     files.archives.push_back(*name);
   }
   const bool has_python = !spec.runtime.python.empty();
-  if (has_python && !spec.runtime.uv.empty()) {
-    const Result<std::string> name = send(spec.runtime.uv);
+  const bool is_other = !architecture.empty() && architecture != own_architecture();
+  const std::string uv =
+      has_python && is_other ? fetch_uv(spec.runtime.python, architecture) : spec.runtime.uv;
+  if (has_python && !uv.empty()) {
+    const Result<std::string> name = send(uv);
     if (!name) return fail(name);
     files.uv = *name;
     uploads.back().unless = enough_without_uv(request);
@@ -501,15 +504,17 @@ Status check_packages(const Image& image) {
 }
 
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,
-                                      Proxies proxies) {
+                                      const RemoteMachines& machines) {
   const std::vector<DiskPackage> packages = packages_on_disk(spec.image.pip);
   EnvironmentRequest request = request_of(spec, packages);
   const bool has_python = !spec.runtime.python.empty();
   RemoteImage image;
-  const auto files = add_uploads(image.uploads, spec, request);
+  const auto files =
+      add_uploads(image.uploads, spec, request,
+                  machines.architecture.empty() ? spec.architecture : machines.architecture);
   if (!files) return fail(files);
 
-  auto installing = install_settings(spec, request, variable, proxies);
+  auto installing = install_settings(spec, request, variable, machines.proxies);
   if (!installing) return fail(installing);
   if (!request.pip.empty()) request.indexes = indexes_in(*installing);
   const std::string key = environment_key(request);

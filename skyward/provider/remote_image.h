@@ -2,7 +2,7 @@
 
 // The image on a machine that shares nothing with this one: which files are uploaded, the script
 // that sets it up, and how a worker starts there. Every provider of remote machines uses this.
-// Pure, except that it reads the files to upload and the settings of uv and pip.
+// Pure, except that it reads the files to upload and the settings of uv and pip, and may fetch uv.
 //
 // On the node, below ${XDG_CACHE_HOME:-~/.cache}/skyward: files/<sha256> as uploaded,
 // archives/<sha256>/ unpacked modules, environments/<key>-<system> a link to the Python
@@ -36,10 +36,17 @@ enum class Proxies : std::uint8_t {
   as_here,  // ... and this computer's
 };
 
+// What a provider knows of its machines.
+struct RemoteMachines {
+  Proxies proxies = Proxies::as_here;
+  std::string architecture{};  // "x86_64", "arm64"; empty: as the pool asks
+};
+
 // Fails with `invalid` if a file to upload or the settings of uv cannot be read. `variable` is the
-// client's environment: its package indexes are used on the node, too.
+// client's environment: its package indexes are used on the node, too. May run programs that fetch
+// what the machines need.
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,
-                                      Proxies proxies = Proxies::as_here);
+                                      const RemoteMachines& machines = {});
 
 // Fails with `invalid` when the agent that would be uploaded cannot run here.
 Status check_agent(const PoolSpec& spec);

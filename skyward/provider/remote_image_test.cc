@@ -451,6 +451,34 @@ TEST_F(RemoteImageTest, UvBringsThePythonThatAMachineLacks) {
   EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
 }
 
+TEST_F(RemoteImageTest, MachinesOfAnotherArchitectureGetTheirOwnUv) {
+  const std::string other = own_architecture() == "arm64" ? "x86_64" : "arm64";
+  PoolSpec wanted = spec();
+  wanted.runtime.uv = make_uv();
+  wanted.runtime.python = root_ + "/python";
+  const auto uv_for = [&](const std::string& architecture) -> std::string {
+    const auto image = plan_remote_image(wanted, [](const char*) { return std::nullopt; },
+                                         {.architecture = architecture});
+    EXPECT_TRUE(image) << image.error().message;
+    return image->uploads.size() == 2 ? image->uploads[1].path : "";
+  };
+  const auto python_prints = [&](const std::string& line) {
+    std::ofstream(wanted.runtime.python)
+        << "#!/bin/sh\n[ \"$*\" = '-m skyward.base.uv_for " << other << "' ] || exit 1\n"
+        << line << "\n";
+    fs::permissions(wanted.runtime.python, fs::perms::owner_all);
+  };
+  std::ofstream(root_ + "/other-uv") << "x";
+  python_prints("echo " + root_ + "/other-uv");
+  EXPECT_EQ(uv_for(other), root_ + "/other-uv");
+  EXPECT_EQ(uv_for(std::string(own_architecture())), wanted.runtime.uv);
+  EXPECT_EQ(uv_for(""), wanted.runtime.uv);
+  wanted.architecture = other;
+  EXPECT_EQ(uv_for(""), root_ + "/other-uv");
+  python_prints("echo");
+  EXPECT_EQ(uv_for(other), "") << "this computer's does not start there";
+}
+
 TEST_F(RemoteImageTest, UvIsSentUnlessANodeHasAllThatItNeeds) {
   PoolSpec wanted = spec();
   std::ofstream(root_ + "/uv") << "#!/bin/sh\n";

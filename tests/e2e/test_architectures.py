@@ -131,6 +131,15 @@ def test_uv_for_such_machines_is_fetched_once(tmp_path, monkeypatch):
     assert f"--python-platform {OTHER}-unknown-linux-gnu" in line
 
 
+def test_the_engine_asks_for_uv_for_such_machines(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = tmp_path / "skyward" / "programs" / ARCHITECTURE / "bin" / "uv"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    asked = [sys.executable, "-m", "skyward.base.uv_for", ARCHITECTURE]
+    assert subprocess.check_output(asked, text=True) == f"{kept}\n"
+
+
 def test_without_uv_for_such_machines_they_look_for_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("skyward.base.programs.find_uv", lambda: "/bin/false")

@@ -51,9 +51,10 @@ def other_agents() -> dict[str, str]:
     return {name: path for name, path in paths.items() if os.access(path, os.X_OK)}
 
 
-def is_own(architecture: str | None) -> bool:
-    """Whether that is what machines of this computer's kind are; None is."""
-    return architecture is None or MACHINES.get(architecture) == os.uname().machine
+def is_frozen_program() -> bool:
+    """Whether sys.executable is this program itself, as PyInstaller and others pack it."""
+    frozen = getattr(sys, "frozen", False)
+    return bool(frozen) and os.path.realpath(sys.executable) == os.path.realpath("/proc/self/exe")
 
 
 def record_root() -> str:

@@ -5,7 +5,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from skyward.base.programs import agent_path, other_agents, record_root
+from skyward.base.programs import agent_path, is_frozen_program, other_agents, record_root
 from skyward.exceptions import ConfigurationError
 from skyward.providers.choice import Provider
 from skyward.spec.accelerator import Accelerator
@@ -16,12 +16,6 @@ from skyward.spec.spot import to_core as spot_to_core
 from skyward.spec.volume import to_core as volume_to_core
 
 HASH_SEED = "PYTHONHASHSEED"
-
-
-def _is_frozen_program() -> bool:
-    """Whether sys.executable is this program itself, as PyInstaller and others pack it."""
-    frozen = getattr(sys, "frozen", False)
-    return bool(frozen) and os.path.realpath(sys.executable) == os.path.realpath("/proc/self/exe")
 
 
 class PoolRequest:
@@ -115,7 +109,7 @@ class PoolRequest:
         spec.settings = provider.settings()
         slots = self.workers_per_instance * self.concurrency
         own = provider.name in ("local", "fake")
-        if (own or self.image.pip) and _is_frozen_program():
+        if (own or self.image.pip) and is_frozen_program():
             raise ConfigurationError(
                 f"this program is frozen: {sys.executable} is the program itself, not a Python"
                 " interpreter: Skyward would start the program again in place of Python. Set"
@@ -123,7 +117,7 @@ class PoolRequest:
                 " before you open the pool, or run the program's source with such a Python"
             )
         if provider.remote:
-            return spec, remote_runtime(self.image, slots, self.architecture)
+            return spec, remote_runtime(self.image, slots)
         if not own:
             return spec, worker_runtime(self.image, slots)
         if self.image.needs_environment():

@@ -9,9 +9,8 @@ from typing import Any
 from skyward.base.programs import (
     PACKAGE,
     cache_folder,
-    fetch_uv,
     find_uv,
-    is_own,
+    is_frozen_program,
     unicode_path,
 )
 from skyward.spec.image import CLIENT_PYTHON, Image
@@ -50,21 +49,20 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     return runtime
 
 
-def remote_runtime(image: Image, slots: int = 1, architecture: str | None = None) -> Any:
+def remote_runtime(image: Image, slots: int = 1) -> Any:
     """The same for nodes that share no files with this machine: they receive archives."""
     from skyward import _core
     from skyward.transport.shipping import modules_archive, package_archive
 
     runtime = _core.WorkerRuntime()
     runtime.command = ["{python}", "-P", "{archive}/skyward/worker/start.py"]
-    runtime.python = unicode_path("this program's Python", sys.executable)
+    # The engine runs it: it asks pip for its settings, and for uv for other architectures.
+    python = sys.executable if sys.executable and not is_frozen_program() else "python3"
+    runtime.python = unicode_path("this program's Python", python)
     runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON, "SKYWARD_SLOTS": str(slots)}
     modules = modules_archive(image.includes, image.excludes)
     runtime.archives = [package_archive(), *([modules] if modules else [])]
-    if is_own(architecture):
-        runtime.uv = find_uv() or ""
-    elif architecture:
-        runtime.uv = fetch_uv(architecture) or ""
+    runtime.uv = find_uv() or ""
     return runtime
 
 

@@ -150,7 +150,8 @@ Result<Cluster> Renting::prepare(const PoolSpec& spec, const Offer& offer, Time 
 Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline) {
   auto site = cloud_->find_site(spec, offer, ledger_, deadline);
   if (!site) return fail(site);
-  auto image = cloud_->by_ssh() ? plan_remote_image(spec, world_.variable, Proxies::given)
+  const RemoteMachines machines{.proxies = Proxies::given, .architecture = offer.architecture};
+  auto image = cloud_->by_ssh() ? plan_remote_image(spec, world_.variable, machines)
                                 : Result<RemoteImage>(RemoteImage());
   if (!image) return fail(image);
   if (Status kept = keep_from_strangers(spec, *image); !kept) return fail(kept);

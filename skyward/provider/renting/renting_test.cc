@@ -33,6 +33,7 @@ struct Mall {
   Capabilities facts{.spot = true};
   bool has_few_spot_types = false;
   bool by_ssh = false;
+  std::string architecture;
   std::string user = "root";
   std::int64_t ahead_s = 0;  // of its clock
   std::vector<LaunchTarget> places = {{.type = "a", .zone = "z1"}, {.type = "a", .zone = "z2"}};
@@ -132,7 +133,8 @@ class MallCloud final : public RentedCloud {
   bool by_ssh() const override { return mall_.by_ssh; }
   bool has_few_spot_types() const override { return mall_.has_few_spot_types; }
   Result<std::vector<Offer>> offers(const PoolSpec&, Time) override {
-    return std::vector<Offer>{{.instance_type = "a", .region = "here"}};
+    return std::vector<Offer>{
+        {.instance_type = "a", .region = "here", .architecture = mall_.architecture}};
   }
   Result<std::vector<Offer>> catalogue(Time) override { return std::vector<Offer>(); }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec&, const Offer&, Ledger&,
@@ -258,6 +260,22 @@ TEST_F(RentingTest, AMachineGetsNoProxyButThePoolsOwn) {
   spec_.image.env["HTTPS_PROXY"] = "http://near.example:3128";
   EXPECT_THAT(variables(), ElementsAre(Pair("HTTPS_PROXY", "http://near.example:3128"),
                                        Pair("UV_INDEX_URL", "https://mirror.example/simple")));
+}
+
+// Which it may have by the type that the user named.
+TEST_F(RentingTest, UvIsForTheArchitectureOfTheMachine) {
+  mall_.by_ssh = true;
+  spec_.runtime.python = home_ + "/python";
+  spec_.runtime.uv = home_ + "/agent";
+  std::ofstream(spec_.runtime.python) << "#!/bin/sh\necho '" << home_ << "/skyward'\n";
+  std::filesystem::permissions(spec_.runtime.python, std::filesystem::perms::owner_all);
+  const auto uv = [&] {
+    open();
+    return cloud_->connection(life_.cluster, life_.instances[0]).uploads.at(0).path;
+  };
+  EXPECT_EQ(uv(), home_ + "/agent");
+  mall_.architecture = own_architecture() == "arm64" ? "x86_64" : "arm64";
+  EXPECT_EQ(uv(), home_ + "/skyward");
 }
 
 TEST_F(RentingTest, StrangersGetTheTasksVariablesButNoPasswordOfAnIndex) {
