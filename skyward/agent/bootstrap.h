@@ -3,7 +3,8 @@
 // Runs the bootstrap script of a node. The script is never in a file or on a command line: bash
 // reads it from a memfd. It reports its steps as lines on descriptor 3: "begin NAME" when one
 // starts (optional) and "NAME" when it is done; "worker NAME=VALUE" sets a variable of the workers,
-// and "alive PATH" names a file that the agent touches every few seconds from then on.
+// "say TEXT" tells the user something, and "alive PATH" names a file that the agent touches every
+// few seconds from then on.
 
 #include <functional>
 #include <memory>

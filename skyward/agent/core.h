@@ -160,7 +160,8 @@ void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::s
                   Time now);
 
 // A line of the bootstrap script on its descriptor 3: "begin deps" or, when a step is done, "deps";
-// "worker 0 NAME=VALUE" ("worker *": all) sets a variable of a worker's environment.
+// "worker 0 NAME=VALUE" ("worker *": all) sets a variable of a worker's environment; "say …" is for
+// the user.
 void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line, Time now);
 void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now);
 // The model names of the node's devices. Workers start meanwhile; the node is not ready before.

@@ -285,8 +285,10 @@ void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::stri
                        Time now) {
   if (state.phase != AgentPhase::bootstrapping || line.empty()) return;
   constexpr std::string_view kBegin = "begin ";
+  constexpr std::string_view kSay = "say ";
   constexpr std::string_view kWorker = "worker ";
   if (line.starts_with(kWorker)) return set_variable(state, line.substr(kWorker.size()));
+  if (line.starts_with(kSay)) return say(effects, line.substr(kSay.size()));
   if (line.starts_with(kBegin)) {
     state.step = line.substr(kBegin.size());
     return;

@@ -70,6 +70,8 @@ TEST_F(CoreTest, BootstrapsBeforeTheWorkersStart) {
   configure(1, 1, "script");
   take("bootstrap script");
   now += 20ms;
+  on_bootstrap_step(state, effects, "say the image is old", now);
+  EXPECT_EQ(take_message<wire::Output>().lines.at(0).text, "skyward: the image is old");
   on_bootstrap_step(state, effects, "begin uv", now);
   on_bootstrap_step(state, effects, "uv", now);
   EXPECT_EQ(take_message<wire::BootstrapStep>(),

@@ -40,6 +40,7 @@ constexpr std::string_view kSystem =
 constexpr std::string_view kUntilPackages = R"bash(
 say() { printf 'skyward: %s\n' "$*" >&2; }
 step() { printf '%s\n' "$1" >&3; }
+tell() { printf 'say %s\n' "$*" >&3; } # to the user
 
 (umask 077 && mkdir -p -- "$root/environments" "$root/archives")
 chmod go-rwx -- "$root" 2>/dev/null || true # earlier versions left it open
@@ -72,7 +73,8 @@ ready=
 if [[ -z $python ]] || is_ready; then ready=yes; fi
 
 # uv: sent along, the node's own, or installed with pip. A Python that fits is enough where
-# nothing is to be installed; uv is not sent there.
+# nothing is to be installed; uv is not sent there. `base` is that Python, or that of an image whose
+# packages are to be `visible`: the one that its PATH puts first.
 uv=
 base=
 makes_environments() { "$1" -ISc "import venv" </dev/null >/dev/null 2>&1; }
@@ -83,17 +85,21 @@ find_uv() {
     if [[ -x $candidate ]] && "$candidate" --version >/dev/null 2>&1; then uv=$candidate; return; fi
   done
 }
+find_base() {
+  local candidate candidates=("python$minor" python3 python)
+  if [[ $visible ]]; then candidates=(python python3 "python$minor"); fi
+  for candidate in "${candidates[@]}"; do
+    [[ $(version_of "$candidate") == "$python" ]] || continue
+    if [[ $uv ]] || makes_environments "$candidate"; then
+      base=$(command -v "$candidate")
+      return
+    fi
+  done
+}
 if [[ ! $ready ]]; then
   find_uv
-  if [[ ! $uv && ${#requirements[@]} -eq 0 ]]; then
-    for candidate in "python$minor" python3 python; do
-      if [[ $(version_of "$candidate") == "$python" ]] && makes_environments "$candidate"; then
-        base=$candidate
-        break
-      fi
-    done
-  fi
-  if [[ ! $uv && ! $base ]]; then
+  if [[ $visible || (! $uv && ${#requirements[@]} -eq 0) ]]; then find_base; fi
+  if [[ ! $uv && (! $base || ${#requirements[@]} -gt 0) ]]; then
     say "there is no uv on this machine; trying pip"
     if ! python3 -m pip install --quiet --disable-pip-version-check --target "$root/uv" uv \
       </dev/null; then
@@ -102,9 +108,31 @@ if [[ ! $ready ]]; then
       exit 1
     fi
     find_uv
+    if [[ $visible ]]; then find_base; fi
   fi
 fi
 step uv
+
+# Of a virtual environment on PATH, --system-site-packages would show those of the Python below it.
+see_image() {
+  local place other
+  if [[ $base ]]; then
+    place=$("$new/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+      </dev/null)
+    "$base" -c '
+import site, sys
+if sys.prefix != sys.base_prefix:
+    for place in site.getsitepackages():
+        print(f"import site; site.addsitedir({place!r})")' </dev/null >"$place/skyward_image.pth"
+    return
+  fi
+  other=$(version_of python)
+  other=${other:-$(version_of python3)}
+  if [[ $other ]]; then
+    tell "the Python of the machine's image is $other, and tasks need $python:" \
+      "they do not see the image's packages"
+  fi
+}
 
 for package in "${programs[@]}"; do
   command -v "$package" >/dev/null || packages+=("$package")
@@ -136,12 +164,16 @@ step apt
 
 if [[ ! $ready ]]; then
   trap 'rm -rf -- "$new" "$new.link" || true' EXIT
-  if [[ $base ]]; then
-    "$base" -m venv --without-pip -- "$new" </dev/null
-  elif ! "$uv" venv --quiet --no-project --python "$python" -- "$new" </dev/null; then
+  flags=()
+  if [[ $visible && $base ]]; then flags=(--system-site-packages); fi
+  if [[ $base ]] && makes_environments "$base"; then
+    "$base" -m venv "${flags[@]}" --without-pip -- "$new" </dev/null
+  elif ! "$uv" venv --quiet --no-project "${flags[@]}" --python "${base:-$python}" -- "$new" \
+    </dev/null; then
     say "could not create an environment with Python $python; see uv's output above"
     exit 1
   fi
+  if [[ $visible ]]; then see_image; fi
   if ! install_requirements "$uv" "$new" "${options[@]}"; then
     say "could not install the image's packages; see uv's output above"
     exit 1
@@ -481,6 +513,12 @@ std::vector<std::pair<std::string, std::string>> index_environment(const UvSetti
   return {found.begin(), found.end()};
 }
 
+bool names_image(const ProviderSpec& provider) {
+  constexpr std::array kSettings = {"ami", "docker_image", "image"};
+  return std::ranges::any_of(kSettings,
+                             [&](const char* name) { return !provider.setting(name).empty(); });
+}
+
 Status check_agent(const PoolSpec& spec) {
   if (io::is_program(spec.agent_path)) return {};
   return fail(ErrorKind::invalid,
@@ -508,6 +546,7 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   const std::vector<DiskPackage> packages = packages_on_disk(spec.image.pip);
   EnvironmentRequest request = request_of(spec, packages);
   const bool has_python = !spec.runtime.python.empty();
+  request.sees_image = has_python && machines.image_is_named;
   RemoteImage image;
   const auto files =
       add_uploads(image.uploads, spec, request,
@@ -522,13 +561,15 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   for (const DiskPackage& package : packages) on_disk.push_back(package.path);
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
-      "set -euo pipefail\ncd /\n{}{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
+      "set -euo pipefail\ncd "
+      "/\n{}{}{}key={}\npython={}\nminor={}\nvisible={}\nuv_file={}\nrequirements=({})\n"
       "on_disk=({})\noptions=({})\n{}packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}",
       volumes.begin, kRoot, kSystem, key, has_python ? shell_quote(request.python) : "",
-      shell_quote(minor_version(request.python)), files->uv, list_of(spec.image.pip),
-      list_of(on_disk), installing->no_index ? "--no-index" : "", refresh_line(request),
-      list_of(spec.image.apt), list_of(volumes.packages), list_of(files->archives),
-      kInstallRequirements, kVersionOf, kUntilPackages, volumes.mount, kModules);
+      shell_quote(minor_version(request.python)), request.sees_image ? "yes" : "", files->uv,
+      list_of(spec.image.pip), list_of(on_disk), installing->no_index ? "--no-index" : "",
+      refresh_line(request), list_of(spec.image.apt), list_of(volumes.packages),
+      list_of(files->archives), kInstallRequirements, kVersionOf, kUntilPackages, volumes.mount,
+      kModules);
   image.bootstrap.end_script = volumes.unmount;
   image.bootstrap.environment = std::move(installing->environment);
   add_image_variables(image.bootstrap.environment, spec.image);

@@ -40,7 +40,12 @@ enum class Proxies : std::uint8_t {
 struct RemoteMachines {
   Proxies proxies = Proxies::as_here;
   std::string architecture{};  // "x86_64", "arm64"; empty: as the pool asks
+  // By the user, who may count on the packages of its Python; else environments are isolated.
+  bool image_is_named = false;
 };
+
+// Whether the settings name the image of the machines.
+bool names_image(const ProviderSpec& provider);
 
 // Fails with `invalid` if a file to upload or the settings of uv cannot be read. `variable` is the
 // client's environment: its package indexes are used on the node, too. May run programs that fetch

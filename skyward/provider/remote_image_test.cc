@@ -78,11 +78,25 @@ class RemoteImageTest : public ::testing::Test {
     return root_ + "/uv";
   }
 
-  RemoteImage plan(const PoolSpec& spec) const {
-    auto planned = plan_remote_image(spec, [this](const char* name) {
+  // A folder for PATH that has no Python.
+  std::string bare_path() {
+    const std::string folder = root_ + "/bare";
+    fs::create_directory(folder);
+    for (const char* program : {"chmod", "find", "flock", "grep", "ln", "mkdir", "mktemp", "mv",
+                                "readlink", "rm", "tar", "touch", "uname"}) {
+      const auto place = io::find_program(program, "/usr/bin:/bin");
+      EXPECT_TRUE(place) << program;
+      fs::create_symlink(place.value_or(""), folder + "/" + program);
+    }
+    return folder;
+  }
+
+  RemoteImage plan(const PoolSpec& spec, const RemoteMachines& machines = {}) const {
+    const Variable variable = [this](const char* name) {
       const auto found = variables_.find(name);
       return found == variables_.end() ? std::nullopt : std::optional(found->second);
-    });
+    };
+    auto planned = plan_remote_image(spec, variable, machines);
     EXPECT_TRUE(planned) << planned.error().message;
     return planned.value_or(RemoteImage{});
   }
@@ -436,19 +450,64 @@ TEST_F(RemoteImageTest, AnotherPythonWithoutUvIsNamed) {
 }
 
 TEST_F(RemoteImageTest, UvBringsThePythonThatAMachineLacks) {
-  fs::create_directory(root_ + "/bin");
-  for (const char* program : {"chmod", "find", "flock", "grep", "ln", "mkdir", "mktemp", "mv",
-                              "readlink", "rm", "tar", "touch", "uname"}) {
-    const auto place = io::find_program(program, "/usr/bin:/bin");
-    ASSERT_TRUE(place) << program;
-    fs::create_symlink(*place, root_ + "/bin/" + program);
-  }
   PoolSpec wanted = spec();
   wanted.runtime.uv = make_uv();
   const RemoteImage image = plan(wanted);
-  const Run ran = run(image, root_ + "/bin");
+  const Run ran = run(image, bare_path());
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+}
+
+// The image's Python may be a virtual environment.
+TEST_F(RemoteImageTest, WhatANamedImageHasInstalledIsVisible) {
+  const PoolSpec wanted = spec();
+  const std::string base = root_ + "/image";
+  output({"/usr/bin/env", "python3", "-m", "venv", "--without-pip", base});
+  const std::string place = base + "/lib/python" + version_ + "/site-packages/";
+  std::ofstream(place + "module_of_the_image.py") << "number = 42\n";
+  const std::vector<std::string> import = {"-c",
+                                           "import module_of_the_image as m; print(m.number)"};
+  const RemoteImage isolated = plan(wanted);
+  const RemoteImage image = plan(wanted, {.image_is_named = true});
+  const Run ran = run(image, base + "/bin:" + path_);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.steps, "uv\napt\ndeps\nskyward\n");
+  const fs::path made = environments().at(0);
+  EXPECT_EQ(output({made / "bin/python", import[0], import[1]}), "42\n");
+  EXPECT_THAT(content(made / "pyvenv.cfg"), HasSubstr("include-system-site-packages = true"));
+  EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
+  fs::remove(made);
+  ASSERT_EQ(run(isolated, base + "/bin:" + path_).code, 0);
+  EXPECT_NE(environments().at(0), made);
+  EXPECT_THAT(content(environments().at(0) / "pyvenv.cfg"),
+              HasSubstr("include-system-site-packages = false"));
+}
+
+TEST_F(RemoteImageTest, AnImageWithAnotherPythonKeepsItsPackagesAndSaysSo) {
+  PoolSpec wanted = spec();
+  wanted.runtime.uv = make_uv();
+  const RemoteImage image = plan(wanted, {.image_is_named = true});
+  const std::string path = bare_path();
+  const Run without_python = run(image, path);
+  ASSERT_EQ(without_python.code, 0) << without_python.err;
+  EXPECT_EQ(without_python.steps, "uv\napt\ndeps\nskyward\n");
+  fs::remove(environments().at(0));
+  std::ofstream(path + "/python3") << "#!/bin/sh\necho 3.2\n";
+  fs::permissions(path + "/python3", fs::perms::owner_all);
+  const Run other = run(image, path);
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.steps, HasSubstr("\nsay the Python of the machine's image is 3.2, and tasks "
+                                     "need " +
+                                     version_ + ":"));
+  EXPECT_THAT(content(environments().at(0) / "pyvenv.cfg"),
+              HasSubstr("include-system-site-packages = false"));
+}
+
+TEST(NamesImage, IsTrueForTheSettingsThatDo) {
+  EXPECT_TRUE(names_image({.name = "aws", .settings = {{"ami", "ami-1"}}}));
+  EXPECT_TRUE(names_image({.name = "vastai", .settings = {{"docker_image", "pytorch"}}}));
+  EXPECT_TRUE(names_image({.name = "container", .settings = {{"image", "pytorch"}}}));
+  EXPECT_FALSE(names_image({.name = "container", .settings = {{"image", ""}, {"host", "h"}}}));
 }
 
 TEST_F(RemoteImageTest, MachinesOfAnotherArchitectureGetTheirOwnUv) {

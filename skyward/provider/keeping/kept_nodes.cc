@@ -46,7 +46,9 @@ Result<std::vector<Offer>> KeptNodes::catalogue(Time deadline) {
 }
 
 Result<Cluster> KeptNodes::open_pool(const PoolSpec& spec, const Offer& offer, Opening opening) {
-  auto image = plan_remote_image(spec, world_.variable, {.architecture = offer.architecture});
+  auto image = plan_remote_image(
+      spec, world_.variable,
+      {.architecture = offer.architecture, .image_is_named = names_image(spec.provider)});
   if (!image) return fail(image);
   const std::string id = new_pool_id(world_, ledger_, name_, spec.job_id);
   Cluster cluster{.id = id,

@@ -150,6 +150,7 @@ std::string environment_key(const EnvironmentRequest& request) {
       add(without_logins(value));
     }
   }
+  if (request.sees_image) add("sees the image");
   for (const std::string& part : parts) add(part);
   for (const std::string& content : request.contents) add(content);
   return to_hex(sha256(as_bytes(text))).substr(0, 16);

@@ -37,6 +37,7 @@ struct EnvironmentRequest {
   std::string uv = "uv";        // the program
   std::map<std::string, std::string> variables{};  // of the pool that steer uv: UV_…, PIP_…
   std::map<std::string, std::string> indexes{};    // this computer's: by kIndexVariables
+  bool sees_image = false;  // the packages of the machine's Python are visible
   // Of the image: with others, packages may be built in another way.
   std::map<std::string, std::string> image_variables{};
 };

@@ -150,7 +150,9 @@ Result<Cluster> Renting::prepare(const PoolSpec& spec, const Offer& offer, Time 
 Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline) {
   auto site = cloud_->find_site(spec, offer, ledger_, deadline);
   if (!site) return fail(site);
-  const RemoteMachines machines{.proxies = Proxies::given, .architecture = offer.architecture};
+  const RemoteMachines machines{.proxies = Proxies::given,
+                                .architecture = offer.architecture,
+                                .image_is_named = names_image(spec.provider)};
   auto image = cloud_->by_ssh() ? plan_remote_image(spec, world_.variable, machines)
                                 : Result<RemoteImage>(RemoteImage());
   if (!image) return fail(image);

@@ -262,6 +262,18 @@ TEST_F(RentingTest, AMachineGetsNoProxyButThePoolsOwn) {
                                        Pair("UV_INDEX_URL", "https://mirror.example/simple")));
 }
 
+TEST_F(RentingTest, ThePackagesOfAnImageThatTheUserNamedAreVisible) {
+  mall_.by_ssh = true;
+  spec_.runtime.python = "python3";
+  const auto script = [&] {
+    open();
+    return cloud_->bootstrap(life_.cluster, life_.instances[0]).script;
+  };
+  EXPECT_THAT(script(), HasSubstr("\nvisible=\n"));
+  spec_.provider.settings["ami"] = "ami-1";
+  EXPECT_THAT(script(), HasSubstr("\nvisible=yes\n"));
+}
+
 // Which it may have by the type that the user named.
 TEST_F(RentingTest, UvIsForTheArchitectureOfTheMachine) {
   mall_.by_ssh = true;
