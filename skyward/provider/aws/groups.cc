@@ -6,10 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <ranges>
 
-#include "skyward/provider/aws/account.h"
 #include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/provider/sweep.h"
 
 namespace skyward::provider::aws {
 
@@ -23,7 +24,7 @@ constexpr Duration kPatience = 5s;
 // Until every request knows of a group that was made.
 constexpr Duration kGroupKnown = 30s;
 // Groups of earlier pools that are asked for at most.
-constexpr std::size_t kMostLeftGroups = 10;
+constexpr std::ptrdiff_t kMostLeftGroups = 10;
 
 std::string name_of(const std::string& pool) { return "skyward-" + pool; }
 
@@ -122,11 +123,20 @@ Result<std::vector<std::string>> remove_groups(Client& client, PoolBook& book, T
   return kept;
 }
 
-void remove_left_groups(Client& client, Ledger& ledger, const std::string& account, Time deadline) {
+namespace {
+
+struct LeftGroup {
+  std::string id{};
+  std::string pool{};
+  Time made{};  // long ago, if nobody knows
+};
+
+// Of pools that this computer opened and that have nothing else left.
+std::vector<LeftGroup> left_here(const Client& client, Ledger& ledger, const std::string& account) {
   const World& world = client.world();
+  std::vector<LeftGroup> out;
   const auto pools = ledger.pools(true);
-  if (!pools) return;
-  std::size_t asked = 0;
+  if (!pools) return out;
   for (const LedgerPool& pool : *pools) {
     if (pool.provider != "aws" || pool.region != client.region() ||
         !opened_here(pool, booted_s(world)) || pool.setting("account") != account ||
@@ -138,15 +148,55 @@ void remove_left_groups(Client& client, Ledger& ledger, const std::string& accou
     const bool groups_alone = std::ranges::all_of(entries, [](const LedgerEntry& entry) {
       return entry.kind == "security_group" && !entry.id.empty();
     });
-    if (!groups_alone || entries.empty()) continue;
-    asked += entries.size();
-    if (asked > kMostLeftGroups) return;
+    if (!groups_alone) continue;
     for (const LedgerEntry& entry : entries) {
-      const auto removed =
-          remove_group(client, entry.id, world.now() - book.age_of(entry), deadline);
-      if (!removed) return;
-      if (*removed == Removed::gone) book.gone({entry.id});
+      out.push_back({entry.id, pool.id, world.now() - book.age_of(entry)});
     }
+  }
+  return out;
+}
+
+// By their marks, whichever computer opened their pools: many keep no ledger, such as containers
+// and the machines of CI.
+void add_expired(Client& client, const std::string& owner, std::vector<LeftGroup>& out,
+                 Time deadline) {
+  const World& world = client.world();
+  const auto listed = Ec2Api(client).describe_security_groups(
+      {{fmt::format("tag:{}", kManagedTag), {"true"}}, {fmt::format("tag:{}", kOwnerTag), {owner}}},
+      deadline);
+  if (!listed) return;
+  for (const SecurityGroup& group : *listed) {
+    const auto mark = read_mark(group.tags);
+    if (!mark || std::ranges::find(out, group.id, &LeftGroup::id) != out.end()) continue;
+    const Resource resource{.kind = "security_group",
+                            .id = group.id,
+                            .region = client.region(),
+                            .pool = mark->pool,
+                            .owner = mark->owner,
+                            .expires_s = mark->expires_s};
+    const PoolFacts facts{.at_work = is_open_here(world, mark->pool)};
+    if (!judge(resource, facts, owner, false, client.wall_s()).remove) continue;
+    out.push_back({group.id, mark->pool, world.now() - kGroupKnown});
+  }
+}
+
+}  // namespace
+
+void remove_left_groups(Client& client, Ledger& ledger, const CallerIdentity& caller,
+                        Time deadline) {
+  const World& world = client.world();
+  std::vector<LeftGroup> left = left_here(client, ledger, caller.account);
+  add_expired(client, caller.owner, left, deadline);
+  if (left.empty()) return;
+  // Each time, another one is the first: some may never go, and must not keep the others.
+  const auto first = world.wall_s() % static_cast<std::int64_t>(left.size());
+  std::ranges::rotate(left, left.begin() + first);
+  for (const LeftGroup& group : left | std::views::take(kMostLeftGroups)) {
+    const auto removed = remove_group(client, group.id, group.made, deadline);
+    if (!removed && removed.error().heard != Heard::answered) return;
+    if (!removed || *removed != Removed::gone) continue;
+    PoolBook book(world, ledger, group.pool);  // without effect if the ledger lacks the pool
+    book.gone({group.id});
     (void)book.close_when_clear(0);
   }
 }

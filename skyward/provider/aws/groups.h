@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "skyward/provider/aws/account.h"
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/pool_book.h"
 
@@ -24,7 +25,9 @@ bool await_group(const World& world, const ApiError& error, Time until);
 // removed yet: terminating machines keep their group for minutes. They cost nothing, and stay in
 // the book.
 Result<std::vector<std::string>> remove_groups(Client& client, PoolBook& book, Time deadline);
-// Removes groups that earlier pools of this computer left in the region, as far as possible.
-void remove_left_groups(Client& client, Ledger& ledger, const std::string& account, Time deadline);
+// Removes groups that earlier pools left in the region, as far as possible: those of this computer,
+// and those of the caller's other computers whose pool's time is over.
+void remove_left_groups(Client& client, Ledger& ledger, const CallerIdentity& caller,
+                        Time deadline);
 
 }  // namespace skyward::provider::aws

@@ -304,7 +304,7 @@ Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest&
   const ProviderSpec& settings = request.spec.provider;
   auto caller = find_caller(client, deadline);
   if (!caller) return fail(caller);
-  remove_left_groups(client, ledger, caller->account, deadline);
+  remove_left_groups(client, ledger, *caller, deadline);
   const auto subnets = find_subnets(client, settings.setting("subnet_id"), deadline);
   if (!subnets) return fail(subnets);
   auto places = find_places(client, request, *subnets, deadline);

@@ -18,7 +18,7 @@ struct SiteRequest {
 };
 
 // Finds where the pool's machines can run. Creates nothing, but removes groups that earlier pools
-// of this computer left in the region. The client outlives the site.
+// left in the region. The client outlives the site.
 Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest& request,
                                               Ledger& ledger, Time deadline);
 
