@@ -96,6 +96,14 @@ std::string user_data(const FirstBoot& boot) {
       {"package_update", false},
   };
   if (boot.root_login) document["disable_root"] = false;
+  if (!boot.new_user.empty()) {
+    const nlohmann::ordered_json user = {
+        {"name", boot.new_user},
+        {"shell", "/bin/bash"},
+        {"sudo", "ALL=(ALL) NOPASSWD:ALL"},
+        {"ssh_authorized_keys", nlohmann::ordered_json::array({boot.login_key})}};
+    document["users"] = nlohmann::ordered_json::array({"default", user});
+  }
   return "#cloud-config\n" + document.dump(1) + "\n";
 }
 

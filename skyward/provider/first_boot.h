@@ -45,7 +45,8 @@ struct FirstBoot {
   std::string host_key_public{};  // one line
   std::string login_key{};        // public, one line
   bool root_login = false;        // root logs in; cloud-init forbids it by default
-  bool install_sshd = false;      // boot_script() alone: it may be missing
+  std::string new_user{};     // user_data() alone: logs in, and is created beside the image's own
+  bool install_sshd = false;  // boot_script() alone: it may be missing
 };
 
 // "#cloud-config" and a document.

@@ -55,6 +55,21 @@ TEST(FirstBoot, RootIsLetInOnlyWhereItLogsIn) {
   EXPECT_THAT(user_data(as_root), HasSubstr("\"disable_root\": false"));
 }
 
+TEST(FirstBoot, AUserIsCreatedBesideThoseOfTheImage) {
+  FirstBoot with_user = boot();
+  with_user.new_user = "skyward";
+  const std::string text = user_data(with_user);
+  const auto document = nlohmann::ordered_json::parse(text.substr(text.find('\n')));
+  EXPECT_EQ(document.begin().key(), "bootcmd");
+  ASSERT_EQ(document["users"].size(), 2U);
+  EXPECT_EQ(document["users"][0], "default") << "else the image's own is not made";
+  const auto& user = document["users"][1];
+  EXPECT_EQ(user["name"], "skyward");
+  EXPECT_EQ(user["sudo"], "ALL=(ALL) NOPASSWD:ALL");
+  EXPECT_EQ(user["ssh_authorized_keys"][0], boot().login_key);
+  EXPECT_THAT(user_data(boot()), Not(HasSubstr("users")));
+}
+
 // The timer itself, in a directory that stands for a machine. What would end a machine is in a
 // folder of its own, which outlives the watch: without it, the watch would find the real programs.
 class EndTimerTest : public ::testing::Test {

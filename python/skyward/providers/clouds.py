@@ -34,7 +34,7 @@ class AWS(Cloud):
     instance_profile_arn: str | None = None
     """A role for the machines."""
     username: str | None = None
-    """The login user. Default: the image's."""
+    """The login user. Default: by the image's name."""
     instance_timeout: int = 300
     """Ignored; use the pool's `timeout=`."""
     request_timeout: int = 30

@@ -27,7 +27,7 @@ struct AWS {
   std::optional<std::string> security_group_id{};
   // A role for the machines.
   std::optional<std::string> instance_profile_arn{};
-  // The login user. Default: the image's.
+  // The login user. Default: by the image's name.
   std::optional<std::string> username{};
   // Ignored; use the pool's `timeout=`. Default: 300.
   std::optional<int> instance_timeout{};

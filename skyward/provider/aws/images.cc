@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "skyward/base/text.h"
 #include "skyward/spec/accelerator.h"
@@ -14,6 +15,7 @@ namespace {
 
 // What the price list covers, in the words of DescribeImages; other systems cost more.
 constexpr std::string_view kPlainLinux = "Linux/UNIX";
+constexpr const char* kNewUser = "skyward";
 constexpr int kRoot_gb = 30;
 constexpr int kGpuRoot_gb = 100;  // drivers, CUDA and the frameworks on top
 
@@ -69,9 +71,20 @@ std::string image_parameter(const PoolSpec& spec, const Offer& offer) {
 }
 
 std::string login_user(const std::string& image_name) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 7> kUsers = {{
+      {"ubuntu", "ubuntu"},
+      {"debian", "admin"},
+      {"amzn", "ec2-user"},
+      {"al2023", "ec2-user"},
+      {"amazon linux", "ec2-user"},
+      {"rhel", "ec2-user"},
+      {"suse", "ec2-user"},
+  }};
   const std::string name = lower(image_name);
-  if (name.contains("ubuntu")) return "ubuntu";
-  return name.contains("debian") ? "admin" : "ec2-user";
+  for (const auto& [system, user] : kUsers) {
+    if (name.contains(system)) return user;
+  }
+  return {};
 }
 
 Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& offer,
@@ -113,6 +126,8 @@ Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& 
   BootImage boot{.image = *image};
   boot.user = spec.provider.setting("username");
   if (boot.user.empty()) boot.user = login_user(image->name);
+  boot.new_user = boot.user.empty();
+  if (boot.new_user) boot.user = kNewUser;
   boot.root_gb = std::max(has_gpu_image(offer) ? kGpuRoot_gb : kRoot_gb, image->size_gb);
   return boot;
 }

@@ -18,12 +18,13 @@ Status check_image(const PoolSpec& spec, std::string_view accelerator, double co
 // The SSM parameter that holds the newest image for these machines.
 std::string image_parameter(const PoolSpec& spec, const Offer& offer);
 
-// "ubuntu", "admin" or "ec2-user", by the image's name.
+// "ubuntu", "admin" or "ec2-user", by the image's name; empty if it does not say.
 std::string login_user(const std::string& image_name);
 
 struct BootImage {
   MachineImage image{};
-  std::string user{};
+  std::string user{};     // logs in
+  bool new_user = false;  // cloud-init creates it, since the image's own is not known
   int root_gb = 0;
 };
 // From the settings "ami" and "username", else what Canonical and Amazon publish.

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/io/machine.h"
 #include "skyward/spec/image.h"
 
@@ -88,14 +89,24 @@ std::optional<Error> explain_session_error(const Login& login, const Instance& i
   if (login.session_region.empty()) return std::nullopt;
   for (const SessionError& known : kSessionErrors) {
     if (!error.message.contains(known.words)) continue;
-    const std::size_t end = error.message.find_last_not_of(" \r\n");
-    return Error{.kind = known.kind,
-                 .message = fmt::format("{} in {} cannot be reached: {} ({})", instance.id,
-                                        login.session_region, known.meaning,
-                                        error.message.substr(0, end + 1)),
-                 .hint = known.hint};
+    return Error{
+        .kind = known.kind,
+        .message = fmt::format("{} in {} cannot be reached: {} ({})", instance.id,
+                               login.session_region, known.meaning, trimmed(error.message)),
+        .hint = known.hint};
   }
   return std::nullopt;
+}
+
+std::optional<Error> explain_refused_login(const Login& login, const Instance& instance,
+                                           const Error& error) {
+  if (!error.message.contains("Permission denied (")) return std::nullopt;
+  return Error{.kind = ErrorKind::denied,
+               .message = fmt::format("{} refuses the login as {}; its image is {} ({})",
+                                      instance.id, login.user, login.image, trimmed(error.message)),
+               .hint =
+                   "give username= of the image's own user (ubuntu, ec2-user, rocky …); the "
+                   "image needs cloud-init, which installs the pool's key"};
 }
 
 }  // namespace skyward::provider::aws

@@ -19,6 +19,7 @@ namespace skyward::provider::aws {
 
 struct Login {
   std::string user{};
+  std::string image{};           // for people: its id and name
   std::string session_region{};  // through Session Manager there; empty: directly
 };
 
@@ -30,6 +31,10 @@ SshRoute route_by(const Login& login, const Instance& instance);
 // Explains an error of Session Manager and adds what to do; its own words stay in the message.
 // Empty for output that is not known.
 std::optional<Error> explain_session_error(const Login& login, const Instance& instance,
+                                           const Error& error);
+
+// Explains the refusal of a login: mostly, the image has no such user. Empty for other errors.
+std::optional<Error> explain_refused_login(const Login& login, const Instance& instance,
                                            const Error& error);
 
 }  // namespace skyward::provider::aws

@@ -84,7 +84,8 @@ class AwsSite final : public RentedSite {
         vpc_(std::move(vpc)),
         boot_(std::move(boot)),
         places_(std::move(places)),
-        login_{.user = boot_.user},
+        login_{.user = boot_.user,
+               .image = fmt::format("{}, \"{}\"", boot_.image.id, boot_.image.name)},
         lease_(lease) {
     if (settings_.setting("use_ssm") == "true") login_.session_region = client.region();
   }
@@ -110,7 +111,8 @@ class AwsSite final : public RentedSite {
 
   SshRoute route_to(const Instance& instance) const override { return route_by(login_, instance); }
   std::optional<Error> explain(const Instance& instance, const Error& error) const override {
-    return explain_session_error(login_, instance, error);
+    auto told = explain_session_error(login_, instance, error);
+    return told ? told : explain_refused_login(login_, instance, error);
   }
 
  private:
@@ -178,7 +180,9 @@ Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const L
   request.security_group = group_;
   request.own_group = settings_.setting("security_group_id").empty();
   request.public_ip = has_addresses(settings_);
-  request.user_data = user_data(terms.boot);
+  FirstBoot boot = terms.boot;
+  if (boot_.new_user) boot.new_user = boot_.user;
+  request.user_data = user_data(boot);
   request.instance_profile_arn = settings_.setting("instance_profile_arn");
   request.root_device = boot_.image.root_device;
   request.root_gb = request.root_device.empty() ? 0 : boot_.root_gb;
