@@ -26,6 +26,7 @@ AWS::operator ProviderSpec() const {
   put(spec, "request_timeout", request_timeout);
   put(spec, "allocation_strategy", allocation_strategy);
   put(spec, "exclude_burstable", exclude_burstable);
+  put(spec, "private_addresses", private_addresses);
   return spec;
 }
 

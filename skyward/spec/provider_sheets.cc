@@ -11,7 +11,7 @@ namespace {
 using enum SettingKind;
 using enum FromProject;
 
-constexpr std::array<ProviderSetting, 12> kAWS = {{
+constexpr std::array<ProviderSetting, 13> kAWS = {{
     {"region", SettingKind::region, anybody, "us-east-1", ""},
     {"use_ssm", flag, trusted, "false", ""},
     {"ami", text, trusted, "", ""},
@@ -25,6 +25,7 @@ constexpr std::array<ProviderSetting, 12> kAWS = {{
     {"allocation_strategy", choice, anybody, "price-capacity-optimized",
      "price-capacity-optimized|capacity-optimized|lowest-price"},
     {"exclude_burstable", flag, anybody, "false", ""},
+    {"private_addresses", flag, trusted, "false", ""},
 }};
 
 constexpr std::array<ProviderSetting, 5> kDigitalOcean = {{

@@ -45,6 +45,9 @@ class AWS(Cloud):
     """Ignored: Skyward tries zones in the order of their prices."""
     exclude_burstable: bool = False
     """Rent no burstable types (t families)."""
+    private_addresses: bool = False
+    """Give machines no public addresses, and connect to their private ones. It needs
+    `subnet_id`."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -37,6 +37,9 @@ struct AWS {
   std::optional<std::string> allocation_strategy{};
   // Rent no burstable types (t families). Default: false.
   std::optional<bool> exclude_burstable{};
+  // Give machines no public addresses, and connect to their private ones. It needs `subnet_id`.
+  // Default: false.
+  std::optional<bool> private_addresses{};
   operator ProviderSpec() const;
 };
 

@@ -98,6 +98,13 @@ Status AwsCloud::check(const PoolSpec& spec) {
     const Status able = check_session_manager(world_, spec_.setting("instance_profile_arn"));
     if (!able) return able;
   }
+  if (is_private(spec_) && spec_.setting("subnet_id").empty()) {
+    return fail(
+        ErrorKind::invalid,
+        "private_addresses=True needs subnet_id=: in Amazon's default subnets, a machine "
+        "without a public address reaches nothing",
+        "give subnet_id= of a subnet with a NAT gateway to which this computer has a route");
+  }
   if (spec.accelerator && spec.machine.empty()) {
     return check_image(spec, spec.accelerator->name, spec.accelerator->count);
   }

@@ -26,6 +26,7 @@ struct DoubleInstance {
   std::string zone{};
   std::string group{};
   bool spot = false;
+  bool addressed = false;  // has a public address
   std::map<std::string, std::string> tags{};
   Time launched{};
   bool claimed = false;  // an agent has begun

@@ -340,18 +340,20 @@ io::HttpReply Ec2Double::run(const Form& form) {
   }
   const bool is_new = launches_.emplace(token, form).second;
   for (int i = 0; i < count && is_new; ++i) {
-    instances.push_back({.id = fmt::format("i-{:04}", ++made_),
-                         .region = form.at("region"),
-                         .token = token,
-                         .type = type,
-                         .zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2",
-                         .group = group,
-                         .spot = spot,
-                         .tags = tags_of(form),
-                         .launched = fixture_.now,
-                         .ended = stillborn.empty() ? kNever : fixture_.now,
-                         .reason = stillborn,
-                         .message = stillborn_message});
+    instances.push_back(
+        {.id = fmt::format("i-{:04}", ++made_),
+         .region = form.at("region"),
+         .token = token,
+         .type = type,
+         .zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2",
+         .group = group,
+         .spot = spot,
+         .addressed = form.at("NetworkInterface.1.AssociatePublicIpAddress") == "true",
+         .tags = tags_of(form),
+         .launched = fixture_.now,
+         .ended = stillborn.empty() ? kNever : fixture_.now,
+         .reason = stillborn,
+         .message = stillborn_message});
   }
   std::string out = "<instancesSet>";
   for (DoubleInstance& one : instances) {
@@ -374,12 +376,12 @@ std::string Ec2Double::text_of(DoubleInstance& one) const {
   return fmt::format(
       "<item><instanceId>{}</instanceId><instanceType>{}</instanceType><instanceState><name>{}"
       "</name></instanceState><placement><availabilityZone>{}</availabilityZone></placement>"
-      "<privateIpAddress>10.0.0.1</privateIpAddress><ipAddress>203.0.113.9</ipAddress>"
+      "<privateIpAddress>10.0.0.1</privateIpAddress><ipAddress>{}</ipAddress>"
       "<instanceLifecycle>{}</instanceLifecycle><stateReason><code>{}</code><message>{}</message></"
       "stateReason>"
       "<reason>{}</reason>{}</item>",
-      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", one.reason, one.message,
-      reason_of(one), tag_set(one.tags));
+      one.id, one.type, state_of(one), one.zone, one.addressed ? "203.0.113.9" : "",
+      one.spot ? "spot" : "", one.reason, one.message, reason_of(one), tag_set(one.tags));
 }
 
 io::HttpReply Ec2Double::describe_instances(const Form& form) {

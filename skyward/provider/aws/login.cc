@@ -7,6 +7,7 @@
 
 #include "skyward/base/text.h"
 #include "skyward/io/machine.h"
+#include "skyward/provider/aws/market.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider::aws {
@@ -64,13 +65,26 @@ Status check_session_manager(const World& world, const std::string& instance_pro
   return {};
 }
 
+std::string silent_hint(const ProviderSpec& settings) {
+  std::string hint = settings.setting("security_group_id").empty()
+                         ? "the pool's security group admits this computer by the address that it "
+                           "had when the pool opened"
+                         : "the group of security_group_id= must admit SSH from this computer";
+  if (is_private(settings)) {
+    hint =
+        "private_addresses=True: this computer must have a route to the subnet, and the "
+        "security group must admit it";
+  } else if (!settings.setting("subnet_id").empty()) {
+    hint += "; if the internet has no route to the subnet, set private_addresses=True";
+  }
+  return hint;
+}
+
 SshRoute route_by(const Login& login, const Instance& instance) {
   if (login.session_region.empty()) {
     return {
         .target = {.host = instance.public_ip.value_or(instance.private_ip), .user = login.user},
-        .silent_hint =
-            "the pool's security group admits this computer by the address that it "
-            "had when the pool opened"};
+        .silent_hint = login.silent_hint};
   }
   // Session Manager knows machines by their ids.
   SshRoute route{.target = {.host = instance.id, .user = login.user}};

@@ -14,6 +14,7 @@
 #include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/provider/world.h"
 #include "skyward/spec/offer.h"
+#include "skyward/spec/pool_spec.h"
 
 namespace skyward::provider::aws {
 
@@ -21,10 +22,14 @@ struct Login {
   std::string user{};
   std::string image{};           // for people: its id and name
   std::string session_region{};  // through Session Manager there; empty: directly
+  std::string silent_hint{};     // SshRoute, without Session Manager
 };
 
 // Fails where Session Manager cannot work: a program is not on PATH, or the machines have no role.
 Status check_session_manager(const World& world, const std::string& instance_profile);
+
+// What may be wrong when a machine does not answer.
+std::string silent_hint(const ProviderSpec& settings);
 
 SshRoute route_by(const Login& login, const Instance& instance);
 

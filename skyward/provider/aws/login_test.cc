@@ -183,6 +183,47 @@ TEST_F(SessionsTest, NobodyIsLetInFromOutside) {
   }
 }
 
+class PrivateAddresses : public ::testing::Test, public AwsComputer {};
+
+TEST_F(PrivateAddresses, AreTheOnlyOnesAndTheWayToTheMachines) {
+  spec_.provider.settings.insert({{"private_addresses", "true"}, {"subnet_id", "s1"}});
+  const auto aws = provider();
+  const Life life = open(*aws);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  for (const DoubleInstance& one : amazon_.instances) EXPECT_FALSE(one.addressed);
+  EXPECT_THAT(amazon_.groups.front().rules, Contains(HasSubstr("10.0.0.0/8")));
+  EXPECT_THAT(amazon_.groups.front().rules, SizeIs(5)) << "four networks, and the group itself";
+  for (const io::HttpRequest& request : fixture_.http->requests) {
+    EXPECT_FALSE(request.url.contains("checkip")) << "the address of a public way";
+  }
+  const Instance& machine = life.instances.front();
+  EXPECT_EQ(aws->connection(life.cluster, machine).command.back(), "10.0.0.1");
+  const Error silent = aws->explain(
+      machine,
+      {ErrorKind::lost, "ssh: connect to host 10.0.0.1 port 22: Connection timed out", ""});
+  EXPECT_THAT(silent.hint, HasSubstr("this computer must have a route to the subnet"));
+  ASSERT_TRUE(aws->provision(life.cluster, 1, 0, soon())) << "whole networks are admitted";
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+}
+
+TEST_F(PrivateAddresses, NeedASubnetOfTheUsers) {
+  spec_.provider.settings["private_addresses"] = "true";
+  const Status refused = provider()->check(spec_);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("private_addresses=True needs subnet_id="));
+  spec_.provider.settings["subnet_id"] = "s1";
+  EXPECT_TRUE(provider()->check(spec_));
+}
+
+TEST_F(PrivateAddresses, AreRecommendedWhereAMachineInASubnetIsSilent) {
+  const auto hint = [](std::map<std::string, std::string> settings) {
+    return silent_hint({.name = "aws", .settings = std::move(settings)});
+  };
+  EXPECT_THAT(hint({}), Not(HasSubstr("private_addresses")));
+  EXPECT_THAT(hint({{"subnet_id", "s1"}}), HasSubstr("set private_addresses=True"));
+  EXPECT_THAT(hint({{"security_group_id", "sg-1"}}), HasSubstr("must admit SSH"));
+}
+
 TEST_F(SessionsTest, InASubnetOfTheUsersAMachineHasNoPublicAddress) {
   install("aws");
   install("session-manager-plugin");

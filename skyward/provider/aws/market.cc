@@ -62,7 +62,12 @@ std::optional<double> Prices::least_spot(const std::string& type) const {
   return least;
 }
 
+bool is_private(const ProviderSpec& settings) {
+  return settings.setting("private_addresses") == "true";
+}
+
 bool has_addresses(const ProviderSpec& settings) {
+  if (is_private(settings)) return false;
   return settings.setting("use_ssm") != "true" || settings.setting("subnet_id").empty();
 }
 

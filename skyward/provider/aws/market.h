@@ -25,6 +25,8 @@ struct Prices {
   std::optional<double> least_spot(const std::string& type) const;
 };
 
+// Whether the pool's machines have private addresses alone, and are reached there.
+bool is_private(const ProviderSpec& settings);
 // Whether the pool's machines get public IPv4 addresses. Session Manager needs none where the
 // user's subnet leads to it; Amazon's default subnets lead nowhere without one.
 bool has_addresses(const ProviderSpec& settings);

@@ -104,6 +104,8 @@ TEST(Market, PricesAreThoseOfMachinesWithTheirAddresses) {
   spec.provider.settings["subnet_id"] = "subnet-1";
   EXPECT_DOUBLE_EQ(price().price_on_demand.value_or(0), 0.1);
   EXPECT_DOUBLE_EQ(price().price_spot.value_or(0), 0.01);
+  spec.provider.settings = {{"private_addresses", "true"}, {"subnet_id", "subnet-1"}};
+  EXPECT_DOUBLE_EQ(price().price_on_demand.value_or(0), 0.1);
 }
 
 TEST(Market, SpotMachinesAreRankedByTheCheapestZone) {

@@ -63,8 +63,12 @@ Result<std::string> caller_address(Client& client, Time deadline) {
       deadline);
 }
 
-Status make_rules(Client& client, const std::string& group,
-                  const std::optional<std::string>& caller, Time deadline) {
+std::vector<std::string> private_networks() {
+  return {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"};
+}
+
+Status make_rules(Client& client, const std::string& group, const std::vector<std::string>& callers,
+                  Time deadline) {
   Ec2Api api(client);
   const World& world = client.world();
   const Time until = group_known_by(world, deadline);
@@ -75,7 +79,9 @@ Status make_rules(Client& client, const std::string& group,
     return done;
   };
   ApiResult<void> done;
-  if (caller) done = ask([&] { return api.admit(group, *caller, kSshPort, deadline); });
+  for (const std::string& caller : callers) {
+    if (done) done = ask([&] { return api.admit(group, caller, kSshPort, deadline); });
+  }
   if (done) done = ask([&] { return api.admit_group(group, deadline); });
   if (done) return {};
   return std::unexpected(to_error(done.error(), where("AuthorizeSecurityGroupIngress", client)));

@@ -3,7 +3,6 @@
 // The network of a pool's machines: the VPC, the zones with their subnets, and the rules of the
 // security group.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,11 @@ Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& give
 // This computer's address as Amazon sees it, "203.0.113.5/32". Only it will be admitted.
 Result<std::string> caller_address(Client& client, Time deadline);
 
-// Adds the rules of a new group: SSH from `caller`, if given, and all traffic among its members.
-Status make_rules(Client& client, const std::string& group,
-                  const std::optional<std::string>& caller, Time deadline);
+// Where this computer's address is if its way to the machines is private.
+std::vector<std::string> private_networks();
+
+// Adds the rules of a group: SSH from these addresses, and all traffic among its members.
+Status make_rules(Client& client, const std::string& group, const std::vector<std::string>& callers,
+                  Time deadline);
 
 }  // namespace skyward::provider::aws

@@ -87,6 +87,7 @@ class AwsSite final : public RentedSite {
         login_{.user = boot_.user,
                .image = fmt::format("{}, \"{}\"", boot_.image.id, boot_.image.name)},
         lease_(lease) {
+    login_.silent_hint = silent_hint(settings_);
     if (settings_.setting("use_ssm") == "true") login_.session_region = client.region();
   }
 
@@ -145,27 +146,30 @@ Status AwsSite::furnish(PoolBook& book, const Mark& mark, const std::string&, Ti
   pool_ = book.pool();
   group_ = settings_.setting("security_group_id");
   if (!group_.empty()) return {};
-  std::optional<std::string> caller;
-  if (login_.session_region.empty()) {
+  std::vector<std::string> callers;
+  if (login_.session_region.empty() && is_private(settings_)) {
+    callers = private_networks();
+  } else if (login_.session_region.empty()) {
     const auto address = caller_address(client_, deadline);
     if (!address) return fail(address);
-    caller = *address;
+    callers = {*address};
+    admitted_.insert(*address);
   }
   const auto group = make_group(client_, book, vpc_, to_tags(mark), deadline);
   if (!group) return fail(group);
   group_ = *group;
-  if (caller) admitted_.insert(*caller);
-  return make_rules(client_, group_, caller, deadline);
+  return make_rules(client_, group_, callers, deadline);
 }
 
 // After a change of network this computer comes from another address. Where that cannot be learnt,
 // the one that is admitted may still be right.
 Status AwsSite::refresh(Time deadline) {
-  if (admitted_.empty()) return {};  // nobody is let in, or by a group of the user's
+  // Nobody is let in, or whole networks are, or by a group of the user's.
+  if (admitted_.empty()) return {};
   const auto caller =
       caller_address(client_, std::min(deadline, client_.world().now() + kAddressTime));
   if (!caller || admitted_.contains(*caller)) return {};
-  Status made = make_rules(client_, group_, *caller, deadline);
+  Status made = make_rules(client_, group_, {*caller}, deadline);
   if (made) admitted_.insert(*caller);
   return made;
 }
