@@ -31,6 +31,9 @@ constexpr std::string_view kKeysOrRegion =
 constexpr std::string_view kRights =
     "ask an administrator to allow this action; 'skyward providers check aws' lists what is "
     "missing";
+constexpr std::string_view kDenied =
+    "a policy denies this explicitly, so no right allows it: ask an administrator for an exception "
+    "in that policy, which may be one of the organisation";
 constexpr std::string_view kFreePlan =
     "the account is on Amazon's free plan, which has few types: upgrade it to the paid plan in the "
     "billing console, or give machine= of a type that is eligible";
@@ -205,6 +208,11 @@ ApiError make_error(std::string code, std::string message, int status) {
   error.message = std::move(message);
   CodeMeaning meaning = meaning_of(error.code, status);
   if (is_free_plan(error)) meaning = {Refusal::capacity, kFreePlan};
+  // More than a kilobyte for administrators, who find it in CloudTrail, too.
+  const std::size_t encoded = error.message.find(" Encoded authorization failure message:");
+  if (encoded != std::string::npos) error.message.erase(encoded);
+  const bool denied = meaning.hint == kRights && error.message.contains("explicit deny");
+  if (denied) meaning.hint = kDenied;
   error.refusal = meaning.refusal;
   // Without a code, it may be a proxy's.
   if (!error.code.empty()) error.heard = Heard::answered;

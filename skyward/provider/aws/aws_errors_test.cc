@@ -87,6 +87,14 @@ INSTANTIATE_TEST_SUITE_P(
               "renew the credentials"},
         Wrong{"NoRights", refusing("RunInstances", "UnauthorizedOperation"), ErrorKind::denied,
               "RunInstances", "eu-west-1", "UnauthorizedOperation", "skyward providers check aws"},
+        Wrong{"APolicyOfTheOrganisation",
+              refusing("RunInstances",
+                       "UnauthorizedOperation: You are not authorized to perform this operation. "
+                       "User: arn:aws:iam::1:user/me is not authorized to perform: "
+                       "ec2:RunInstances with an explicit deny in a service control policy. "
+                       "Encoded authorization failure message: secret"),
+              ErrorKind::denied, "RunInstances", "eu-west-1", "a service control policy.",
+              "ask an administrator for an exception"},
         Wrong{"NoDefaultNetwork", answering("DescribeVpcs", ""), ErrorKind::invalid,
               "no default network", "eu-west-1", "no default network", "create-default-vpc"},
         Wrong{"NoSubnets", answering("DescribeSubnets", ""), ErrorKind::invalid, "default network",

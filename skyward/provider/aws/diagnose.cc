@@ -5,7 +5,7 @@
 #include "skyward/provider/aws/account.h"
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/images.h"
-#include "skyward/provider/aws/market.h"
+#include "skyward/provider/aws/network.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/marks.h"
 #include "skyward/provider/renting/findings.h"
@@ -91,38 +91,55 @@ Finding judge_call(std::string what, const ApiResult<T>& answer) {
   return finding;
 }
 
-// As pools ask for machines: with tags, on demand and as spot machines. Tags are a right of their
-// own, which shows where the same is allowed without them.
-void look_into_launching(Client& client, const Tell& tell, Time deadline) {
+// As pools ask for machines. An organisation may forbid any part of that.
+LaunchRequest launch_request(Client& client, const std::string& owner, const std::string& image,
+                             Time deadline) {
+  constexpr const char* kRootDevice = "/dev/sda1";  // of Ubuntu's images
+  constexpr int kRoot_gb = 30;
+  LaunchRequest request{.type = own_architecture() == "arm64" ? "t4g.micro" : "t3.micro",
+                        .image = image,
+                        .user_data = "#cloud-config\n{}\n",
+                        .root_device = kRootDevice,
+                        .root_gb = kRoot_gb};
+  const auto subnets = find_subnets(client, "", deadline);
+  if (subnets) request.subnet = subnets->front().id;
+  request.tags = to_tags({.pool = "aws-check", .owner = owner, .expires_s = client.wall_s()});
+  request.tags.emplace_back(kNodesTag, nodes_text(0, 1));
+  request.tags.emplace_back(kLaunchTag, "skyward-check");
+  return request;
+}
+
+// Tags are a right of their own, which shows where the same is allowed without them.
+void look_into_launching(Client& client, const std::string& owner, const Tell& tell,
+                         Time deadline) {
   Ec2Api api(client);
   const Offer offer{.architecture = std::string(own_architecture())};
   const auto image = api.get_parameter(image_parameter({}, offer), deadline);
   tell(judge_call("ssm:GetParameter", image));
-  const Parameters plain = {
-      {"ImageId", image.value_or("ami-00000000000000000")},
-      {"InstanceType", offer.architecture == "arm64" ? "t4g.micro" : "t3.micro"},
-      {"MinCount", "1"},
-      {"MaxCount", "1"}};
-  Parameters tagged = plain;
-  const auto add_tag = [&](int number, const char* resource) {
-    const std::string prefix = fmt::format("TagSpecification.{}.", number);
-    tagged.emplace_back(prefix + "ResourceType", resource);
-    tagged.emplace_back(prefix + "Tag.1.Key", kManagedTag);
-    tagged.emplace_back(prefix + "Tag.1.Value", "true");
+  LaunchRequest request =
+      launch_request(client, owner, image.value_or("ami-00000000000000000"), deadline);
+  const auto ask = [&] {
+    // A token stands for one request alone.
+    request.client_token = fmt::format("skyward-check-{}", client.world().random_hex(8));
+    return api.dry_run("RunInstances", launch_parameters(request), deadline);
   };
-  add_tag(1, "instance");
-  const ApiError bare = api.dry_run("RunInstances", plain, deadline);
-  tell(judge_dry_run("ec2:RunInstances", bare));
-  const ApiError with_tags = api.dry_run("RunInstances", tagged, deadline);
+  const ApiError tagged = ask();
+  if (is_allowed(tagged)) {
+    tell(judge_dry_run("ec2:RunInstances", tagged));
+    tell(judge_dry_run("ec2:CreateTags", tagged));
+    request.spot = true;
+    tell(judge_dry_run("spot machines", ask()));
+    return;
+  }
+  request.tags.clear();
+  const ApiError bare = ask();
   if (is_allowed(bare)) {
-    tell(judge_dry_run("ec2:CreateTags", with_tags));
+    tell(judge_dry_run("ec2:RunInstances", bare));
+    tell(judge_dry_run("ec2:CreateTags", tagged));
   } else {
+    tell(judge_dry_run("ec2:RunInstances", tagged));
     tell({.what = "ec2:CreateTags", .good = true, .detail = "not checked: it needs RunInstances"});
   }
-  if (!is_allowed(with_tags)) return;
-  add_tag(2, "spot-instances-request");
-  tagged.emplace_back("InstanceMarketOptions.MarketType", "spot");
-  tell(judge_dry_run("spot machines", api.dry_run("RunInstances", tagged, deadline)));
 }
 
 void look_into_network(Client& client, const Tell& tell, Time deadline) {
@@ -166,7 +183,7 @@ Status diagnose(const World& world, const SettingOrigin& region, const Tell& tel
                   client.json("pricing", "GetProducts",
                               R"({"ServiceCode":"AmazonEC2","MaxResults":1})", deadline)));
   look_into_network(client, tell, deadline);
-  look_into_launching(client, tell, deadline);
+  look_into_launching(client, caller->owner, tell, deadline);
   return {};
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::SizeIs;
 
 // The rights of the policy in the guide.
@@ -73,6 +74,32 @@ TEST_F(Diagnosis, NamesTheOneThatIsMissing) {
     EXPECT_TRUE(missing.contains(right));
     EXPECT_THAT(missing, SizeIs(1));
   }
+}
+
+TEST_F(Diagnosis, AsksForMachinesAsPoolsDo) {
+  std::set<std::string> asked;
+  std::set<std::string> launched;
+  amazon_.refuse = [&](const std::string& action, const Ec2Double::Form& form) {
+    for (const auto& [name, value] : form) {
+      if (action == "RunInstances") (form.contains("DryRun") ? asked : launched).insert(name);
+    }
+    return std::pair(0, std::string());
+  };
+  (void)look();
+  {
+    const auto aws = provider();
+    ASSERT_TRUE(live(*aws).status);
+  }
+  launched.erase("NetworkInterface.1.SecurityGroupId.1");  // there is none yet
+  EXPECT_THAT(asked, IsSupersetOf(launched));
+}
+
+TEST_F(Diagnosis, NamesWhatIsMissingWhereTagsAreRequired) {
+  amazon_.refuse = [](const std::string& action, const Ec2Double::Form& form) {
+    const bool bare = action == "RunInstances" && !form.contains("TagSpecification.1.Tag.1.Key");
+    return std::pair(bare ? 403 : 0, std::string("UnauthorizedOperation"));
+  };
+  EXPECT_THAT(not_good(), IsEmpty());
 }
 
 TEST_F(Diagnosis, TellsThatTheFirstSpotMachineNeedsARole) {

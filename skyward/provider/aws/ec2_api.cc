@@ -147,6 +147,36 @@ bool is_burstable(std::string_view type) {
   return type.size() > 1 && type[0] == 't' && type[1] >= '0' && type[1] <= '9';
 }
 
+// Accounts are good for one of these worlds alone.
+std::string_view partition_of(std::string_view region) {
+  for (const std::string_view start : {"cn-", "us-gov-", "us-iso"}) {
+    if (region.starts_with(start)) return start;
+  }
+  return "aws";
+}
+
+ApiResult<void> nothing(const ApiResult<XmlElement>& reply) {
+  if (!reply) return std::unexpected(reply.error());
+  return {};
+}
+
+ApiError broken_reply(std::string message) {
+  return {.message = std::move(message), .status = 200, .hint = "try again"};
+}
+
+// The dollars an hour of one product of the price list; 0 when it has none.
+double product_price(const nlohmann::json& product) {
+  for (const nlohmann::json* term : json_items(product, "terms/OnDemand")) {
+    for (const nlohmann::json* dimension : json_items(*term, "priceDimensions")) {
+      const double dollars = number(json_text(*dimension, "pricePerUnit/USD"));
+      if (dollars > 0 && std::isfinite(dollars)) return dollars;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
 Parameters launch_parameters(const LaunchRequest& request) {
   Parameters parameters = {{"ClientToken", request.client_token},
                            {"ImageId", request.image},
@@ -194,36 +224,6 @@ Parameters launch_parameters(const LaunchRequest& request) {
   add_tags(parameters, resources, request.tags);
   return parameters;
 }
-
-// Accounts are good for one of these worlds alone.
-std::string_view partition_of(std::string_view region) {
-  for (const std::string_view start : {"cn-", "us-gov-", "us-iso"}) {
-    if (region.starts_with(start)) return start;
-  }
-  return "aws";
-}
-
-ApiResult<void> nothing(const ApiResult<XmlElement>& reply) {
-  if (!reply) return std::unexpected(reply.error());
-  return {};
-}
-
-ApiError broken_reply(std::string message) {
-  return {.message = std::move(message), .status = 200, .hint = "try again"};
-}
-
-// The dollars an hour of one product of the price list; 0 when it has none.
-double product_price(const nlohmann::json& product) {
-  for (const nlohmann::json* term : json_items(product, "terms/OnDemand")) {
-    for (const nlohmann::json* dimension : json_items(*term, "priceDimensions")) {
-      const double dollars = number(json_text(*dimension, "pricePerUnit/USD"));
-      if (dollars > 0 && std::isfinite(dollars)) return dollars;
-    }
-  }
-  return 0;
-}
-
-}  // namespace
 
 template <typename Item, typename Read>
 ApiResult<std::vector<Item>> Ec2Api::list(std::string_view action, Parameters parameters,

@@ -100,6 +100,9 @@ struct LaunchRequest {
   Tags tags{};
 };
 
+// Of RunInstances.
+Parameters launch_parameters(const LaunchRequest& request);
+
 struct Ec2Instance {
   std::string id{};
   std::string type{};

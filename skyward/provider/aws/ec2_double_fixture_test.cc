@@ -269,6 +269,10 @@ bool Ec2Double::is_too_fast(const std::string& action, const std::string& region
 }
 
 bool Ec2Double::may(const std::string& action, const Form& form) const {
+  // As many organisations have it.
+  const auto tokens = form.find("MetadataOptions.HttpTokens");
+  const bool safe = tokens != form.end() && tokens->second == "required";
+  if (action == "RunInstances" && !safe) return false;
   const bool tags = form.contains("TagSpecification.1.ResourceType");
   const std::string service = action == "GetParameter"  ? "ssm:"
                               : action == "GetProducts" ? "pricing:"
