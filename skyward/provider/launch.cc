@@ -42,6 +42,11 @@ Error no_longer_wanted() {
 
 LaunchFailure LaunchRecord::refused(const LaunchTarget& place, bool spot, std::string_view code,
                                     LaunchFailure why) {
+  if (why.error.kind != ErrorKind::denied) {
+    denied_.reset();
+  } else if (refusals_.empty()) {
+    denied_ = why.error;
+  }
   add_once(refusals_,
            fmt::format("{} in {}{}: {}", place.type, place.zone, spot ? " as spot" : "", code));
   if (why.quota || why.account) hint_ = why.error.hint;
@@ -50,6 +55,7 @@ LaunchFailure LaunchRecord::refused(const LaunchTarget& place, bool spot, std::s
 }
 
 void LaunchRecord::withdrawn(std::string why) {
+  denied_.reset();
   add_once(refusals_, std::move(why));
   only_quotas_ = false;
 }
@@ -59,6 +65,7 @@ void LaunchRecord::note_running(std::size_t machines) {
 }
 
 Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchSpec& spec) const {
+  if (denied_) return *denied_;
   const std::size_t shown = std::min(refusals_.size(), kRefusalsShown);
   const std::string why =
       refusals_.empty()

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,7 +69,7 @@ class LaunchRecord {
   // Whether there was more than one reason.
   bool several() const { return refusals_.size() > 1; }
 
-  // The error of kind `exhausted`, with a Shortage.
+  // The error of kind `exhausted`, with a Shortage; or why the account was denied every attempt.
   Error no_machines(LaunchOutcome outcome, const LaunchSpec& spec) const;
 
  private:
@@ -79,6 +80,7 @@ class LaunchRecord {
   std::vector<std::string> refusals_{};  // in words
   std::string hint_{};                   // of an account or quota
   bool only_quotas_ = true;              // every refusal was one
+  std::optional<Error> denied_{};        // the first refusal, if every one was of that kind
   int most_running_ = 0;                 // machines at the same time
 };
 

@@ -45,6 +45,8 @@ constexpr std::string_view kOverOrClock =
     "sso "
     "login', or a new session token), or set the clock";
 
+constexpr std::string_view kNoSpotRole = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+
 constexpr std::array kCodes = {
     // No capacity.
     CodeRow{"InsufficientInstanceCapacity", Refusal::capacity, kCapacity},
@@ -89,7 +91,7 @@ constexpr std::array kCodes = {
     CodeRow{"AccessDenied", Refusal::auth, kRights},
     CodeRow{"AccessDeniedException", Refusal::auth, kRights},
     CodeRow{"UnauthorizedAccess", Refusal::auth, kRights},
-    CodeRow{"AuthFailure.ServiceLinkedRoleCreationNotPermitted", Refusal::auth,
+    CodeRow{kNoSpotRole, Refusal::auth,
             "the first spot request of an account needs iam:CreateServiceLinkedRole for "
             "spot.amazonaws.com: ask an administrator to create AWSServiceRoleForEC2Spot once"},
     CodeRow{"OptInRequired", Refusal::auth,
@@ -182,6 +184,8 @@ void read_xml_error(const io::HttpReply& reply, Words& error) {
 }
 
 }  // namespace
+
+bool lacks_spot_role(const ApiError& error) { return error.code == kNoSpotRole; }
 
 bool is_free_plan(const ApiError& error) {
   return error.code == "InvalidParameterCombination" && error.message.contains("Free Tier");

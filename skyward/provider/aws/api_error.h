@@ -19,6 +19,9 @@ CodeMeaning meaning_of(std::string_view code, int status);
 
 ApiError make_error(std::string code, std::string message, int status);
 
+// Whether the account has no spot machines, for want of a role; it may have others.
+bool lacks_spot_role(const ApiError& error);
+
 // Whether an account on the free plan was refused this type; another type may work.
 bool is_free_plan(const ApiError& error);
 

@@ -38,6 +38,9 @@ class Capacity : public ::testing::Test, public AwsComputer {
       asked.push_back(
           fmt::format("{}{} {}/{}", count, spot ? " spot" : "", form.at("region"), zone));
       if (quota) return std::pair(400, std::string("VcpuLimitExceeded"));
+      if (spot && !spot_role) {
+        return std::pair(403, std::string("AuthFailure.ServiceLinkedRoleCreationNotPermitted"));
+      }
       const int here = standing_in(form.at("region"), zone, spot);
       const bool fits = here + count <= market(form.at("region"), zone, spot);
       return fits ? std::pair(0, std::string())
@@ -96,6 +99,7 @@ class Capacity : public ::testing::Test, public AwsComputer {
   std::function<int(const std::string& region, const std::string& zone, bool spot)> market =
       [](const auto&, const auto&, bool) { return 0; };
   bool quota = false;
+  bool spot_role = true;            // the account may have spot machines
   bool price_list_refuses = false;  // then those that ship with Skyward are taken in us-east-1
   std::string region_without_image;
   std::vector<std::string> asked;
@@ -211,6 +215,27 @@ TEST_F(Capacity, AQuotaIsItsOwnShortageAndNotHammered) {
   const Shortage shortage = shortage_of_opening();
   EXPECT_EQ(shortage.kind, ShortageKind::quota);
   EXPECT_EQ(asked.size(), 1U);
+}
+
+TEST_F(Capacity, WithoutTheRoleForSpotMachinesOthersAreTaken) {
+  spot_role = false;
+  market = [](const auto&, const auto&, bool) { return 4; };
+  for (const Spot& spot : {Spot::IfAvailable(3, 1s), Spot::Cheapest(), Spot::Percent(0)}) {
+    spec_.spot = spot;
+    asked.clear();
+    const auto instances = open();
+    ASSERT_TRUE(instances) << instances.error().message;
+    EXPECT_FALSE(instances->front().spot);
+    EXPECT_THAT(asked, ElementsAre("4 spot eu-west-1/z1", "4 eu-west-1/z1"));
+  }
+  for (const Spot& spot : {Spot::Always(3, 1s), Spot::Percent(0.5)}) {
+    spec_.spot = spot;
+    const auto refused = open();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::denied);
+    EXPECT_THAT(refused.error().message, HasSubstr("ServiceLinkedRoleCreationNotPermitted"));
+    EXPECT_THAT(refused.error().hint, HasSubstr("iam:CreateServiceLinkedRole"));
+  }
 }
 
 // ---- Regions
