@@ -130,8 +130,8 @@ Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
   }
   const auto order = [&](std::size_t i) {
     const Offer& offer = offers[i];
-    return std::tuple(asking_price(offer, request.prefer_spot).value_or(kUnknownPrice),
-                      offer.accelerator_count, offer.cpus, offer.memory_gb,
+    const double price = asking_price(offer, request.prefer_spot).value_or(kUnknownPrice);
+    return std::tuple(price / offer.baseline, offer.accelerator_count, offer.cpus, offer.memory_gb,
                       std::string_view(offer.instance_type));
   };
   std::ranges::stable_sort(fitting,

@@ -31,6 +31,9 @@ struct Offer {
   std::optional<double> price_download_gb{};
   std::optional<double> price_upload_gb{};
   int billing_increment_minutes = 0;
+  // The share of its processors' time that it has under a lasting load. Some types have more for a
+  // while, if they have been idle.
+  double baseline = 1;
 
   bool operator==(const Offer&) const = default;
 };
@@ -48,8 +51,9 @@ struct OfferRequest {
   bool prefer_spot = false;    // order by spot price where one is known
 };
 
-// Positions of the offers that fit, the best first: by price (unknown ones last), then the fewest
-// devices, processors and memory, then by name. When none fits, the error names what was near.
+// Positions of the offers that fit, the best first: by price over baseline (unknown ones last),
+// then the fewest devices, processors and memory, then by name. When none fits, the error names
+// what was near.
 Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
                                              const OfferRequest& request);
 

@@ -74,6 +74,16 @@ TEST(RankOffers, TheCheapestThatFits) {
   EXPECT_EQ(chosen({.accelerator = wanted("T4")}), "t4");
 }
 
+TEST(RankOffers, APartOfAProcessorIsNotAWholeOne) {
+  const std::vector<Offer> offers = {
+      {.instance_type = "burstable", .cpus = 2, .memory_gb = 4, .price_on_demand = 0.02},
+      {.instance_type = "whole", .cpus = 2, .memory_gb = 4, .price_on_demand = 0.08}};
+  EXPECT_THAT(rank_offers(offers, {}).value(), ElementsAre(0, 1));
+  std::vector<Offer> honest = offers;
+  honest[0].baseline = 0.2;
+  EXPECT_THAT(rank_offers(honest, {}).value(), ElementsAre(1, 0));
+}
+
 TEST(RankOffers, WithoutPricesTheSmallest) {
   const std::vector<Offer> offers = {{.instance_type = "c", .cpus = 32, .memory_gb = 64},
                                      {.instance_type = "b", .cpus = 8, .memory_gb = 64},

@@ -190,8 +190,8 @@ Parameters launch_parameters(const LaunchRequest& request) {
   const auto add = [&](std::string name, std::string value) {
     if (!value.empty()) parameters.emplace_back(std::move(name), std::move(value));
   };
-  // The types that save up their time launch as "unlimited" else: then bursts cost more than the
-  // price. Others refuse the parameter.
+  // Burstable types launch as "unlimited" else: then bursts cost more than the price. Others refuse
+  // the parameter.
   if (is_burstable(request.type)) add("CreditSpecification.CpuCredits", "standard");
   add("IamInstanceProfile.Arn", request.instance_profile_arn);
   add("NetworkInterface.1.DeviceIndex", "0");

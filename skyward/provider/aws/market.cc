@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "skyward/provider/choosing.h"
 
@@ -20,6 +21,28 @@ std::string device_model(const std::string& name) {
 }
 
 constexpr double kAddressPrice = 0.005;
+constexpr double kUnknownBaseline = 0.2;
+
+// A burstable machine's share, by the EC2 User Guide, "Key concepts for burstable performance
+// instances". With standard credits, most have no more from the start.
+double baseline_of(const InstanceType& type) {
+  constexpr std::array<std::pair<std::string_view, double>, 9> kBaselines = {{
+      {"t2.xlarge", 0.225},
+      {"t2.2xlarge", 0.17},
+      {".nano", 0.05},
+      {".micro", 0.1},
+      {".small", 0.2},
+      {".medium", 0.2},
+      {".large", 0.3},
+      {".xlarge", 0.4},
+      {".2xlarge", 0.4},
+  }};
+  if (!type.burstable) return 1;
+  for (const auto& [name, share] : kBaselines) {
+    if (type.name.ends_with(name)) return share;
+  }
+  return kUnknownBaseline;
+}
 
 bool is_flag_set(const PoolSpec& spec, const char* name) {
   return spec.provider.setting(name) == "true";
@@ -98,6 +121,7 @@ std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& 
                 .cpus = type.cpus,
                 .memory_gb = type.memory_mib / kMibPerGib};
     offer.architecture = *architecture_of(type, spec);
+    offer.baseline = baseline_of(type);
     add_devices(type, offer);
     const auto price = prices.on_demand.find(type.name);
     if (price != prices.on_demand.end()) offer.price_on_demand = price->second + address;

@@ -84,7 +84,8 @@ PoolSpec with(const std::string& accelerator, std::optional<double> count = {}) 
 }
 
 TEST(Market, TheCheapestThatFitsComesFirst) {
-  EXPECT_THAT(fitting(on_demand()), ElementsAre("t3.small", "c5.large", "m5.large"));
+  EXPECT_THAT(fitting(on_demand()), ElementsAre("c5.large", "m5.large", "t3.small"))
+      << "which has a fifth of its processors";
   PoolSpec spec = on_demand();
   spec.memory_mb = 8 * 1024;
   EXPECT_THAT(fitting(spec), ElementsAre("m5.large"));
@@ -108,9 +109,23 @@ TEST(Market, PricesAreThoseOfMachinesWithTheirAddresses) {
   EXPECT_DOUBLE_EQ(price().price_on_demand.value_or(0), 0.1);
 }
 
+TEST(Market, BurstableMachinesCountWithTheirBaseline) {
+  const auto baseline = [](const std::string& name, bool burstable) {
+    InstanceType one = type(name, 2, 8);
+    one.burstable = burstable;
+    return to_offers(std::vector{one}, {}, "r", on_demand()).front().baseline;
+  };
+  EXPECT_EQ(baseline("m5.large", false), 1);
+  EXPECT_EQ(baseline("t3.nano", true), 0.05);
+  EXPECT_EQ(baseline("t4g.large", true), 0.3);
+  EXPECT_EQ(baseline("t3a.2xlarge", true), 0.4);
+  EXPECT_EQ(baseline("t2.2xlarge", true), 0.17);
+  EXPECT_LT(baseline("t9.24xlarge", true), 1) << "one that nobody knows yet";
+}
+
 TEST(Market, SpotMachinesAreRankedByTheCheapestZone) {
   PoolSpec spec;  // spot
-  EXPECT_THAT(fitting(spec), ElementsAre("m5.large", "t3.small", "c5.large"));
+  EXPECT_THAT(fitting(spec), ElementsAre("m5.large", "c5.large", "t3.small"));
 }
 
 TEST(Market, AcceleratorsByNameMemoryAndShare) {
@@ -159,7 +174,8 @@ TEST(Market, OtherTypesAreTriedWhileTheyCostLittleMore) {
     return out;
   };
   EXPECT_THAT(names(with("A100")), ElementsAre("p4d.24xlarge", "p4de.24xlarge"));
-  EXPECT_THAT(names(on_demand()), ElementsAre("t3.small")) << "the next costs four times as much";
+  EXPECT_THAT(names(on_demand()), ElementsAre("c5.large", "m5.large", "t3.small"));
+  EXPECT_THAT(names(with("L4")), ElementsAre("g6.xlarge"));
   PoolSpec limited = with("A100");
   limited.nodes = 2;
   limited.max_hourly_cost = 50;
