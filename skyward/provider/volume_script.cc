@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "skyward/provider/aws/partition.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
@@ -206,6 +207,13 @@ std::string first_of(const Variable& variable, std::initializer_list<const char*
   return otherwise;
 }
 
+// Of the buckets at Amazon. That of the pool counts if it is one of Amazon's.
+std::string region_of(const ProviderSpec& provider, const Variable& variable) {
+  std::string here = provider.name == "aws" ? provider.setting("region") : "";
+  if (here.empty()) here = "us-east-1";
+  return first_of(variable, {"AWS_REGION", "AWS_DEFAULT_REGION"}, std::move(here));
+}
+
 std::string quoted_list(const std::vector<std::string>& words) {
   std::string list;
   for (const std::string& word : words) list += " " + shell_quote(word);
@@ -228,11 +236,12 @@ std::string source_of(const Volume& volume) {
 VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   VolumeScripts scripts;
   if (spec.volumes.empty()) return scripts;
-  const std::string region = first_of(variable, {"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1");
+  const std::string region = region_of(spec.provider, variable);
   const std::string own_endpoint =
       first_of(variable, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, "");
-  const std::string endpoint =
-      own_endpoint.empty() ? fmt::format("https://s3.{}.amazonaws.com", region) : own_endpoint;
+  const std::string endpoint = own_endpoint.empty() ? fmt::format("https://s3.{}.{}", region,
+                                                                  aws::partition_of(region).domain)
+                                                    : own_endpoint;
   const bool buckets = std::ranges::any_of(spec.volumes, is_bucket);
   for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}) {
     auto value = buckets ? variable(name) : std::nullopt;

@@ -67,6 +67,22 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
                                                Pair("AWS_SECRET_ACCESS_KEY", "CANARY-2")));
 }
 
+TEST(VolumeScripts, TheRegionIsThatOfTheVariablesOrOfThePool) {
+  PoolSpec spec = with({{.mount_path = "/data", .bucket = "models"}});
+  const auto mounts = [&](const Variables& variables, const std::string& options) {
+    return scripts_of(spec, variables).mount.contains(options + ",sigv4");
+  };
+  EXPECT_TRUE(mounts({}, "url=https://s3.us-east-1.amazonaws.com,endpoint=us-east-1"));
+  spec.provider = {.name = "digitalocean", .settings = {{"region", "nyc1"}}};
+  EXPECT_TRUE(mounts({}, "url=https://s3.us-east-1.amazonaws.com,endpoint=us-east-1"));
+  spec.provider = {.name = "aws", .settings = {{"region", "eu-west-1"}}};
+  EXPECT_TRUE(mounts({}, "url=https://s3.eu-west-1.amazonaws.com,endpoint=eu-west-1"));
+  EXPECT_TRUE(mounts({{"AWS_DEFAULT_REGION", "us-west-2"}},
+                     "url=https://s3.us-west-2.amazonaws.com,endpoint=us-west-2"));
+  EXPECT_TRUE(mounts({{"AWS_REGION", "cn-north-1"}},
+                     "url=https://s3.cn-north-1.amazonaws.com.cn,endpoint=cn-north-1"));
+}
+
 // What the script gives a version of s3fs besides, by what its help says.
 std::string newer_options(const std::string& help) {
   const std::string mount = scripts_of(with({{.mount_path = "/data", .bucket = "models"}})).mount;

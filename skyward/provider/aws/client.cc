@@ -21,9 +21,7 @@ constexpr Duration kRenewTime = std::chrono::seconds(15);
 constexpr Duration kRenewPause = std::chrono::seconds(30);
 
 std::string_view version_of(std::string_view service) {
-  if (service == "ec2") return "2016-11-15";
-  if (service == "iam") return "2010-05-08";
-  return "2011-06-15";
+  return service == "ec2" ? "2016-11-15" : "2011-06-15";
 }
 
 std::string_view target_of(std::string_view service) {
@@ -111,13 +109,8 @@ ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Ti
   auto endpoint = find_endpoint(world_, configuration_, service, region_);
   if (!endpoint) return std::unexpected(not_sent(endpoint.error()));
   call.endpoint = *std::move(endpoint);
-  call.region = service == "iam" || service == "pricing" ? "us-east-1" : region_;
-  if (service == "pricing") {
-    // The region of the signature is the one in the service's address.
-    for (const char* region : {"ap-south-1", "eu-central-1", "cn-northwest-1"}) {
-      if (call.endpoint.contains(region)) call.region = region;
-    }
-  }
+  // The region of the signature is the one in the service's address.
+  call.region = service == "pricing" ? pricing_region(region_) : region_;
   call.signing_name = service;
   call.time_limit = request_timeout_;
   bool maybe_done = false;

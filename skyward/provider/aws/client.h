@@ -31,7 +31,7 @@ class Client {
   // The same account in another region.
   Client in_region(const std::string& region) const;
 
-  // "ec2", "sts" or "iam"; the version of the service's interface is added.
+  // "ec2" or "sts"; the version of the service's interface is added.
   ApiResult<XmlElement> query(std::string_view service, std::string_view action,
                               Parameters parameters, Time deadline);
   // "ssm" or "pricing": the reply's JSON text.

@@ -7,6 +7,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/base/text.h"
+#include "skyward/provider/aws/partition.h"
 #include "skyward/provider/rest/rest_client.h"
 #include "skyward/spec/provider_settings.h"
 
@@ -166,11 +167,10 @@ struct EndpointNames {
   std::string_view section;
   std::string_view host;
 };
-constexpr std::array<EndpointNames, 8> kServices = {{
+constexpr std::array<EndpointNames, 7> kServices = {{
     {"ec2", "AWS_ENDPOINT_URL_EC2", "ec2", "ec2"},
     {"sts", "AWS_ENDPOINT_URL_STS", "sts", "sts"},
     {"ssm", "AWS_ENDPOINT_URL_SSM", "ssm", "ssm"},
-    {"iam", "AWS_ENDPOINT_URL_IAM", "iam", "iam"},
     {"pricing", "AWS_ENDPOINT_URL_PRICING", "pricing", "api.pricing"},
     {"sso", "AWS_ENDPOINT_URL_SSO", "sso", "portal.sso"},
     {"oidc", "AWS_ENDPOINT_URL_SSO_OIDC", "sso_oidc", "oidc"},
@@ -273,6 +273,14 @@ std::string find_region(const World& world, const Configuration& configuration,
   return configuration.property("region");
 }
 
+std::string_view pricing_region(std::string_view region) {
+  const std::string_view partition = partition_of(region).id;
+  if (partition == "aws-cn") return "cn-northwest-1";
+  if (partition != "aws" && partition != "aws-us-gov") return region;
+  if (region.starts_with("ap-")) return "ap-south-1";
+  return region.starts_with("eu-") ? "eu-central-1" : "us-east-1";
+}
+
 Result<std::string> find_endpoint(const World& world, const Configuration& configuration,
                                   std::string_view service, std::string_view region) {
   const auto* names = std::ranges::find(kServices, service, &EndpointNames::service);
@@ -294,20 +302,13 @@ Result<std::string> find_endpoint(const World& world, const Configuration& confi
   };
   const bool fips = enabled("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint");
   const bool dual = enabled("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint");
-  const bool china = region.starts_with("cn-");
-  const std::string_view domain = china
-                                      ? (dual ? "api.amazonwebservices.com.cn" : "amazonaws.com.cn")
-                                      : (dual ? "api.aws" : "amazonaws.com");
-  if (service == "iam") return fmt::format("https://iam.{}", domain);
   if (service == "checkip") return "https://checkip.amazonaws.com";
-  if (service == "pricing") {
-    // Three regions answer for all.
-    region = region.starts_with("ap-")   ? "ap-south-1"
-             : region.starts_with("eu-") ? "eu-central-1"
-             : china                     ? "cn-northwest-1"
-                                         : "us-east-1";
-  }
-  return fmt::format("https://{}{}.{}.{}", names->host, fips ? "-fips" : "", region, domain);
+  const AwsPartition& partition = partition_of(region);
+  // In GovCloud, the plain hosts comply.
+  const bool plain = !fips || (partition.id == "aws-us-gov" && !dual);
+  if (service == "pricing") region = pricing_region(region);
+  return fmt::format("https://{}{}.{}.{}", names->host, plain ? "" : "-fips", region,
+                     dual ? partition.dual_domain : partition.domain);
 }
 
 }  // namespace skyward::provider::aws

@@ -63,6 +63,9 @@ std::string ca_bundle(const World& world, const Configuration& configuration);
 std::string find_region(const World& world, const Configuration& configuration,
                         const std::string& given);
 
+// The region whose price list has the prices of this one.
+std::string_view pricing_region(std::string_view region);
+
 // The address of a service ("ec2", "sts", "ssm", "pricing", "sso", "oidc", or "checkip", which
 // returns the caller's address), without a final '/': the configured one, else Amazon's. Fails with
 // `invalid` if `region` is not the form of a region's name, since it becomes part of a host name.

@@ -1,5 +1,6 @@
 #include "skyward/provider/aws/configuration.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,6 +92,37 @@ TEST(Configuration, RegionFromCodeThenVariablesThenProfile) {
   EXPECT_EQ(region("of-code"), "of-code");
 }
 
+TEST(Configuration, AmazonsPublishedEndpoints) {
+  const std::string data = published_data();
+  if (data.empty()) GTEST_SKIP() << "Amazon's endpoint cases are not on this machine";
+  int count = 0;
+  for (const char* service : {"ec2", "sts", "ssm"}) {
+    const auto cases = nlohmann::json::parse(
+        slurp(fmt::format("{}/test-data/endpoint-tests/{}.json", data, service)));
+    for (const auto& one : cases.at("testCases")) {
+      const auto parameters = one.value("params", nlohmann::json::object());
+      const std::string region = parameters.value("Region", "");
+      // Errors are no concern of a program that was told to use such a host.
+      if (!one.at("expect").contains("endpoint") || parameters.contains("Endpoint") ||
+          parameters.value("UseGlobalEndpoint", false) || region.empty() ||
+          region.ends_with("-global")) {
+        continue;
+      }
+      SCOPED_TRACE(fmt::format("{} {}", service, parameters.dump()));
+      WorldFixture fixture;
+      const auto set = [&](const char* variable, const char* name) {
+        if (parameters.value(name, false)) fixture.variables[variable] = "true";
+      };
+      set("AWS_USE_FIPS_ENDPOINT", "UseFIPS");
+      set("AWS_USE_DUALSTACK_ENDPOINT", "UseDualStack");
+      EXPECT_EQ(find_endpoint(fixture.world, Configuration{}, service, region).value_or("none"),
+                one.at("expect").at("endpoint").at("url").get<std::string>());
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 100);
+}
+
 TEST(Configuration, EndpointsOfServices) {
   WorldFixture fixture;
   const auto endpoint = [&](const char* service, const char* place) {
@@ -104,9 +136,19 @@ TEST(Configuration, EndpointsOfServices) {
   }
   EXPECT_EQ(endpoint("ec2", "eu-west-1"), "https://ec2.eu-west-1.amazonaws.com");
   EXPECT_EQ(endpoint("ec2", "cn-north-1"), "https://ec2.cn-north-1.amazonaws.com.cn");
-  EXPECT_EQ(endpoint("iam", "eu-west-1"), "https://iam.amazonaws.com");
   EXPECT_EQ(endpoint("pricing", "eu-west-1"), "https://api.pricing.eu-central-1.amazonaws.com");
   EXPECT_EQ(endpoint("pricing", "sa-east-1"), "https://api.pricing.us-east-1.amazonaws.com");
+  EXPECT_EQ(endpoint("pricing", "cn-north-1"),
+            "https://api.pricing.cn-northwest-1.amazonaws.com.cn");
+  EXPECT_EQ(endpoint("pricing", "eusc-de-east-1"),
+            "https://api.pricing.eusc-de-east-1.amazonaws.eu");
+  EXPECT_EQ(endpoint("ec2", "eusc-de-east-1"), "https://ec2.eusc-de-east-1.amazonaws.eu");
+  EXPECT_EQ(endpoint("sts", "us-isob-east-1"), "https://sts.us-isob-east-1.sc2s.sgov.gov");
+  EXPECT_EQ(endpoint("sts", "eu-isoe-west-1"), "https://sts.eu-isoe-west-1.cloud.adc-e.uk");
+  fixture.variables["AWS_USE_FIPS_ENDPOINT"] = "true";
+  EXPECT_EQ(endpoint("sts", "us-gov-west-1"), "https://sts.us-gov-west-1.amazonaws.com");
+  EXPECT_EQ(endpoint("sts", "us-west-2"), "https://sts-fips.us-west-2.amazonaws.com");
+  fixture.variables.erase("AWS_USE_FIPS_ENDPOINT");
   fixture.variables["AWS_USE_DUALSTACK_ENDPOINT"] = "true";
   EXPECT_EQ(endpoint("ec2", "us-east-2"), "https://ec2.us-east-2.api.aws");
   fixture.variables["AWS_ENDPOINT_URL"] = "http://127.0.0.1:5000/";

@@ -11,6 +11,7 @@
 #include "skyward/base/hash.h"
 #include "skyward/base/utc.h"
 #include "skyward/provider/aws/credentials.h"
+#include "skyward/provider/aws/partition.h"
 #include "skyward/provider/base64.h"
 #include "skyward/provider/json_read.h"
 
@@ -147,14 +148,6 @@ bool is_burstable(std::string_view type) {
   return type.size() > 1 && type[0] == 't' && type[1] >= '0' && type[1] <= '9';
 }
 
-// Accounts are good for one of these worlds alone.
-std::string_view partition_of(std::string_view region) {
-  for (const std::string_view start : {"cn-", "us-gov-", "us-iso"}) {
-    if (region.starts_with(start)) return start;
-  }
-  return "aws";
-}
-
 ApiResult<void> nothing(const ApiResult<XmlElement>& reply) {
   if (!reply) return std::unexpected(reply.error());
   return {};
@@ -273,11 +266,11 @@ ApiResult<std::vector<SpotPrice>> Ec2Api::describe_spot_prices(
 }
 
 ApiResult<std::vector<std::string>> Ec2Api::describe_regions(Time deadline) {
-  const std::string_view partition = partition_of(client_.region());
+  const std::string_view partition = partition_of(client_.region()).id;
   return list<std::string>("DescribeRegions", {}, "regionInfo", deadline,
                            [&](const XmlElement& item, auto& out) {
                              const std::string name = item.value("regionName");
-                             if (partition_of(name) == partition) out.push_back(name);
+                             if (partition_of(name).id == partition) out.push_back(name);
                            });
 }
 

@@ -212,7 +212,7 @@ Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
     form = read_form(request.body);
     action = form["Action"];
   }
-  const bool global = request.url.contains("api.pricing") || request.url.contains("//iam.");
+  const bool global = request.url.contains("api.pricing");
   form["region"] = global ? regions.front() : region_of(request.url);
   if (std::ranges::find(regions, form["region"]) == regions.end()) {
     return fail(ErrorKind::unavailable, "Could not resolve host: " + request.url);

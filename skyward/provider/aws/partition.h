@@ -1,0 +1,19 @@
+#pragma once
+
+// Amazon's partitions: groups of regions with accounts of their own, and with host names that end
+// in their own way.
+
+#include <string_view>
+
+namespace skyward::provider::aws {
+
+struct AwsPartition {
+  std::string_view id{};           // as in ARNs: "aws-cn"
+  std::string_view regions{};      // what their names begin with
+  std::string_view domain{};       // of the services' hosts: "amazonaws.com"
+  std::string_view dual_domain{};  // ... of those that have IPv6 as well
+};
+
+const AwsPartition& partition_of(std::string_view region);
+
+}  // namespace skyward::provider::aws
