@@ -180,6 +180,16 @@ INSTANTIATE_TEST_SUITE_P(
                 computer.spec_.accelerator = *catalogue_accelerator("V100");
               },
               ErrorKind::invalid, "V100", "", "proprietary driver", "ami="},
+        Wrong{"AnAcceleratorOfAMD",
+              [](AwsComputer& computer) {
+                computer.spec_.accelerator = *catalogue_accelerator("RadeonPro-V520");
+              },
+              ErrorKind::invalid, "RadeonPro-V520", "", "an image with its driver", "ami="},
+        Wrong{"AnAcceleratorOfAmazon",
+              [](AwsComputer& computer) {
+                computer.spec_.accelerator = *catalogue_accelerator("Inferentia2");
+              },
+              ErrorKind::invalid, "Inferentia2", "", "Neuron's driver", "ami="},
         Wrong{"AShareOfAnAccelerator",
               [](AwsComputer& computer) {
                 computer.spec_.accelerator = *catalogue_accelerator("L4", {.count = 0.25});

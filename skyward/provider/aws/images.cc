@@ -35,11 +35,17 @@ bool has_gpu_image(const Offer& offer) {
 
 Status check_image(const PoolSpec& spec, std::string_view accelerator, double count) {
   if (!spec.provider.setting("ami").empty()) return {};
-  if (!is_nvidia(accelerator)) {
-    if (!is_trainium(accelerator) && !accelerator.starts_with("Inferentia")) return {};
+  if (is_trainium(accelerator) || accelerator.starts_with("Inferentia")) {
     return fail(ErrorKind::invalid,
                 fmt::format("machines with {} need an image with Neuron's driver", accelerator),
                 "give ami= of a Deep Learning image for Neuron in that region");
+  }
+  if (!is_nvidia(accelerator)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("machines with {} need an image with its driver: the published ones "
+                            "have NVIDIA's alone",
+                            accelerator),
+                "give ami= of an image that has the driver, or ask for another accelerator");
   }
   if (count < 1) {
     return fail(ErrorKind::invalid,

@@ -11,7 +11,7 @@
 
 namespace skyward::provider::aws {
 
-// Fails with `invalid`, naming the setting "ami", if no published image supports these devices.
+// Fails with `invalid`, naming the setting "ami", if no published image has these devices' driver.
 // Accepts any image of the user's own.
 Status check_image(const PoolSpec& spec, std::string_view accelerator, double count);
 
