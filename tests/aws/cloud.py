@@ -214,6 +214,7 @@ def price_list(wanted: dict[str, Any]) -> dict[str, Any]:
             },
         }
         for name, price in ON_DEMAND.items()
+        if filters.get("productFamily") == "Compute Instance"
     ]
     return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(row) for row in rows]}
 

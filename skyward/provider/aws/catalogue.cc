@@ -24,6 +24,27 @@ constexpr std::int64_t kNoPrices_s = 300;
 // Prices are good to have; nobody waits longer for them.
 constexpr Duration kPriceTime = 20s;
 constexpr std::size_t kTypesAtOnce = 100;
+// A list that never ends is a fault of the other side.
+constexpr int kMostPages = 1000;
+
+// Adds what it has read. Where a type has two prices, the higher one counts: it is a bound.
+ApiResult<void> read_price_list(Client& client, std::map<std::string, double>& prices,
+                                Time deadline) {
+  Ec2Api api(client);
+  for (const PriceFamily family : {PriceFamily::virtual_machine, PriceFamily::bare_metal}) {
+    std::string next;
+    int pages = 0;
+    do {
+      const auto page = api.price_page(family, next, deadline);
+      if (!page) return std::unexpected(page.error());
+      for (const auto& [type, price] : page->prices) {
+        prices[type] = std::max(prices[type], price);
+      }
+      next = page->next;
+    } while (!next.empty() && ++pages < kMostPages);
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -98,13 +119,13 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
   }
   if (facts_.read("no-prices").empty()) {
     const Time until = std::min(deadline, client_.world().now() + kPriceTime);
-    const auto told = Ec2Api(client_).on_demand_prices(until);
-    if (told) {
-      for (const auto& [type, price] : *told) out[type] = price;
+    const auto read = read_price_list(client_, out, until);
+    if (read) {
       if (!out.empty()) facts_.keep("prices", kDay_s, json_line(out));
       return out;
     }
-    const ApiError& why = told.error();
+    out.clear();
+    const ApiError& why = read.error();
     facts_.keep("no-prices", kNoPrices_s, why.code.empty() ? why.message : why.code);
   }
   return client_.region() == kListPricesRegion ? list_prices() : out;

@@ -430,41 +430,35 @@ ApiResult<std::string> Ec2Api::get_parameter(const std::string& name, Time deadl
   return value;
 }
 
-ApiResult<std::vector<std::pair<std::string, double>>> Ec2Api::on_demand_prices(Time deadline) {
-  constexpr std::array<std::pair<const char*, const char*>, 6> kFilters = {{
-      {"tenancy", "Shared"},
-      {"productFamily", "Compute Instance"},
-      {"preInstalledSw", "NA"},
-      {"operatingSystem", "Linux"},
-      {"capacitystatus", "Used"},
-      {"marketoption", "OnDemand"},
-  }};
+ApiResult<PricePage> Ec2Api::price_page(PriceFamily family, const std::string& next,
+                                        Time deadline) {
+  const bool metal = family == PriceFamily::bare_metal;
   nlohmann::json filters = nlohmann::json::array();
   const auto add = [&](const std::string& field, const std::string& value) {
     filters.push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
   };
   add("regionCode", client_.region());
-  for (const auto& [field, value] : kFilters) add(field, value);
+  add("productFamily", metal ? "Compute Instance (bare metal)" : "Compute Instance");
+  if (!metal) add("tenancy", "Shared");  // bare metal may be in the list as "Dedicated" alone
+  add("preInstalledSw", "NA");
+  add("operatingSystem", "Linux");
+  add("capacitystatus", "Used");
+  add("marketoption", "OnDemand");
+  nlohmann::json body = {{"ServiceCode", "AmazonEC2"}, {"Filters", filters}, {"MaxResults", 100}};
+  if (!next.empty()) body["NextToken"] = next;
 
-  std::vector<std::pair<std::string, double>> out;
-  std::string next;
-  for (int page = 0; page < kMaxPages; ++page) {
-    nlohmann::json body = {{"ServiceCode", "AmazonEC2"}, {"Filters", filters}, {"MaxResults", 100}};
-    if (!next.empty()) body["NextToken"] = next;
-    const auto reply = client_.json("pricing", "GetProducts", json_line(body), deadline);
-    if (!reply) return std::unexpected(reply.error());
-    const nlohmann::json parsed = read_json(*reply);
-    if (!parsed.is_object()) return std::unexpected(broken_reply("the price list is not JSON"));
-    for (const nlohmann::json* text : json_items(parsed, "PriceList")) {
-      const nlohmann::json product = read_json(json_text(*text));
-      const std::string type = json_text(product, "product/attributes/instanceType");
-      const double price = product_price(product);
-      if (!type.empty() && price > 0) out.emplace_back(type, price);
-    }
-    next = json_text(parsed, "NextToken");
-    if (next.empty()) return out;
+  const auto reply = client_.json("pricing", "GetProducts", json_line(body), deadline);
+  if (!reply) return std::unexpected(reply.error());
+  const nlohmann::json parsed = read_json(*reply);
+  if (!parsed.is_object()) return std::unexpected(broken_reply("the price list is not JSON"));
+  PricePage page{.next = json_text(parsed, "NextToken")};
+  for (const nlohmann::json* text : json_items(parsed, "PriceList")) {
+    const nlohmann::json product = read_json(json_text(*text));
+    const std::string type = json_text(product, "product/attributes/instanceType");
+    const double price = product_price(product);
+    if (!type.empty() && price > 0) page.prices.emplace_back(type, price);
   }
-  return std::unexpected(broken_reply("the price list has too many pages"));
+  return page;
 }
 
 ApiResult<std::string> Ec2Api::caller(Time deadline) {

@@ -52,6 +52,14 @@ struct SpotPrice {
   std::optional<std::int64_t> since_s{};  // when it became so, if Amazon says so
 };
 
+// The parts of the price list.
+enum class PriceFamily : std::uint8_t { virtual_machine, bare_metal };
+
+struct PricePage {
+  std::vector<std::pair<std::string, double>> prices{};  // type, dollars an hour
+  std::string next{};                                    // empty: the last page
+};
+
 struct Disk {
   std::string device{};
   int size_gb = 0;
@@ -164,8 +172,8 @@ class Ec2Api {
 
   // A parameter of SSM: the id of an image.
   ApiResult<std::string> get_parameter(const std::string& name, Time deadline);
-  // On-demand prices of all Linux types of the region, as (type, dollars an hour).
-  ApiResult<std::vector<std::pair<std::string, double>>> on_demand_prices(Time deadline);
+  // On-demand prices of Linux types of the region. `next`: of the page before; empty for the first.
+  ApiResult<PricePage> price_page(PriceFamily family, const std::string& next, Time deadline);
   // The ARN of whoever the credentials belong to.
   ApiResult<std::string> caller(Time deadline);
 

@@ -129,9 +129,10 @@ TEST_F(Ec2, EveryRequestIsWhatAmazonsModelSays) {
   (void)api_.delete_volume("vol-1", kNever);
   (void)api_.dry_run("TerminateInstances", {{"InstanceId.1", "i-1"}}, kNever);
   (void)api_.get_parameter("/a/b", kNever);
-  (void)api_.on_demand_prices(kNever);
+  (void)api_.price_page(PriceFamily::virtual_machine, "", kNever);
+  (void)api_.price_page(PriceFamily::bare_metal, "next", kNever);
   (void)api_.caller(kNever);
-  EXPECT_EQ(fixture_.http->requests.size(), 22U);
+  EXPECT_EQ(fixture_.http->requests.size(), 23U);
 
   for (const io::HttpRequest& request : fixture_.http->requests) {
     SCOPED_TRACE(request.url + " " + request.body);
@@ -284,10 +285,14 @@ TEST_F(Ec2, PricesAreReadFromTextInTheText) {
          {{"X", {{"priceDimensions", {{"Y", {{"pricePerUnit", {{"USD", "0.0960000000"}}}}}}}}}}}}}};
   reply("GetProducts", 200,
         nlohmann::json{{"PriceList", {product.dump(), "broken", "{}"}}, {"NextToken", "n"}}.dump());
-  reply("GetProducts", 200, R"({"PriceList":[]})");
-  const auto prices = api_.on_demand_prices(kNever);
-  ASSERT_TRUE(prices);
-  EXPECT_THAT(*prices, ElementsAre(std::pair<std::string, double>("m5.large", 0.096)));
+  const auto page = api_.price_page(PriceFamily::virtual_machine, "", kNever);
+  ASSERT_TRUE(page);
+  EXPECT_THAT(page->prices, ElementsAre(std::pair<std::string, double>("m5.large", 0.096)));
+  EXPECT_EQ(page->next, "n");
+  (void)api_.price_page(PriceFamily::bare_metal, page->next, kNever);
+  EXPECT_THAT(last().body, HasSubstr(R"("NextToken":"n")"));
+  EXPECT_THAT(last().body, HasSubstr("Compute Instance (bare metal)"));
+  EXPECT_THAT(last().body, Not(HasSubstr("tenancy")));
 }
 
 TEST_F(Ec2, RefusalsKeepAmazonsWords) {

@@ -89,7 +89,9 @@ void read_services(int status, const std::string& text) {
   ask([](Ec2Api& api, Time time) { return api.describe_instances({}, time); });
   ask([](Ec2Api& api, Time time) { return api.describe_volumes({}, time); });
   ask([](Ec2Api& api, Time time) { return api.get_parameter("/n", time); });
-  ask([](Ec2Api& api, Time time) { return api.on_demand_prices(time); });
+  ask([](Ec2Api& api, Time time) {
+    return api.price_page(PriceFamily::virtual_machine, "", time);
+  });
   ask([](Ec2Api& api, Time time) { return api.caller(time); });
 }
 
