@@ -217,6 +217,25 @@ TEST_F(Capacity, AQuotaIsItsOwnShortageAndNotHammered) {
   EXPECT_EQ(asked.size(), 1U);
 }
 
+TEST_F(Capacity, AZoneWithoutDisksLeadsToTheNext) {
+  spec_.spot = Spot::Never();
+  market = [](const auto&, const auto&, bool) { return 4; };
+  for (const auto& [status, code] : {std::pair(500, "InsufficientVolumeCapacity"),
+                                     std::pair(400, "VolumeTypeNotAvailableInZone")}) {
+    const auto others = amazon_.refuse;
+    amazon_.refuse = [&](const std::string& action, const Ec2Double::Form& form) {
+      const auto refused = others(action, form);
+      const bool first = action == "RunInstances" && form.at("NetworkInterface.1.SubnetId") == "s1";
+      return first ? std::pair(status, std::string(code)) : refused;
+    };
+    asked.clear();
+    const auto instances = open();
+    ASSERT_TRUE(instances) << instances.error().message;
+    EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2"));
+    amazon_.refuse = others;
+  }
+}
+
 TEST_F(Capacity, WithoutTheRoleForSpotMachinesOthersAreTaken) {
   spot_role = false;
   market = [](const auto&, const auto&, bool) { return 4; };
