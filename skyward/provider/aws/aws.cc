@@ -75,6 +75,7 @@ class AwsCloud final : public RentedCloud {
 
  private:
   Result<std::vector<Offer>> offers_in(Client& client, const PoolSpec& spec, Time deadline);
+  Result<std::vector<Offer>> priced(Result<std::vector<Offer>> offers, const PoolSpec& spec) const;
   Result<std::vector<Offer>> offers_elsewhere(const PoolSpec& spec, Error here, Time deadline);
   Client& client_in(const std::string& region);
 
@@ -127,9 +128,10 @@ Result<std::vector<Offer>> AwsCloud::offers_in(Client& client, const PoolSpec& s
     return std::unexpected(std::move(why));
   }
   prices_ = {};
-  prices_.on_demand = catalogue.prices(deadline);
+  const bool is_limited = spec.budget || spec.max_hourly_cost;
+  catalogue.add_list_prices(prices_, is_limited, deadline);
   auto ranked = fitting_offers(to_offers(*types, prices_, client.region(), spec), spec);
-  if (!ranked || spec.spot.kind == SpotKind::never) return ranked;
+  if (!ranked || spec.spot.kind == SpotKind::never) return priced(std::move(ranked), spec);
   std::vector<std::string> names;
   for (const Offer& offer : *ranked) {
     if (names.size() < kMostSpotTypes) names.push_back(offer.instance_type);
@@ -137,7 +139,24 @@ Result<std::vector<Offer>> AwsCloud::offers_in(Client& client, const PoolSpec& s
   if (const auto added = catalogue.add_spot_prices(names, prices_, deadline); !added) {
     return fail(added);
   }
-  return fitting_offers(to_offers(*types, prices_, client.region(), spec), spec);
+  return priced(fitting_offers(to_offers(*types, prices_, client.region(), spec), spec), spec);
+}
+
+// A pool with a limit cannot use machines without a price: says why there is none.
+Result<std::vector<Offer>> AwsCloud::priced(Result<std::vector<Offer>> offers,
+                                            const PoolSpec& spec) const {
+  const bool is_limited = spec.budget || spec.max_hourly_cost;
+  if (!offers || !is_limited || prices_.trouble.empty()) return offers;
+  const bool has_price = std::ranges::any_of(*offers, [&](const Offer& offer) {
+    return asking_price(offer, spec.spot.allows_spot()).has_value();
+  });
+  if (has_price) return offers;
+  return fail(ErrorKind::unavailable,
+              "AWS: the prices of the machines that fit are not known, so Skyward cannot enforce "
+              "budget= or max_hourly_cost=: " +
+                  prices_.trouble,
+              "try again: what was read of the list is kept; the credentials need "
+              "pricing:GetProducts");
 }
 
 // Regions with the same beginning ("us", "eu") first.
@@ -204,7 +223,7 @@ Result<std::vector<Offer>> AwsCloud::catalogue(Time deadline) {
   const auto types = catalogue.types(deadline);
   if (!types) return fail(types);
   Prices prices;
-  prices.on_demand = catalogue.prices(deadline);
+  catalogue.add_list_prices(prices, false, deadline);
   PoolSpec any;
   any.spot = Spot::IfAvailable();
   any.provider = spec_;

@@ -187,6 +187,19 @@ TEST_F(AwsMoney, APriceThatNobodyKnowsIsNotNothing) {
   EXPECT_TRUE(aws->teardown(cluster, soon()));
 }
 
+TEST_F(AwsMoney, WhyNoPriceIsKnownIsToldToAPoolWithALimit) {
+  amazon_.missing = {"pricing:GetProducts"};
+  spec_.spot = Spot::Never();
+  EXPECT_TRUE(provider()->offers(spec_, soon())) << "nobody has set a limit";
+  spec_.budget = 5;
+  const auto refused = provider()->offers(spec_, soon());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::unavailable);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("cannot enforce budget="), HasSubstr("AccessDeniedException")));
+  EXPECT_THAT(refused.error().hint, HasSubstr("pricing:GetProducts"));
+}
+
 TEST_F(AwsMoney, MachinesOfAPoolWithoutALimitHaveNone) {
   spec_.timeout = 0s;
   const auto aws = provider();

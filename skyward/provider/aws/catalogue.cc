@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -21,27 +22,65 @@ constexpr std::int64_t kDay_s = 86400;
 constexpr std::int64_t kSpotPrices_s = 900;
 // A price list that did not answer is not waited for again at once.
 constexpr std::int64_t kNoPrices_s = 300;
-// Prices are good to have; nobody waits longer for them.
+// One that was cut off is gone on with for so long.
+constexpr std::int64_t kBegun_s = 3600;
+// Prices are good to have; nobody waits longer for them, unless the pool has a limit.
 constexpr Duration kPriceTime = 20s;
+constexpr Duration kNeededPriceTime = 60s;
 constexpr std::size_t kTypesAtOnce = 100;
 // A list that never ends is a fault of the other side.
 constexpr int kMostPages = 1000;
 
-// Adds what it has read. Where a type has two prices, the higher one counts: it is a bound.
-ApiResult<void> read_price_list(Client& client, std::map<std::string, double>& prices,
-                                Time deadline) {
+constexpr std::array kFamilies = {PriceFamily::virtual_machine, PriceFamily::bare_metal};
+
+// How far the price list has been read.
+struct PriceReading {
+  std::map<std::string, double> prices{};
+  std::size_t family = 0;  // in kFamilies; behind them: all is read
+  std::string next{};      // of the page before
+  int pages = 0;           // of this reading
+};
+
+std::map<std::string, double> prices_of_text(const std::string& text) {
+  std::map<std::string, double> out;
+  const json kept = read_json(text);
+  if (!kept.is_object()) return out;
+  for (const auto& [type, price] : kept.items()) {
+    if (const auto dollars = json_number(price)) out[type] = *dollars;
+  }
+  return out;
+}
+
+PriceReading reading_of_text(const std::string& text) {
+  const json kept = read_json(text);
+  const std::size_t family = json_text(kept, "family") == "1" ? 1 : 0;
+  return {.prices = prices_of_text(json_text(kept, "prices")),
+          .family = family,
+          .next = json_text(kept, "next")};
+}
+
+std::string to_text(const PriceReading& reading) {
+  return json_line({{"prices", json_line(reading.prices)},
+                    {"family", std::to_string(reading.family)},
+                    {"next", reading.next}});
+}
+
+// Goes on to the end. Where a type has two prices, the higher one counts: it is a bound.
+ApiResult<void> read_on(Client& client, PriceReading& reading, Time deadline) {
   Ec2Api api(client);
-  for (const PriceFamily family : {PriceFamily::virtual_machine, PriceFamily::bare_metal}) {
-    std::string next;
-    int pages = 0;
-    do {
-      const auto page = api.price_page(family, next, deadline);
-      if (!page) return std::unexpected(page.error());
-      for (const auto& [type, price] : page->prices) {
-        prices[type] = std::max(prices[type], price);
-      }
-      next = page->next;
-    } while (!next.empty() && ++pages < kMostPages);
+  while (reading.family < kFamilies.size()) {
+    const auto page = api.price_page(kFamilies[reading.family], reading.next, deadline);
+    const bool begun_before = reading.pages == 0 && !reading.next.empty();
+    if (!page && begun_before && page.error().kind() == ErrorKind::invalid) {
+      reading = {.prices = std::move(reading.prices)};  // the list has forgotten where we were
+      continue;
+    }
+    if (!page) return std::unexpected(page.error());
+    for (const auto& [type, price] : page->prices) {
+      reading.prices[type] = std::max(reading.prices[type], price);
+    }
+    reading.next = page->next;
+    if (reading.next.empty() || ++reading.pages >= kMostPages) ++reading.family;
   }
   return {};
 }
@@ -108,27 +147,29 @@ Result<std::vector<InstanceType>> Catalogue::types(Time deadline) {
   return *std::move(told);
 }
 
-std::map<std::string, double> Catalogue::prices(Time deadline) {
-  std::map<std::string, double> out;
-  const json kept = read_json(facts_.read("prices"));
-  if (kept.is_object() && !kept.empty()) {
-    for (const auto& [type, price] : kept.items()) {
-      if (const auto dollars = json_number(price)) out[type] = *dollars;
+void Catalogue::add_list_prices(Prices& prices, bool needed, Time deadline) {
+  prices.on_demand = prices_of_text(facts_.read("prices"));
+  if (!prices.on_demand.empty()) return;
+  PriceReading reading = reading_of_text(facts_.read("prices-begun"));
+  prices.trouble = facts_.read("no-prices");
+  if (prices.trouble.empty() || needed) {
+    const Duration patience = needed ? kNeededPriceTime : kPriceTime;
+    const auto read =
+        read_on(client_, reading, std::min(deadline, client_.world().now() + patience));
+    prices.trouble.clear();
+    if (!read) {
+      prices.trouble =
+          to_error(read.error(), fmt::format("the price list of {} was not read to its end in {} s",
+                                             client_.region(), patience / 1s))
+              .message;
     }
-    return out;
+    if (read && !reading.prices.empty()) facts_.keep("prices", kDay_s, json_line(reading.prices));
+    if (!read && reading.pages > 0) facts_.keep("prices-begun", kBegun_s, to_text(reading));
+    if (!read && reading.pages == 0) facts_.keep("no-prices", kNoPrices_s, prices.trouble);
   }
-  if (facts_.read("no-prices").empty()) {
-    const Time until = std::min(deadline, client_.world().now() + kPriceTime);
-    const auto read = read_price_list(client_, out, until);
-    if (read) {
-      if (!out.empty()) facts_.keep("prices", kDay_s, json_line(out));
-      return out;
-    }
-    out.clear();
-    const ApiError& why = read.error();
-    facts_.keep("no-prices", kNoPrices_s, why.code.empty() ? why.message : why.code);
-  }
-  return client_.region() == kListPricesRegion ? list_prices() : out;
+  prices.on_demand = std::move(reading.prices);
+  const bool has_table = client_.region() == kListPricesRegion && !prices.trouble.empty();
+  if (has_table) prices.on_demand.insert(list_prices().begin(), list_prices().end());
 }
 
 Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, Prices& prices,

@@ -18,9 +18,10 @@ class Catalogue {
   explicit Catalogue(Client& client);
 
   Result<std::vector<InstanceType>> types(Time deadline);
-  // On-demand prices. If the price list is unavailable: the table that ships with Skyward, for its
-  // region.
-  std::map<std::string, double> prices(Time deadline);
+  // Adds on-demand prices. If the price list cannot be read to its end, what has been read counts,
+  // and the next call goes on there; the table that ships with Skyward fills the gaps in its
+  // region. `needed`: the list is waited for longer, even soon after it did not answer.
+  void add_list_prices(Prices& prices, bool needed, Time deadline);
   // Adds the spot prices of these types, by zone; none if the credentials may not ask for them.
   Result<void> add_spot_prices(const std::vector<std::string>& types, Prices& prices,
                                Time deadline);

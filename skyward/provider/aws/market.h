@@ -20,6 +20,7 @@ namespace skyward::provider::aws {
 struct Prices {
   std::map<std::string, double> on_demand{};                     // by type
   std::map<std::pair<std::string, std::string>, double> spot{};  // by type and zone
+  std::string trouble{};  // why there may be on-demand prices that are not known
 
   // The lowest of all zones.
   std::optional<double> least_spot(const std::string& type) const;

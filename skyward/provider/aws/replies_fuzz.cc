@@ -124,8 +124,8 @@ void read_caches(const std::string& text) {
   Client client = computer.client();
   Catalogue catalogue(client);
   (void)catalogue.types(computer.soon());
-  (void)catalogue.prices(computer.soon());
   Prices prices;
+  catalogue.add_list_prices(prices, true, computer.soon());
   (void)catalogue.add_spot_prices({"m5.large"}, prices, computer.soon());
 }
 
