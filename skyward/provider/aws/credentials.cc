@@ -70,7 +70,7 @@ class ProfileWalk {
       return named(name, from_single_sign_on(search_, section));
     }
     if (has(section, "login_session")) {
-      return named(name, from_login(search_, value_at(section, "login_session")));
+      return named(name, from_login(search_, value_at(section, "login_session"), name));
     }
     if (has(section, "credential_process")) {
       Found result = named(name, from_program(search_, value_at(section, "credential_process")));

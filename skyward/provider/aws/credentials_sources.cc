@@ -10,6 +10,7 @@
 #include "skyward/base/hash.h"
 #include "skyward/base/text.h"
 #include "skyward/base/utc.h"
+#include "skyward/io/machine.h"
 #include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/xml.h"
@@ -21,6 +22,8 @@ namespace skyward::provider::aws {
 namespace {
 
 constexpr Duration kProgramTimeout = std::chrono::seconds(60);
+// Keys of 'aws login' that end sooner are renewed.
+constexpr std::int64_t kRenewLogin_s = 60;
 
 // Asks STS for a role's temporary keys.
 Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, const Keys* base) {
@@ -56,6 +59,39 @@ Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, 
                      .account_id = account_of(result->value("AssumedRoleUser/Arn")),
                      .expires_s = parse_moment(result->value("Credentials/Expiration")),
                      .source = {}};
+}
+
+// The keys that a program prints. `name`: of the program, for people.
+Found ask_program(const Search& search, std::vector<std::string> command, const std::string& name,
+                  const std::string& hint) {
+  io::SpawnOptions options;
+  options.command = std::move(command);
+  const auto ran = search.world.run(options, kProgramTimeout);
+  if (!ran) return fail(ran);
+  if (ran->status.code != 0 || ran->status.signal != 0) {
+    return fail(ErrorKind::denied,
+                fmt::format("the {} of the AWS profile failed ({}): {}", name,
+                            ran->status.describe(), ran->err.substr(0, 500)),
+                hint);
+  }
+  return read_keys(ran->out, name);
+}
+
+// By the AWS CLI: Amazon wants requests for new keys to be signed with a key of the session.
+Found renewed_login(const Search& search, const std::string& profile) {
+  const auto program = io::find_program("aws", search.world.variable("PATH"));
+  if (!program) {
+    return fail(ErrorKind::denied,
+                "the keys of 'aws login' have expired, and the program aws, which renews them, is "
+                "not on PATH",
+                "install the AWS CLI, then run 'aws login'");
+  }
+  Found found = ask_program(
+      search,
+      {*program, "configure", "export-credentials", "--format", "process", "--profile", profile},
+      "renewal by 'aws configure export-credentials'", "run 'aws login'");
+  if (found && *found) (*found)->source = "aws login";
+  return found;
 }
 
 }  // namespace
@@ -141,20 +177,12 @@ Result<Credentials> assume_role(const Search& search, const Credentials& base,
 }
 
 Found from_program(const Search& search, const std::string& command) {
-  io::SpawnOptions options;
-  options.command = {"sh", "-c", command};
-  const auto ran = search.world.run(options, kProgramTimeout);
-  if (!ran) return fail(ran);
-  if (ran->status.code != 0 || ran->status.signal != 0) {
-    return fail(ErrorKind::denied,
-                fmt::format("the credential_process of the AWS profile failed ({}): {}",
-                            ran->status.describe(), ran->err.substr(0, 500)),
-                "run that program by hand to see why");
-  }
-  return read_keys(ran->out, "credential_process");
+  return ask_program(search, {"sh", "-c", command}, "credential_process",
+                     "run that program by hand to see why");
 }
 
-Found from_login(const Search& search, const std::string& login_session) {
+Found from_login(const Search& search, const std::string& login_session,
+                 const std::string& profile) {
   const std::string directory = search.world.variable("AWS_LOGIN_CACHE_DIRECTORY")
                                     .value_or(home_directory(search.world) + "/.aws/login/cache");
   const Result<std::string> text =
@@ -167,16 +195,20 @@ Found from_login(const Search& search, const std::string& login_session) {
   if (!token.is_object()) {
     return fail(ErrorKind::denied, "aws login: the cached session has no keys", std::string(kHint));
   }
-  const auto expires = parse_moment(json_text(token, "expiresAt"));
-  if (!expires || *expires <= search.world.wall_s()) {
-    return fail(ErrorKind::denied, "the session of 'aws login' has expired", std::string(kHint));
+  const Credentials cached{.keys = {.access_key_id = json_text(token, "accessKeyId"),
+                                    .secret_access_key = json_text(token, "secretAccessKey"),
+                                    .session_token = json_text(token, "sessionToken")},
+                           .account_id = json_text(token, "accountId"),
+                           .expires_s = parse_moment(json_text(token, "expiresAt")),
+                           .source = "aws login"};
+  const std::int64_t left_s = cached.expires_s.value_or(0) - search.world.wall_s();
+  if (left_s > kRenewLogin_s) return cached;
+  Found renewed = renewed_login(search, profile);
+  if (!renewed && left_s > 0) return cached;
+  if (renewed && *renewed && (*renewed)->account_id.empty()) {
+    (*renewed)->account_id = cached.account_id;
   }
-  return Credentials{.keys = {.access_key_id = json_text(token, "accessKeyId"),
-                              .secret_access_key = json_text(token, "secretAccessKey"),
-                              .session_token = json_text(token, "sessionToken")},
-                     .account_id = json_text(token, "accountId"),
-                     .expires_s = expires,
-                     .source = "aws login"};
+  return renewed;
 }
 
 }  // namespace skyward::provider::aws

@@ -30,8 +30,9 @@ Found from_web_identity(const Search& search, const std::string& role, const std
                         const std::string& session_name);
 // Single sign-on: `section` has sso_account_id and sso_role_name.
 Found from_single_sign_on(const Search& search, const Section& section);
-// Saved by 'aws login'.
-Found from_login(const Search& search, const std::string& login_session);
+// Saved by 'aws login' for a profile. They last 15 minutes, and the AWS CLI renews them.
+Found from_login(const Search& search, const std::string& login_session,
+                 const std::string& profile);
 // A program that prints credentials.
 Found from_program(const Search& search, const std::string& command);
 

@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "skyward/base/hash.h"
+#include "skyward/base/utc.h"
+#include "skyward/io/machine.h"
 #include "skyward/provider/aws/credentials_sources.h"
 #include "skyward/provider/aws/own_machine.h"
 #include "skyward/provider/aws/published_data_fixture.h"
@@ -19,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -211,6 +216,110 @@ TEST(Credentials, AmazonsPublishedRoles) {
     ASSERT_TRUE(found) << found.error().message;
     EXPECT_EQ(roles, wanted);
   }
+}
+
+// Where 'aws login' keeps its sessions, and an AWS CLI that renews them.
+class LoginSessions : public ::testing::Test {
+ protected:
+  LoginSessions() {
+    fs::create_directories(programs_);
+    fixture_.variables["PATH"] = programs_;
+    fixture_.world.run = [this](const io::SpawnOptions& options,
+                                Duration) -> Result<io::CommandResult> {
+      commands_.push_back(options.command);
+      return io::CommandResult{.status = {.code = renewed_.empty() ? 255 : 0},
+                               .out = renewed_,
+                               .err = "the session has ended"};
+    };
+  }
+  ~LoginSessions() override { fs::remove_all(programs_); }
+
+  void install_aws() {
+    std::ofstream(programs_ + "/aws") << "#!/bin/sh\n";
+    fs::permissions(programs_ + "/aws", fs::perms::owner_all);
+  }
+  void keep(const std::string& session, const std::string& text) {
+    fixture_.files["/home/.aws/login/cache/" + to_hex(sha256(as_bytes(session))) + ".json"] = text;
+  }
+  Result<Credentials> find() {
+    const auto configuration = load_configuration(fixture_.world, "");
+    if (!configuration) return fail(configuration);
+    return find_credentials(fixture_.world, *configuration, "us-east-1", kNever);
+  }
+
+  WorldFixture fixture_;
+  const std::string programs_ = ::testing::TempDir() + "login-" + io::random_hex(8);
+  std::string renewed_;  // what the AWS CLI prints; empty: it fails
+  std::vector<std::vector<std::string>> commands_;
+};
+
+TEST_F(LoginSessions, AreRenewedByTheAwsCli) {
+  fixture_.files["/home/.aws/config"] = "[default]\nlogin_session = me\n";
+  const auto expires = [&](std::int64_t left_s) {
+    keep("me", json{{"accessToken",
+                     {{"accessKeyId", "OLD"},
+                      {"secretAccessKey", "s"},
+                      {"sessionToken", "t"},
+                      {"accountId", "12"},
+                      {"expiresAt", utc_moment(fixture_.wall_s + left_s)}}}}
+                   .dump());
+  };
+  expires(900);
+  EXPECT_EQ(find().value().keys.access_key_id, "OLD");
+  expires(-1);
+  EXPECT_THAT(find().error().message, HasSubstr("the program aws, which renews them"));
+  install_aws();
+  EXPECT_THAT(find().error().message, HasSubstr("the session has ended"));
+  EXPECT_THAT(find().error().hint, HasSubstr("aws login"));
+  expires(30);
+  EXPECT_EQ(find().value().keys.access_key_id, "OLD") << "they are good for a while";
+  renewed_ = R"({"Version":1,"AccessKeyId":"NEW","SecretAccessKey":"s","SessionToken":"t",)"
+             R"("Expiration":"2023-11-14T22:28:20+00:00"})";
+  const auto renewed = find();
+  ASSERT_TRUE(renewed) << renewed.error().message;
+  EXPECT_EQ(renewed->keys.access_key_id, "NEW");
+  EXPECT_EQ(renewed->account_id, "12");
+  EXPECT_EQ(renewed->expires_s, fixture_.wall_s + 900);
+  EXPECT_EQ(renewed->source, "profile \"default\", aws login");
+  EXPECT_THAT(commands_.back(), ElementsAre(programs_ + "/aws", "configure", "export-credentials",
+                                            "--format", "process", "--profile", "default"));
+}
+
+// Their requests are the AWS CLI's.
+TEST_F(LoginSessions, AsAmazonsPublishedCasesHaveThem) {
+  const std::string data = published_data();
+  if (data.empty()) GTEST_SKIP() << "Amazon's cases of logins are not on this machine";
+  install_aws();
+  int count = 0;
+  for (const auto& one :
+       json::parse(slurp(data + "/test-data/credential-chain/login-provider-test-cases.json"))) {
+    SCOPED_TRACE(one.at("documentation").get<std::string>());
+    fixture_.files.clear();
+    fixture_.files["/home/.aws/config"] = one.at("configContents").get<std::string>();
+    for (const auto& [name, content] : one.at("cacheContents").items()) {
+      fixture_.files["/home/.aws/login/cache/" + name] = content.dump();
+    }
+    fixture_.variables["AWS_PROFILE"] = "signin";
+    const auto& outcome = one.at("outcomes").at(0);
+    const bool found = outcome.at("result") == "credentials";
+    renewed_.clear();
+    if (found && one.contains("mockApiCalls")) {
+      renewed_ = json{{"Version", 1},
+                      {"AccessKeyId", outcome.at("accessKeyId")},
+                      {"SecretAccessKey", outcome.at("secretAccessKey")},
+                      {"SessionToken", outcome.at("sessionToken")},
+                      {"Expiration", outcome.at("expiresAt")}}
+                     .dump();
+    }
+    const auto credentials = find();
+    ASSERT_EQ(credentials.has_value(), found);
+    ++count;
+    if (!found) continue;
+    EXPECT_EQ(credentials->keys.access_key_id, outcome.at("accessKeyId").get<std::string>());
+    EXPECT_EQ(credentials->account_id, outcome.at("accountId").get<std::string>());
+    EXPECT_EQ(credentials->expires_s, parse_moment(outcome.at("expiresAt").get<std::string>()));
+  }
+  EXPECT_EQ(count, 8);
 }
 
 TEST(Credentials, AmazonsPublishedContainerAndMetadataAddresses) {

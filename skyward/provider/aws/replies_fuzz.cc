@@ -111,7 +111,7 @@ void read_credentials(const std::string& text) {
   const Section& section = configuration.files.profiles["default"];
   with([](const Search& search) { return from_container(search); });
   with([](const Search& search) { return from_metadata(search, true); });
-  with([](const Search& search) { return from_login(search, "s"); });
+  with([](const Search& search) { return from_login(search, "s", "p"); });
   with([](const Search& search) { return from_program(search, "p"); });
   with([&](const Search& search) { return from_single_sign_on(search, section); });
   with([](const Search& search) { return from_web_identity(search, "r", "f", "n"); });
