@@ -214,6 +214,12 @@ std::string region_of(const ProviderSpec& provider, const Variable& variable) {
   return first_of(variable, {"AWS_REGION", "AWS_DEFAULT_REGION"}, std::move(here));
 }
 
+// Whether a role of the machines is for longer than the client's keys: those with a session token
+// expire. A role that Session Manager needs may be for that alone.
+bool outlives_keys(const ProviderSpec& provider, const Variable& variable) {
+  return variable("AWS_SESSION_TOKEN").has_value() && provider.setting("use_ssm") != "true";
+}
+
 std::string quoted_list(const std::vector<std::string>& words) {
   std::string list;
   for (const std::string& word : words) list += " " + shell_quote(word);
@@ -243,8 +249,10 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
                                                                   aws::partition_of(region).domain)
                                                     : own_endpoint;
   const bool buckets = std::ranges::any_of(spec.volumes, is_bucket);
+  const bool has_role = spec.provider.settings.contains("instance_profile_arn");
+  const bool by_keys = buckets && !(has_role && outlives_keys(spec.provider, variable));
   for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}) {
-    auto value = buckets ? variable(name) : std::nullopt;
+    auto value = by_keys ? variable(name) : std::nullopt;
     if (value) scripts.environment.emplace_back(name, *std::move(value));
   }
   for (const auto& [name, value] : scripts.environment) {
@@ -260,7 +268,6 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   std::string prepare = buckets ? "keep_keys" : "";
   std::string who = "the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
   if (buckets && scripts.environment.empty()) {
-    const bool has_role = spec.provider.settings.contains("instance_profile_arn");
     if (!has_role) options += ",public_bucket=1";
     prepare = has_role ? "find_role" : "";
     who = has_role ? "the role of the machine" : "anonymous users (AWS_ACCESS_KEY_ID is not set)";

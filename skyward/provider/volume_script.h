@@ -29,8 +29,8 @@ struct VolumeScripts {
 
 // `variable`: the client's environment; AWS_ENDPOINT_URL_S3, AWS_REGION, AWS_ACCESS_KEY_ID … are
 // used. Without AWS_REGION, buckets are in the region of a pool at Amazon, else in us-east-1.
-// Without keys, the machine's own role is used if the provider gives it one; otherwise the bucket
-// must be public.
+// Without keys, or if they expire, the machine's own role is used if the provider gives it one;
+// without both, the bucket must be public.
 VolumeScripts volume_scripts(
     const PoolSpec& spec, const std::function<std::optional<std::string>(const char*)>& variable);
 

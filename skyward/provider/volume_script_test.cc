@@ -127,6 +127,26 @@ TEST(VolumeScripts, AnotherStoreAndNoKeys) {
               AllOf(HasSubstr("\nfind_role\nmount_bucket"), Not(HasSubstr("public_bucket"))));
 }
 
+TEST(VolumeScripts, ARoleOutlivesTheKeysOfASession) {
+  PoolSpec spec = with({{.mount_path = "/data", .bucket = "models"}});
+  Variables keys{{"AWS_ACCESS_KEY_ID", "CANARY-1"}, {"AWS_SECRET_ACCESS_KEY", "CANARY-2"}};
+  const auto is_by_role = [&] {
+    const VolumeScripts scripts = scripts_of(spec, keys);
+    const bool by_role = scripts.mount.contains("\nfind_role\nmount_bucket");
+    EXPECT_EQ(scripts.environment.empty(), by_role);
+    EXPECT_EQ(scripts.begin.empty(), by_role);
+    return by_role;
+  };
+  spec.provider = {.name = "aws", .settings = {{"instance_profile_arn", "arn"}}};
+  EXPECT_FALSE(is_by_role()) << "these keys do not expire";
+  keys["AWS_SESSION_TOKEN"] = "CANARY-3";
+  EXPECT_TRUE(is_by_role());
+  spec.provider.settings["use_ssm"] = "true";
+  EXPECT_FALSE(is_by_role()) << "the role may be for Session Manager alone";
+  spec.provider.settings = {};
+  EXPECT_FALSE(is_by_role()) << "there is no role";
+}
+
 TEST(VolumeScripts, AKindOfTheUsersOwn) {
   const VolumeScripts scripts =
       scripts_of(with({{.mount_path = "/own",

@@ -309,13 +309,18 @@ def buckets(cloud: Cloud, hosts: RentedHosts) -> Iterator[Buckets]:
     buckets.close()
 
 
-@pytest.mark.parametrize("way", ["keys", "session", "role"])
+@pytest.mark.parametrize("way", ["keys", "session", "role", "session and role"])
 def test_buckets_are_directories(
     cloud: Cloud, hosts: RentedHosts, buckets: Buckets, tmp_path: Path, way: str
 ) -> None:
-    """With keys of the driver, with or without a token, or by the machine's own role. The user is
-    not root."""
+    """With keys of the driver, with or without a token, or by the machine's own role, which is for
+    longer than a token. The user is not root."""
     settings = USER
+    secrets: list[str] = []
+    if "role" in way:
+        settings += f', "instance_profile_arn": {buckets.profile.arn!r}'
+        hosts.role = buckets.role_of_a_machine()
+        secrets = [hosts.role["SecretAccessKey"], hosts.role["Token"]]
     if way == "role":
         # Its own keys, from a file, are not for the machines.
         env = dict.fromkeys(cloud.keys, "")
@@ -323,12 +328,9 @@ def test_buckets_are_directories(
         (tmp_path / ".aws/credentials").write_text(
             "[default]\n" + "".join(f"{name.lower()} = {key}\n" for name, key in cloud.keys.items())
         )
-        settings += f', "instance_profile_arn": {buckets.profile.arn!r}'
-        hosts.role = buckets.role_of_a_machine()
-        secrets = [hosts.role["SecretAccessKey"], hosts.role["Token"]]
     else:
         env = buckets.keys if way == "keys" else buckets.session_keys()
-        secrets = [key for name, key in env.items() if name != "AWS_ACCESS_KEY_ID"]
+        secrets += [key for name, key in env.items() if name != "AWS_ACCESS_KEY_ID"]
     told = drive(
         cloud,
         tmp_path,

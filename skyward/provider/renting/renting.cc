@@ -95,6 +95,7 @@ class Renting final : public MachineProvider {
                          static_cast<int>(spot), count);
   }
   Status keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const;
+  void tell_of_keys(const RemoteImage& image);
   Status enter_pool(const Cluster& cluster, const Plan& plan, const Offer& offer);
   // Cluster::unattended.
   std::string unattended_end() const;
@@ -110,6 +111,7 @@ class Renting final : public MachineProvider {
   PoolResources& resources() override { return *cloud_; }
 
   const std::unique_ptr<RentedCloud> cloud_;
+  bool told_of_keys_ = false;
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -157,6 +159,7 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
                                 : Result<RemoteImage>(RemoteImage());
   if (!image) return fail(image);
   if (Status kept = keep_from_strangers(spec, *image); !kept) return fail(kept);
+  tell_of_keys(*image);
 
   const std::string id = new_pool_id(world_, ledger_, name(), spec.job_id);
   Cluster cluster{.id = id,
@@ -211,6 +214,17 @@ Status Renting::keep_from_strangers(const PoolSpec& spec, const RemoteImage& ima
     if (has_password(package)) return refused("an address of a package in pip=");
   }
   return {};
+}
+
+void Renting::tell_of_keys(const RemoteImage& image) {
+  const bool expire = std::ranges::any_of(image.bootstrap.environment, [](const auto& one) {
+    return one.first == "AWS_SESSION_TOKEN";
+  });
+  if (!expire || std::exchange(told_of_keys_, true)) return;
+  tell(
+      "the keys for the volumes have a session token, so they expire, often after an hour: from "
+      "then on, reads and writes there fail, and nodes cannot be replaced. Give machines of AWS a "
+      "role with instance_profile_arn=, or use keys that do not expire");
 }
 
 std::string Renting::unattended_end() const {

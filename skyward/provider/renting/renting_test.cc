@@ -305,6 +305,27 @@ TEST_F(RentingTest, StrangersGetTheTasksVariablesButNoPasswordOfAnIndex) {
   EXPECT_EQ(refused.error().kind, ErrorKind::denied);
 }
 
+TEST_F(RentingTest, KeysForVolumesThatExpireAreToldOfOnce) {
+  mall_.by_ssh = true;
+  spec_.volumes = {{.mount_path = "/data", .bucket = "models"}};
+  const auto told = [&] {
+    std::vector<std::string> lines;
+    const auto cloud = provider();
+    cloud->set_tell([&](const std::string& line) { lines.push_back(line); });
+    for (int tries = 0; tries < 2; ++tries) {
+      const auto cluster = cloud->prepare(spec_, {.instance_type = "a", .region = "here"}, soon());
+      EXPECT_TRUE(cluster) << cluster.error().message;
+      EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+    }
+    return lines;
+  };
+  fixture_.variables["AWS_ACCESS_KEY_ID"] = "id";
+  fixture_.variables["AWS_SECRET_ACCESS_KEY"] = "secret";
+  EXPECT_THAT(told(), IsEmpty());
+  fixture_.variables["AWS_SESSION_TOKEN"] = "token";
+  EXPECT_THAT(told(), ElementsAre(HasSubstr("they expire, often after an hour")));
+}
+
 // ---- Replacements
 
 TEST_F(RentingTest, AReplacementIsSoughtWhereThePoolsMachinesAre) {
