@@ -6,9 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -101,6 +103,10 @@ class Run {
     std::unique_ptr<RunNode> node;
     std::thread thread;
   };
+  struct Preemption {
+    Time ends_at{};  // by pool_time()
+    std::string reason;
+  };
 
   Time pool_time() const {
     return pool_clock(request_.spec.provider.name, io::EventLoop::now(), io::time_with_sleep());
@@ -116,15 +122,25 @@ class Run {
           if (auto* error = std::get_if<ErrorEvent>(&event)) {
             error->message = in_options(std::move(error->message));
           }
-          if (const auto* warning = std::get_if<BudgetWarning>(&event)) {
-            const std::scoped_lock lock(shared_.mutex);
-            ask_for_budget_at_ = farewell_before_drain(warning->seconds_left, pool_time());
-          }
+          note(event);
           view_.show(event);
         }
         view_.tick();
       }
     });
+  }
+
+  // What the end of the command depends on.
+  void note(const Event& event) {
+    const std::scoped_lock lock(shared_.mutex);
+    if (const auto* warning = std::get_if<BudgetWarning>(&event)) {
+      ask_for_budget_at_ = farewell_before_drain(warning->seconds_left, pool_time());
+    } else if (const auto* notice = std::get_if<InstancePreempted>(&event)) {
+      preempted_[notice->node] = {.ends_at = pool_time() + from_seconds(notice->seconds_left),
+                                  .reason = notice->reason};
+    } else if (const auto* replaced = std::get_if<InstanceReplaced>(&event)) {
+      preempted_.erase(replaced->node);
+    }
   }
 
   BlobStore store() {
@@ -176,33 +192,55 @@ class Run {
                                     ? "interrupted again: sending the next signal at once"
                                     : "interrupted: asking the command to end");
       step(stopping_.ask(interrupts_.first(), now));
-    } else if (!stopping_.has_begun() && shared_.terminal.is_broken()) {
+    } else if (stopping_.has_begun()) {
+      if (const auto due = stopping_.due(now)) step(*due);
+    } else if (shared_.terminal.is_broken()) {
       shared_.terminal.tell_now(
           "standard output is closed, or its disk is full: ending the command");
       step(stopping_.ask(io::kTerminateSignal, now));
-    } else if (!stopping_.has_begun() && pool_time() >= ask_at_) {
-      shared_.terminal.tell_now(fmt::format(
-          "the machines' lifetime ends in {:.0f} s: asking the command to end, so that its results "
-          "come back; allow more time with --timeout SECONDS",
-          seconds(farewell_of(request_.spec.timeout))));
-      cut_off_ = true;
-      step(stopping_.ask(io::kTerminateSignal, now));
-    } else if (!stopping_.has_begun() && pool_time() >= budget_end()) {
+    } else if (const auto early = early_end()) {
       shared_.terminal.tell_now(
-          "the budget is almost spent: asking the command to end, so that its results come back; "
-          "allow more with --budget DOLLARS");
+          fmt::format("{}: asking the command to end, so that its results come back; {}",
+                      early->why, early->advice));
       cut_off_ = true;
       step(stopping_.ask(io::kTerminateSignal, now));
-    } else if (!stopping_.has_begun() && some(&has_failed)) {
+    } else if (some(&has_failed)) {
       step(stopping_.ask(io::kTerminateSignal, now));
-    } else if (const auto due = stopping_.due(now)) {
-      step(*due);
     }
   }
 
-  Time budget_end() {
-    const std::scoped_lock lock(shared_.mutex);
-    return ask_for_budget_at_;
+  // Why the command has to end now.
+  struct EarlyEnd {
+    std::string why;
+    std::string advice;
+  };
+  std::optional<EarlyEnd> early_end() {
+    const Time now = pool_time();
+    if (now >= ask_at_) {
+      return EarlyEnd{fmt::format("the machines' lifetime ends in {:.0f} s",
+                                  seconds(farewell_of(request_.spec.timeout))),
+                      "allow more time with --timeout SECONDS"};
+    }
+    Time budget_end{};
+    std::map<int, Preemption> preempted;
+    {
+      const std::scoped_lock lock(shared_.mutex);
+      budget_end = ask_for_budget_at_;
+      preempted = preempted_;
+    }
+    if (now >= budget_end) {
+      return EarlyEnd{"the budget is almost spent", "allow more with --budget DOLLARS"};
+    }
+    // A command that has not begun there runs on the node's next machine.
+    for (const auto& [node, preemption] : preempted) {
+      const CommandState state = parts_.at(static_cast<std::size_t>(node)).node->state();
+      if (!state.begun || !is_running(state)) continue;
+      return EarlyEnd{
+          fmt::format("node {} is preempted in {:.0f} s ({})", node,
+                      seconds(std::max(preemption.ends_at - now, Duration{})), preemption.reason),
+          "for machines that are not preempted: --spot never"};
+    }
+    return std::nullopt;
   }
 
   // As far as is known here.
@@ -225,8 +263,10 @@ class Run {
       if (!state.begun || step.give_up) {
         parts_[i].node->cancel();
       } else {
-        const auto call = run::remote_signal_command(request_.order.id, step.signal);
-        (void)pool_.submit(call.on_node(static_cast<std::uint32_t>(i)).to_call(store()));
+        const auto signal = run::remote_signal_command(request_.order.id, step.signal);
+        Call call = signal.on_node(static_cast<std::uint32_t>(i)).to_call(store());
+        call.options.while_preempted = true;
+        (void)pool_.submit(std::move(call));
       }
     }
   }
@@ -298,9 +338,10 @@ class Run {
   RunShared shared_;
   std::vector<Part> parts_;
   Stopping stopping_;
-  Time ask_at_ = kNever;             // before the machines' lifetime ends, by pool_time()
-  Time ask_for_budget_at_ = kNever;  // … and before their money does; by `shared_.mutex`
-  bool cut_off_ = false;             // the command was asked to end before either
+  Time ask_at_ = kNever;                 // before the machines' lifetime ends, by pool_time()
+  Time ask_for_budget_at_ = kNever;      // … and before their money does; by `shared_.mutex`
+  std::map<int, Preemption> preempted_;  // of nodes, until they have other machines; the same
+  bool cut_off_ = false;                 // the command was asked to end before any of them
   bool given_up_ = false;
   int interrupted_by_ = 0;
   std::vector<std::string> failures_;

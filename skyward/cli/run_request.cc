@@ -234,7 +234,8 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
   spec.image.python.clear();
   spec.image.pip = options.pip;
   spec.image.apt = options.apt;
-  spec.concurrency = 2;  // the command, and the signals that are sent to it
+  spec.concurrency = 2;              // the command, and the signals that are sent to it
+  spec.prepares_successors = false;  // a command that has begun does not run again
   spec.runtime.command = {std::string(kAgentWord), "work"};
   spec.runtime.environment = {{wire::kWorkerVariable, "skyward-agent"}};
   auto agent = find_agent();

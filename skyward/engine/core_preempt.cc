@@ -38,6 +38,7 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
 void prepare_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!node.is_preempted() || state.budget.is_draining()) return;
   state.tasks.recall(effects, node.id);
+  if (!state.spec.prepares_successors) return;
   // Without one, the end of the machine is a loss like any other.
   if (state.orders[node.id].replacements >= static_cast<int>(kMaxNodeReplacements)) return;
   const Budget::Facts facts = budget_facts(state, now);

@@ -12,7 +12,7 @@ namespace skyward::engine {
 void on_preempted(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const wire::Preempted& notice);
 // If the node is being preempted: recalls the tasks that wait there and requests a successor,
-// unless one is on order or the budget forbids it.
+// unless the pool wants none, one is on order, or the budget forbids it.
 void prepare_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 // The present machine has answered a task: releases it if it is idle now.
 void retire_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node);

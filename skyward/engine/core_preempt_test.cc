@@ -31,6 +31,39 @@ TEST_F(CorePreemptTest, ANoticeIsToldAndAnotherMachineLaunchedAtOnce) {
   receive(1, kNotice);  // said again: nothing
 }
 
+TEST_F(CorePreemptTest, WithoutSuccessorsAnotherMachineComesOnlyWhenThisOneIsGone) {
+  open_to_running({.nodes = 1});
+  state.spec.prepares_successors = false;
+  const TaskId waits = submit_to(0);
+  receive(0, kNotice);
+  effects.take_event<InstancePreempted>();
+  effects.take_message<wire::RecallTasks>(NodeId{0});
+  receive(0, wire::Recalled{{waits}});
+  effects.expect_nothing_else();
+  lose(0);
+  effects.drop_events();
+  effects.take<Terminate>();
+  effects.take<Provision>();
+}
+
+TEST_F(CorePreemptTest, ACallForWhatRunsThereGoesThereAfterTheNotice) {
+  open_to_running({.nodes = 1, .concurrency = 2});
+  const TaskId running = submit_to(0);
+  receive(0, kNotice);
+  effects.drop_all();
+  wire::Call signal = task();
+  signal.options.node = NodeId{0};
+  signal.options.while_preempted = true;
+  const TaskId sent = submit_to(0, std::move(signal));
+  receive(0, wire::Recalled{{sent}});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{0}).task, sent) << "it means nothing later";
+  effects.take_message<wire::RecallTasks>(NodeId{0});
+  answer(0, sent);
+  take_outcome(sent);
+  answer(0, running);
+  take_outcome(running);
+}
+
 TEST_F(CorePreemptTest, NoNewTasksGoThereAndWaitingOnesComeBack) {
   open_to_running({.nodes = 2});
   wire::Call pinned = task();

@@ -31,7 +31,7 @@ class EngineEffects;
 // Whether a node takes tasks.
 enum class Intake : std::uint8_t {
   none,       // its agent is not ready
-  finishing,  // keeps its tasks, gets no new ones: its machine will be gone soon
+  finishing,  // its machine will be gone soon: no new tasks, but those for what runs there
   open,
 };
 

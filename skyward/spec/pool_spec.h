@@ -91,6 +91,9 @@ struct PoolSpec {
   std::map<std::string, std::string> env{};  // merged over image.env
   bool collect_metrics = true;
   bool collect_tasks = false;  // TaskStarted and the others are told
+  // A notice of preemption brings another machine at once. For pools of one call that cannot run
+  // again, it would come for nothing.
+  bool prepares_successors = true;
   WorkerRuntime runtime{};
   std::string agent_path{};  // the skyward-agent binary to run or to upload
   // ... and those for machines of other architectures, by "x86_64" or "arm64".

@@ -34,6 +34,8 @@ struct CallOptions {
   // several nodes.
   bool together = false;
   std::uint32_t retries = 0;  // how often the pool sends a task again that has failed
+  // With `node`: meant for what runs on its present machine, even if that will be preempted soon.
+  bool while_preempted = false;
 
   bool operator==(const CallOptions&) const = default;
 };

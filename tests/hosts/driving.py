@@ -96,6 +96,20 @@ def start(
     )
 
 
+# Runs `skyward run` on the hosts of the bed.
+RUN = """
+import subprocess
+
+names = {"hosts": "HOSTS", "key": "IDENTITY_FILE", "known_hosts": "HOST_KEYS", "config": "CONFIG"}
+for name, variable in names.items():
+    value = BED[name] if isinstance(BED[name], str) else "\\n".join(BED[name])
+    os.environ["SKYWARD_SSH_" + variable] = value
+os.environ["SKYWARD_SSH_USER"] = "root"
+
+def run(*words, stdout=subprocess.PIPE):
+    command = [sys.executable, "-m", "skyward", "run", "--provider", "ssh", *words]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+"""
 # With the START of a suite, which has `pool`, `tell` and `where`.
 # Both nodes of a pool work; what happens meanwhile is up to the test, which then makes
 # the file "go". They work once more after that, so that no lost node is left at the end.

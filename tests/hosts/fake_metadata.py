@@ -54,6 +54,7 @@ class Metadata(BaseHTTPRequestHandler):
 
 class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
+    allow_reuse_address = True
 
 
 with Server((ADDRESS, 80), Metadata) as server:

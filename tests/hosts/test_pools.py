@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from bed import DESK, HERE, Bed, Host, end_with_parent, until
-from driving import Told, begin, drive, finish, nothing_is_left_on
+from driving import RUN, Told, begin, drive, finish, nothing_is_left_on
 
 HOSTS = 8
 
@@ -481,22 +481,14 @@ def test_a_script_runs_on_hosts_and_brings_back_what_it_wrote(
     )
     told = drive(
         bed,
-        """
-        import pathlib, subprocess
+        RUN
+        + """
+import pathlib
 
-        names = {"hosts": "HOSTS", "key": "IDENTITY_FILE", "known_hosts": "HOST_KEYS",
-                 "config": "CONFIG"}
-        for name, variable in names.items():
-            value = BED[name] if isinstance(BED[name], str) else "\\n".join(BED[name])
-            os.environ["SKYWARD_SSH_" + variable] = value
-        os.environ["SKYWARD_SSH_USER"] = "root"
-        done = subprocess.run(
-            [sys.executable, "-m", "skyward", "run", "--provider", "ssh", "--nodes", "2",
-             "--output", "out", "rank.py"], capture_output=True, text=True)
-        ranks = [path.read_text() for path in sorted(pathlib.Path("out").glob("*/rank"))]
-        tell(code=done.returncode, lines=sorted(done.stdout.splitlines()), ranks=ranks,
-             err=done.stderr)
-        """,
+done = run("--nodes", "2", "--output", "out", "rank.py")
+ranks = [path.read_text() for path in sorted(pathlib.Path("out").glob("*/rank"))]
+tell(code=done.returncode, lines=sorted(done.stdout.splitlines()), ranks=ranks, err=done.stderr)
+""",
         hosts[:2],
         tmp_path,
     )

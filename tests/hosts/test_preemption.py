@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bed import HERE, Bed, Host, end_with_parent
-from driving import begin, finish, nothing_is_left_on
+from driving import RUN, begin, finish, nothing_is_left_on
 
 PROGRAM = """
 import socket, threading
@@ -48,15 +48,16 @@ with pool(2, provider={"preemption": "ec2"}, on_event=note) as p:
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hosts(bed: Bed) -> list[Host]:
-    return bed.add("p0", "p1", "p2")
+    made = bed.add("p0", "p1", "p2")
+    bed.in_namespace("p1", "ip", "addr", "add", "169.254.169.254/32", "dev", "lo")
+    return made
 
 
 @pytest.fixture
 def metadata(bed: Bed, hosts: list[Host], tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
     """The service inside p1; the others have none, and their questions vanish in the router."""
-    bed.in_namespace("p1", "ip", "addr", "add", "169.254.169.254/32", "dev", "lo")
     service = subprocess.Popen(
         ["nsenter", f"--net=/run/netns/{bed.namespace('p1')}", sys.executable]
         + [str(HERE / "fake_metadata.py"), str(tmp_path / "notice")],
@@ -94,3 +95,45 @@ def test_the_notice_is_used(
     nothing_is_left_on(hosts)
     metadata.kill()
     assert "GET 200" in metadata.communicate(timeout=10)[0]
+
+
+SAVES = """
+import pathlib, signal, sys
+
+def save(*_):
+    pathlib.Path("out/model").write_text("saved")
+    sys.exit()
+
+signal.signal(signal.SIGTERM, save)
+print("GO", flush=True)
+signal.pause()
+"""
+
+
+def test_a_run_brings_back_what_its_command_saves_at_the_notice(
+    bed: Bed, hosts: list[Host], tmp_path: Path, metadata: "subprocess.Popen[str]"
+) -> None:
+    (tmp_path / "saves.py").write_text(SAVES)
+    driver = begin(
+        bed,
+        RUN
+        + """
+os.environ["SKYWARD_SSH_PREEMPTION"] = "ec2"
+done = run("--output", "out", "saves.py", stdout=None)
+tell(code=done.returncode, err=done.stderr, model=open("out/model").read())
+""",
+        [hosts[1]],
+        tmp_path,
+    )
+    assert driver.stdout is not None
+    for line in driver.stdout:
+        if line == "GO\n":
+            break
+    (tmp_path / "notice").touch()
+    told = finish(driver)
+    assert told.code == 0, told.err
+    assert (told.facts["code"], told.facts["model"]) == (124, "saved"), told.facts
+    assert "EC2 will terminate this machine" in told.facts["err"]
+    assert "asking the command to end" in told.facts["err"]
+    assert "no replacement for node 0" not in told.facts["err"], "it would come for nothing"
+    nothing_is_left_on(hosts)
