@@ -39,9 +39,12 @@ told() { printf 'skyward: %s\n' "$*" >&2; }
 
 # Sets `path`, the directory that is meant.
 make_place() {
+  local why
   path=$(realpath -m -- "$1")
   if is_mounted "$path"; then
-    if "${as_root[@]}" stat -- "$path/." >/dev/null 2>&1; then
+    # Even root may not look into some file systems of users: those stand, too.
+    why=$("${as_root[@]}" env LC_ALL=C stat -- "$path/." 2>&1 >/dev/null) || true
+    if [[ $why != *"Transport endpoint is not connected"* ]]; then
       told "something is mounted at $path already: unmount it there, or choose another mount_path"
       exit 1
     fi

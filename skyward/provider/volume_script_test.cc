@@ -83,16 +83,42 @@ TEST(VolumeScripts, TheRegionIsThatOfTheVariablesOrOfThePool) {
                      "url=https://s3.cn-north-1.amazonaws.com.cn,endpoint=cn-north-1"));
 }
 
+// What a function of the script prints, beside others that are defined first.
+std::string output_of(const std::string& function, const std::string& others,
+                      const std::string& line) {
+  const std::string mount = scripts_of(with({{.mount_path = "/data", .bucket = "models"}})).mount;
+  const std::size_t begin = mount.find("\n" + function + "() {");
+  const std::string body = mount.substr(begin, mount.find("\n}\n", begin) + 3 - begin);
+  const auto ran = io::run_command({.command = {"bash", "-euc", others + body + line}}, 10s);
+  EXPECT_TRUE(ran);
+  return ran ? ran->out : "";
+}
+
+// What happens to a mount that is there already, by what stat says.
+std::string place_with(const std::string& stat) {
+  return output_of("make_place",
+                   "as_root=(env); places=/dev/null\n"
+                   "is_mounted() { true; }; list_servers() { :; }; mkdir() { :; }\n"
+                   "told() { echo \"$*\"; }\n"
+                   "env() { if [[ $3 == stat ]]; then " +
+                       stat + R"(; elif [[ $1 == umount ]]; then echo "$*"; fi; })",
+                   "make_place /data");
+}
+
+TEST(VolumeScripts, OnlyAMountThatNobodyServesIsUnmounted) {
+  const auto error = [](const std::string& why) {
+    return "{ echo \"stat: cannot statx '/data/.': " + why + "\" >&2; return 1; }";
+  };
+  EXPECT_EQ(place_with(error("Transport endpoint is not connected")), "umount -l -- /data\n");
+  EXPECT_THAT(place_with(error("Permission denied")), HasSubstr("mounted at /data already"))
+      << "root may not look into a user's own file system";
+  EXPECT_THAT(place_with("true"), HasSubstr("mounted at /data already"));
+}
+
 // What the script gives a version of s3fs besides, by what its help says.
 std::string newer_options(const std::string& help) {
-  const std::string mount = scripts_of(with({{.mount_path = "/data", .bucket = "models"}})).mount;
-  const std::size_t begin = mount.find("s3_newer_options() {");
-  const std::string function = mount.substr(begin, mount.find("\n}\n", begin) + 3 - begin);
-  const std::string script =
-      "s3fs() { echo " + shell_quote(help) + "; }\n" + function + "s3_newer_options";
-  const auto ran = io::run_command({.command = {"bash", "-euc", script}}, 10s);
-  EXPECT_TRUE(ran && ran->status.code == 0);
-  return ran ? ran->out : "";
+  return output_of("s3_newer_options", "s3fs() { echo " + shell_quote(help) + "; }",
+                   "s3_newer_options");
 }
 
 TEST(VolumeScripts, EachVersionOfS3fsGetsTheOptionsThatItKnows) {

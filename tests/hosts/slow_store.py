@@ -1,7 +1,9 @@
 """A file system (FUSE) that is empty, and whose store takes a while: what was written is there only
 `seconds` after the unmount, when the file `noted` appears.
 
-    python3 slow_store.py place noted seconds
+    python3 slow_store.py place noted seconds [user]
+
+With a user's number, nobody but that user may look into it, not even root.
 """
 
 import ctypes
@@ -19,7 +21,9 @@ DIRECTORY = 0o40755
 place, noted, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 libc = ctypes.CDLL(None, use_errno=True)
 device = os.open("/dev/fuse", os.O_RDWR)
-options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
+user = sys.argv[4] if len(sys.argv) > 4 else ""
+whose = f"user_id={user},group_id={user}" if user else "user_id=0,group_id=0,allow_other"
+options = f"fd={device},rootmode=40000,{whose}"
 if libc.mount(b"slow", place.encode(), b"fuse.slow", 0, options.encode()) != 0:
     sys.exit(os.strerror(ctypes.get_errno()))
 

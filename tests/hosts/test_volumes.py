@@ -281,6 +281,34 @@ except sky.ProvisioningError as error:
     hosts[0].run("umount /theirs")
 
 
+def test_a_mount_into_which_root_may_not_look_stays(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    """As a user's own sshfs: it is not taken for what a killed s3fs has left."""
+    host = hosts[0]
+    host.write("/opt/slow_store.py", (HERE / "slow_store.py").read_text())
+    host.run("mkdir -p /private")
+    host.run("setsid -f python3 /opt/slow_store.py /private /tmp/private 0 4177 >/dev/null 2>&1")
+    until(lambda: "/private" in everything_mounted(host), 60, "it is mounted")
+    told = drive(
+        bed,
+        OWN
+        + """
+try:
+    with pool(1, volume=[Own("/private", "mount -t tmpfs mine /private")]) as p:
+        tell(text="opened")
+except sky.ProvisioningError as error:
+    tell(text=str(error))
+""",
+        [host],
+        tmp_path,
+    )
+    assert "something is mounted at /private already" in told.facts["text"], told.facts
+    assert "/private" in everything_mounted(host)
+    host.run("umount /private")
+    nothing_is_left_on([host])
+
+
 def test_a_pool_ends_when_the_store_has_what_was_written(
     bed: Bed, hosts: list[Host], tmp_path: Path
 ) -> None:
