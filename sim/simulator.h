@@ -44,6 +44,7 @@ class Simulator {
         defects(seed ^ 0xe7037ed1a0b428dbU),
         together(seed ^ 0x589965cc75374cc3U),
         memory(seed ^ 0x94d049bb133111ebU),
+        volumes(seed ^ 0xbf58476d1ce4e5b9U),
         verbose_(verbose) {}
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -80,6 +81,7 @@ class Simulator {
   Random defects;   // for machines where all of them do
   Random together;  // for broadcasts whose tasks need each other
   Random memory;    // for what the program cannot store
+  Random volumes;   // for pools whose agents let volumes go
 
  private:
   // Not zero, which cores read as "never".

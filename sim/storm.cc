@@ -97,6 +97,9 @@ Storm::Storm(const StormOptions& options)
   spec.budget = parameters_.money.budget;
   spec.max_hourly_cost = parameters_.money.max_hourly;
   if (!parameters_.money.spot) spec.spot.kind = SpotKind::never;
+  if (simulator_.volumes.chance(0.2)) {
+    spec.volumes.push_back({.mount_path = "/data", .bucket = "data"});
+  }
   spec.collect_metrics = simulator_.random.chance(0.5);
   // Far links decide themselves; the core only sees to it that somebody does.
   state_ = engine::make_state(

@@ -135,6 +135,17 @@ TEST_F(LeaseTest, AClosedPoolsMachineEndsItself) {
   take("exit 0");
 }
 
+TEST_F(LeaseTest, AMachineThatIsPreemptedIsLeftToItsCloud) {
+  configure_with(10s, Duration{}, {"off"});
+  on_preempted(state, effects, now + 120s, "soon", now);
+  take_message<wire::Preempted>();
+  take("warn 0: 120 s");
+  on_message(state, effects, wire::Shutdown{.grace_ms = 300}, now);
+  take("stop 0");
+  worker_ends(0, {.text = "exit code 0"});
+  take("exit 0");
+}
+
 TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
   configure_with(Duration{}, Duration{}, {});
   EXPECT_EQ(next_deadline(state), kNever);

@@ -229,7 +229,10 @@ void on_shutdown(AgentState& state, AgentEffects& effects, const wire::Shutdown&
 bool all_ended(const AgentState& state) { return state.absent.size() == state.slots.size(); }
 
 void finish_closed(AgentState& state, AgentEffects& effects) {
-  finish_with_machine(state, effects, "the pool was closed");
+  const std::string reason = "the pool was closed";
+  // A cloud may charge less for a machine that it preempts than for one that ends itself before.
+  if (state.gone_at != kNever) return finish(state, effects, 0, reason);
+  finish_with_machine(state, effects, reason);
 }
 
 bool check_lease(AgentState& state, AgentEffects& effects, Time now) {

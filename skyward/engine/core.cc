@@ -189,7 +189,7 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
   if (state.opening_ends <= now) end_opening(state, effects, now);
   check_close(state, effects, now);
   check_wait(state, effects, now);
-  if (state.releases.again_at() <= now) state.releases.retry(effects);
+  if (state.releases.next_at() <= now) state.releases.on_timer(effects, now);
   if (state.bills.ask_at() <= now) ask_for_bills(state, effects, now);
   if (state.tell_cost_at <= now) tell_cost(state, effects, now);
   if (state.budget.next_at() <= now) act_on_budget(state, effects, now);
@@ -201,7 +201,7 @@ void on_timer(EngineState& state, EngineEffects& effects, Time now) {
 
 Time next_deadline(const EngineState& state) {
   return std::min({state.lifetime_ends, state.opening_ends, state.close_deadline,
-                   state.tell_wait_at, state.tell_cost_at, state.releases.again_at(),
+                   state.tell_wait_at, state.tell_cost_at, state.releases.next_at(),
                    state.tasks.deadline(), state.nodes.deadline(), state.budget.next_at(),
                    state.bills.ask_at()});
 }

@@ -20,9 +20,6 @@ constexpr std::size_t kMostNamed = 5;
 // What began the end may come twice: from a terminal and from a program that passes signals on.
 constexpr Duration kSameSignal = 500ms;
 
-// What runs is interrupted, and has as long as a cancelled task to clean up.
-constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
-
 Status machines_left(const EngineState& state, const std::vector<InstanceId>& ids,
                      const Error& why) {
   if (!provider_rents(state.spec.provider.name)) {
@@ -195,7 +192,7 @@ void start_closing(EngineState& state, EngineEffects& effects, Time now) {
     if (node.launched) effects.emit(InstanceStopping{node.instance.id});
     const auto& successor = state.orders[node.id].successor;
     if (successor) effects.emit(InstanceStopping{successor->id});
-    state.nodes.shut_down(effects, node.id, now, kGraceMs);
+    state.nodes.shut_down(effects, node.id, now);
   }
   release_machines(state, effects);
 }
@@ -218,7 +215,7 @@ bool on_hurry(EngineState& state, EngineEffects& effects, Time now) {
 
 void release_machines(EngineState& state, EngineEffects& effects) {
   if (state.phase != Phase::closing || state.nodes.any_alive()) return;
-  std::vector<InstanceId> machines;
+  std::vector<InstanceId> machines = state.releases.take_held();
   for (const Node& node : state.nodes)
     std::ranges::move(take_machines(state, node.id), std::back_inserter(machines));
   if (state.orders.requests() > 0 || state.placement.is_moving_out()) {

@@ -67,6 +67,9 @@ void ask_replacement(EngineState& state, EngineEffects& effects, Time now, const
     return give_up_node(state, effects, now, node, paid.error());
   }
   if (const Status within = state.budget.check_rate_with_another(facts); !within) {
+    if (auto held = state.releases.take_held(); !held.empty()) {
+      state.releases.release(effects, std::move(held));
+    }
     if (state.releases.requests() > 0 || state.orders.requests() > 0 ||
         state.releases.may_still_end()) {
       return state.orders.wait_for_rate(node.id);
@@ -77,19 +80,38 @@ void ask_replacement(EngineState& state, EngineEffects& effects, Time now, const
   state.orders.request_replacement(effects, node.id);
 }
 
+// `by_notice`: the machine stands, but its cloud takes it back soon. Where that makes it free, it
+// is not terminated before.
+void release_machine(EngineState& state, EngineEffects& effects, Time now, const Node& node,
+                     bool by_notice) {
+  const InstanceId machine = state.nodes.take_machine(node.id);
+  effects.emit(InstanceStopping{machine});
+  if (by_notice && node.gone_at > now &&
+      state.costs.is_free_if_taken_back(now, machine, node.gone_at)) {
+    return state.releases.hold(machine, node.gone_at);
+  }
+  state.releases.release(effects, {machine});
+}
+
+// False: no machine waits for the end of the present one.
+bool connect_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
+  auto successor = state.orders.take_successor(node.id);
+  if (!successor) return false;
+  state.nodes.launch(node.id, *std::move(successor), now, now + state.options.greet_timeout);
+  state.nodes.connect(effects, node.id);
+  return true;
+}
+
 void replace_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   bool was_ready, bool ran_nothing, const Error& why) {
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
                  node.instance.id});
-  const InstanceId machine = state.nodes.take_machine(node.id);
-  effects.emit(InstanceStopping{machine});
-  state.releases.release(effects, {machine});
+  // While the pool opens, the notice itself is the loss.
+  const bool by_notice = state.phase == Phase::starting && node.is_preempted();
+  release_machine(state, effects, now, node, by_notice);
   if (state.orders[node.id].awaits_successor) return;
-  if (auto successor = state.orders.take_successor(node.id)) {
-    state.nodes.launch(node.id, *std::move(successor), now, now + state.options.greet_timeout);
-    return state.nodes.connect(effects, node.id);
-  }
+  if (connect_successor(state, effects, now, node)) return;
   const int replacements = state.orders[node.id].replacements;
   // Where workers end on one machine after the other, whichever the node, it is the image.
   const int of_all_nodes = ran_nothing ? state.ran_nothing - 1 : 0;
@@ -144,6 +166,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
   const Node& node = state.nodes[id];
   if (!node.is_alive()) return;
   if (node.state == NodeState::stopping) {  // as it should be
+    if (state.phase == Phase::running) return hand_over(state, effects, now, node);
     state.nodes.give_up(id, now);
     return release_machines(state, effects);
   }
@@ -152,7 +175,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
     state.nodes.give_up(id, now);
     return end_lifetime(state, effects, now);
   }
-  if (node.is_preempted()) {
+  if (node.is_preempted() && state.phase == Phase::running) {
     why.message = "after the notice of its preemption, " + why.message;
     // One that cannot be reached may run until its time is up.
     if (why.kind == ErrorKind::lost) why = with_loss(std::move(why), {.preempted = true});
@@ -176,6 +199,12 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
                              node.id.value, why.message),
                  node.instance.id});
   dismiss_when_done(state, effects, now, node);
+}
+
+void hand_over(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
+  state.nodes.lose(node.id, now);
+  release_machine(state, effects, now, node, /*by_notice=*/true);
+  connect_successor(state, effects, now, node);
 }
 
 void end_opening(EngineState& state, EngineEffects& effects, Time now) {
@@ -215,6 +244,9 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
       if (state.budget.is_draining()) return dismiss_when_done(state, effects, now, node);
       return ask_replacement(state, effects, now, node);
     case NodeState::stopping:
+      if (state.phase != Phase::running) return;
+      effects.disconnect(node.id);
+      return hand_over(state, effects, now, node);
     case NodeState::gone:
       return;
   }

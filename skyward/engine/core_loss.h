@@ -10,6 +10,8 @@ namespace skyward::engine {
 // The node has lost its machine, or will: if the machine has worked for long, its replacements
 // count from zero again.
 void note_loss(EngineState& state, Time now, const Node& node);
+// The agent of a preempted machine has ended, or is not waited for: the successor takes its place.
+void hand_over(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 // The time that an opening goes on after a loss is over.
 void end_opening(EngineState& state, EngineEffects& effects, Time now);
 // The node's deadline has passed: its machine is lost, or another one may be requested now.

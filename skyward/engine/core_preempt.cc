@@ -25,12 +25,14 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
                                  .reason = notice.reason,
                                  .seconds_left = seconds(left)});
   if (node.state == NodeState::stopping) return;
+  const Time gone_at = now + left + kPreemptionGrace;
   if (state.phase == Phase::starting) {  // it does nothing yet that it could finish
+    state.nodes.preempt(node.id, gone_at);
     effects.disconnect(node.id);
     return on_node_lost(state, effects, now, node.id, preempted());
   }
   note_loss(state, now, node);
-  state.nodes.preempt(node.id, now + left + kPreemptionGrace);
+  state.nodes.preempt(node.id, gone_at);
   state.tasks.stop_node(node.id);
   if (node.state == NodeState::ready) prepare_successor(state, effects, now, node);
 }
@@ -50,15 +52,14 @@ void prepare_successor(EngineState& state, EngineEffects& effects, Time now, con
 void retire_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (state.phase != Phase::running || node.state != NodeState::ready) return;
   if (!state.orders[node.id].successor || !state.tasks.is_idle(node.id)) return;
-  state.nodes.lose(node.id, now);
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, preempted()));
-  effects.disconnect(node.id);
-  const InstanceId machine = state.nodes.take_machine(node.id);
-  effects.emit(InstanceStopping{machine});
-  state.releases.release(effects, {machine});
-  state.nodes.launch(node.id, *state.orders.take_successor(node.id), now,
-                     now + state.options.greet_timeout);
-  state.nodes.connect(effects, node.id);
+  if (state.spec.volumes.empty()) {
+    effects.disconnect(node.id);
+    return hand_over(state, effects, now, node);
+  }
+  // Its agent lets the volumes go first, and what was written reaches their stores.
+  state.nodes.shut_down(effects, node.id, now,
+                        std::min(now + closing_time(state.spec), node.gone_at));
 }
 
 }  // namespace skyward::engine

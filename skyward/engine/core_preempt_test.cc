@@ -16,9 +16,25 @@ using namespace std::chrono_literals;
 class CorePreemptTest : public CoreTest {
  protected:
   NodeId notify_last_machine();
+  // In a cloud that does not charge for machines that it takes back in their first hour.
+  void open_with_free_hour(int nodes, bool ready = true);
 };
 
 const wire::Preempted kNotice{.left_ms = 120'000, .reason = "EC2 will terminate this machine"};
+
+void CorePreemptTest::open_with_free_hour(int nodes, bool ready) {
+  make({.nodes = nodes});
+  state.options.billing.free_when_taken_back = 1h;
+  on_open(state, effects, now);
+  on_offers(state, effects, now, std::vector{Offer{.instance_type = "big"}});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  std::vector<Instance> machines;
+  for (int i = 0; i < nodes; ++i) machines.push_back(machine(static_cast<std::uint32_t>(i)));
+  on_provisioned(state, effects, now, NodeId{0}, nodes, machines);
+  for (int i = 0; i < nodes; ++i) join(static_cast<std::uint32_t>(i));
+  for (int i = 0; ready && i < nodes; ++i) receive(static_cast<std::uint32_t>(i), wire::Ready{});
+  effects.drop_all();
+}
 
 TEST_F(CorePreemptTest, ANoticeIsToldAndAnotherMachineLaunchedAtOnce) {
   open_to_running({.nodes = 2});
@@ -377,6 +393,123 @@ TEST_F(CorePreemptTest, ANoticeIsForAnHourAtMost) {
   EXPECT_DOUBLE_EQ(effects.take_event<InstancePreempted>().seconds_left, 3600);
   EXPECT_EQ(state.nodes[NodeId{0}].gone_at, told + 1h + kPreemptionGrace);
   effects.take<Provision>();
+}
+
+// ---- when the machine is terminated
+
+TEST_F(CorePreemptTest, AMachineThatIsFreeIfItIsTakenBackIsLeftToItsCloud) {
+  open_with_free_hour(1);
+  const Time gone_at = now + 2min + kPreemptionGrace;
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
+  EXPECT_EQ(effects.take<Connect>().instance.id, "i-0-2") << "the rank does not wait";
+  effects.expect_nothing_else();
+  join(0);
+  receive(0, wire::Ready{});
+  effects.drop_all();
+  while (now < gone_at) advance_alive();
+  EXPECT_EQ(now, gone_at);
+  EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-0-1"});
+  on_terminated(state, effects, now, {});
+}
+
+TEST_F(CorePreemptTest, AfterItsFreeTimeAMachineIsTerminatedAtOnce) {
+  open_with_free_hour(1);
+  const Time due = now + 58min;
+  while (now < due) advance_alive();
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_events();
+  effects.take<Disconnect>();
+  EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-0-1"});
+  effects.take<Connect>();
+}
+
+TEST_F(CorePreemptTest, AMachineThatIsLostAfterItsNoticeIsTerminatedAtOnce) {
+  open_with_free_hour(1);
+  receive(0, kNotice);
+  effects.drop_all();
+  lose(0);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-0-1"});
+}
+
+TEST_F(CorePreemptTest, ClosingTerminatesMachinesThatAreHeld) {
+  open_with_free_hour(1);
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
+  finish_closing({"i-0-1", "i-0-2"});
+  effects.take<Closed>();
+}
+
+TEST_F(CorePreemptTest, ANoticeWhileThePoolOpensLeavesAFreeMachineToItsCloud) {
+  open_with_free_hour(2, /*ready=*/false);
+  const Time gone_at = now + 2min + kPreemptionGrace;
+  receive(1, kNotice);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
+  effects.take<Provision>();
+  effects.expect_nothing_else();
+  EXPECT_EQ(state.releases.next_at(), gone_at);
+}
+
+TEST_F(CorePreemptTest, AMachineWithVolumesLetsThemGoBeforeItIsTerminated) {
+  open_to_running({.nodes = 1});
+  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_events();
+  EXPECT_EQ(effects.take_message<wire::Shutdown>(NodeId{0}).grace_ms, kCancelGrace / 1ms);
+  effects.expect_nothing_else();
+  const TaskId waits = submit();
+  lose(0, "it has ended");
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-0-1"});
+  EXPECT_EQ(effects.take<Connect>().instance.id, "i-0-2");
+  join(0);
+  effects.take_message<wire::Configure>(NodeId{0});
+  receive(0, wire::Ready{});
+  effects.drop_events();
+  EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{0}).task, waits);
+}
+
+TEST_F(CorePreemptTest, VolumesThatAreSlowKeepAMachineForALimitedTime) {
+  open_to_running({.nodes = 1});
+  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_all();
+  advance_to(now + closing_time(state.spec));
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-0-1"});
+  EXPECT_EQ(effects.take<Connect>().instance.id, "i-0-2");
+}
+
+TEST_F(CorePreemptTest, ClosingWhileVolumesAreLetGoWaitsForTheAgent) {
+  open_to_running({.nodes = 1});
+  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.drop_events();
+  effects.expect_nothing_else();  // it has been told
+  lose(0);
+  finish_closing({"i-0-1", "i-0-2"});
+  effects.take<Closed>();
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ void start_draining(EngineState& state, EngineEffects& effects, Time now) {
   const Error why = state.budget.spent(budget_facts(state, now));
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.tasks.abandon(effects, why);
-  std::vector<InstanceId> idle;  // with one request: each that is pending delays the last one
+  // With one request: each that is pending delays the last one.
+  std::vector<InstanceId> idle = state.releases.take_held();
   for (const Node& node : state.nodes) {
     if (const auto successor = state.orders.take_successor(node.id)) {
       effects.emit(InstanceStopping{successor->id});

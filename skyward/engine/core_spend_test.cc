@@ -114,6 +114,39 @@ TEST_F(SpendTest, AnotherSpotMachineIsWithinTheRateAtItsOwnPrice) {
   close();
 }
 
+TEST_F(SpendTest, AMachineThatIsLeftToItsCloudMakesRoomForAReplacement) {
+  make({.nodes = 2});
+  state.options.billing.free_when_taken_back = 1h;
+  state.spec.spot.kind = SpotKind::never;
+  state.spec.max_hourly_cost = 3 * kHourly;
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  buy(2);
+  ready(0);
+  ready(1);
+  effects.drop_all();
+  preempt(1);
+  EXPECT_EQ(effects.take<Provision>().first_node, kSecond);
+  on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
+  ready(1);
+  effects.drop_all();
+  EXPECT_EQ(state.releases.requests(), 0);
+  lose(0);
+  effects.drop_events();
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1-1"));
+  effects.expect_nothing_else();
+  on_terminated(state, effects, now, {});
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Provision>().first_node, kFirst);
+  on_terminated(state, effects, now, {});
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
+  ready(0);
+  effects.drop_all();
+  close();
+}
+
 // ---------------------------------------------------------------------------------- the clock
 
 TEST_F(SpendTest, AReplacementAndASuccessorCostFromTheirRequestsOn) {

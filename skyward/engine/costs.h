@@ -78,6 +78,10 @@ class Costs {
   const CloudClock& clock() const { return clock_; }
   const CostBook& book() const { return book_; }
   CostNow now(Time now) const { return book_.now(clock_.at(now)); }
+  // Whether it costs nothing if the cloud takes it back then.
+  bool is_free_if_taken_back(Time now, const InstanceId& instance, Time at) const {
+    return book_.is_free_if_taken_back(instance, clock_.at(now) + clock_.to_cloud(at - now));
+  }
 
  private:
   CostBook book_;  // by the cloud's clock

@@ -34,7 +34,7 @@ bool may_follow(NodeState from, NodeState to) {
     case ready:
       return to == stopping || to == absent || to == gone;
     case stopping:
-      return to == gone;
+      return to == absent || to == gone;
     case gone:
       return false;
   }
@@ -191,12 +191,14 @@ void Nodes::dismiss(EngineEffects& effects, NodeId id, Time now) {
   node.deadline = kNever;
 }
 
-void Nodes::shut_down(EngineEffects& effects, NodeId id, Time now, std::uint32_t grace_ms) {
+void Nodes::shut_down(EngineEffects& effects, NodeId id, Time now, Time deadline) {
+  constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
   Node& node = at(id);
   if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
     add_up_time(node, now);
     set_state(node, NodeState::stopping);
-    effects.send(id, wire::Shutdown{grace_ms});
+    set_deadline(node, deadline);
+    effects.send(id, wire::Shutdown{kGraceMs});
   } else if (node.state == NodeState::connecting) {
     set_state(node, NodeState::gone);
     effects.disconnect(id);

@@ -30,7 +30,7 @@ enum class NodeState : std::uint8_t {
   connecting,     // until its agent has greeted
   bootstrapping,  // configured; until its workers have greeted
   ready,
-  stopping,  // told to shut down
+  stopping,  // told to shut down; of a preempted machine, another one may follow
   gone,      // for good
 };
 
@@ -117,8 +117,9 @@ class Nodes {
   void give_up(NodeId node, Time now);
   // ... and its agent is cut off at once.
   void dismiss(EngineEffects& effects, NodeId node, Time now);
-  // Closing: the agent exits after running tasks have had this long.
-  void shut_down(EngineEffects& effects, NodeId node, Time now, std::uint32_t grace_ms);
+  // The agent is told to exit: what runs is interrupted, and has as long as a cancelled task to
+  // clean up. The node is late at `deadline`.
+  void shut_down(EngineEffects& effects, NodeId node, Time now, Time deadline = kNever);
   // Cuts off agents that have not exited.
   void cut_off(EngineEffects& effects);
 

@@ -27,11 +27,20 @@ void Releases::release(EngineEffects& effects, std::vector<InstanceId> instances
   effects.terminate(std::move(instances));
 }
 
+void Releases::hold(const InstanceId& instance, Time until) { held_.push_back({instance, until}); }
+
+std::vector<InstanceId> Releases::take_held() {
+  std::vector<InstanceId> instances;
+  for (const Held& held : std::exchange(held_, {})) instances.push_back(held.instance);
+  return instances;
+}
+
 void Releases::release_last(EngineEffects& effects, std::vector<InstanceId> instances) {
   left_.insert(left_.end(), instances.begin(), instances.end());
   tries_ = 0;
   last_ = true;
-  retry(effects);
+  again_at_ = kNever;
+  if (!left_.empty()) release(effects, take_left());
 }
 
 std::vector<InstanceId> Releases::on_answer(EngineEffects& effects, Time now,
@@ -59,9 +68,23 @@ std::vector<InstanceId> Releases::on_answer(EngineEffects& effects, Time now,
   return {};
 }
 
-void Releases::retry(EngineEffects& effects) {
-  again_at_ = kNever;
-  if (!left_.empty()) release(effects, take_left());
+void Releases::on_timer(EngineEffects& effects, Time now) {
+  std::vector<InstanceId> due;
+  if (again_at_ <= now) {
+    again_at_ = kNever;
+    due = take_left();
+  }
+  for (const Held& held : held_) {
+    if (held.until <= now) due.push_back(held.instance);
+  }
+  std::erase_if(held_, [now](const Held& held) { return held.until <= now; });
+  if (!due.empty()) release(effects, std::move(due));
+}
+
+Time Releases::next_at() const {
+  Time next = again_at_;
+  for (const Held& held : held_) next = std::min(next, held.until);
+  return next;
 }
 
 std::vector<InstanceId> Releases::take_left() { return std::exchange(left_, {}); }

@@ -131,6 +131,11 @@ void CostBook::on_charges(std::span<const Charge> charges, Time now) {
   known_until_ = now;
 }
 
+bool CostBook::is_free_if_taken_back(const std::string& instance, Time at) const {
+  const auto found = machines_.find(instance);
+  return found != machines_.end() && at - found->second.launched < rules_.free_when_taken_back;
+}
+
 // What is not known to be free is counted.
 bool CostBook::is_free(const Machine& machine) const {
   return machine.taken_back && machine.gone &&

@@ -122,6 +122,8 @@ class CostBook {
   MicroDollars highest_hourly() const { return highest_hourly_; }
   int machines(bool spot) const;  // that there were
   int unpriced() const;           // of these, whose price is not known
+  // Whether it costs nothing if the cloud takes it back then.
+  bool is_free_if_taken_back(const std::string& instance, Time at) const;
   // Those whose end the cloud has not told.
   std::vector<std::string> open_bills() const;
 

@@ -138,6 +138,10 @@ TEST(Cost, WhatTheCloudTakesBackEarlyIsFreeWhenItSaysSo) {
   book.on_gone("early", kStart + 59min);
   book.on_gone("ours", kStart + 59min);
   book.on_gone("late", kStart + 1h);
+  EXPECT_TRUE(book.is_free_if_taken_back("early", kStart + 59min));
+  EXPECT_FALSE(book.is_free_if_taken_back("early", kStart + 1h));
+  EXPECT_FALSE(book.is_free_if_taken_back("unknown", kStart));
+  EXPECT_FALSE(CostBook().is_free_if_taken_back("early", kStart));
   const MicroDollars before = 2 * 59LL * 60'000 + 3'600'000;
   EXPECT_EQ(book.now(kStart + 1h).total, before);
   book.on_charges(std::vector<Charge>{{.instance = "early", .taken_back = true},

@@ -141,7 +141,8 @@ struct DropFunctions {
 };
 
 // End all workers (running tasks are interrupted; SIGKILL after `grace_ms`), the agent itself, and
-// the machine if there is a command for that (Configure::end_command).
+// the machine if there is a command for that (Configure::end_command) and its cloud has not
+// announced that it preempts it.
 struct Shutdown {
   std::uint32_t grace_ms = 0;
   bool operator==(const Shutdown&) const = default;

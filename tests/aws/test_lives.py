@@ -123,10 +123,11 @@ def test_a_pool_with_a_machine_that_is_taken_back(
 
     check_events(facts["events"], doomed, rank, addresses)
     # A released machine is terminated and also shuts itself down, whichever is first. The doomed
-    # one was released, too: Amazon had nothing left to take.
+    # one was left to Amazon, but the pool closed before that took it.
     ends = hosts.ends()
     assert ends.keys() == addresses.keys()
     assert set(ends.values()) <= {"TerminateInstances", "Client.InstanceInitiatedShutdown"}
+    assert ends[doomed] == "TerminateInstances"
     assert "GET 200 /latest/meta-data/spot/instance-action" in hosts.asked_of_metadata(doomed)
     nothing_is_left(cloud, tmp_path)
 
@@ -209,6 +210,49 @@ def check_events(
     assert (final["spot_count"], final["ondemand_count"]) == (3, 2)
     assert final["savings_vs_ondemand"] > 0
     assert not of.get("Error"), "\n".join(one["message"] for one in of["Error"])
+
+
+def test_a_machine_in_its_first_hour_is_left_to_amazon(
+    cloud: Cloud, hosts: RentedHosts, tmp_path: Path
+) -> None:
+    """It costs nothing then. Its node has another machine meanwhile."""
+    gone = tmp_path / "gone"
+    driver = begin(
+        cloud,
+        tmp_path,
+        f"""
+        import threading
+
+        bought, errors, replaced = [], [], threading.Event()
+        def note(event):
+            if isinstance(event, sky.InstanceProvisioned):
+                bought.append(event.instance_id)
+            if isinstance(event, sky.InstanceReplaced):
+                replaced.set()
+            if isinstance(event, sky.Error):
+                errors.append(event.message)
+
+        with pool(provider={{{USER}}}, machine="m5.large", on_event=note) as p:
+            tell(doomed=bought[0])
+            assert replaced.wait(60)
+            tell(replaced=True)
+            while not os.path.exists({str(gone)!r}):
+                threading.Event().wait(0.1)
+        tell(errors=errors)
+        """,
+    )
+    opened = hear(driver, "doomed")
+    doomed = opened.facts["doomed"]
+    hosts.take_back(doomed, seconds=45)
+    heard = hear(driver, "replaced")
+    assert doomed not in hosts.ends()
+    until(lambda: doomed in hosts.ends(), 60, "Amazon takes it back")
+    gone.touch()
+    told = finish(driver, opened.out + heard.out)
+    assert told.code == 0, told.err
+    assert told.facts["errors"] == []
+    assert hosts.ends()[doomed] == "Server.SpotInstanceTermination"
+    nothing_is_left(cloud, tmp_path)
 
 
 def test_who_does_not_heed_the_notice_loses_the_machine(

@@ -137,3 +137,45 @@ tell(code=done.returncode, err=done.stderr, model=open("out/model").read())
     assert "asking the command to end" in told.facts["err"]
     assert "no replacement for node 0" not in told.facts["err"], "it would come for nothing"
     nothing_is_left_on(hosts)
+
+
+SLOW = """
+import threading
+
+class Slow:
+    mount_path = "/slow"
+    def install_commands(self):
+        return []
+    def mount_commands(self):
+        start = "setsid -f python3 /opt/slow_store.py /slow /tmp/stored 8 >/tmp/slow.log 2>&1"
+        return [start, "until grep -q ' /slow ' /proc/mounts; do sleep 0.1; done"]
+
+replaced = threading.Event()
+def note(event):
+    if isinstance(event, sky.InstanceReplaced):
+        replaced.set()
+
+with pool(1, provider={"preemption": "ec2"}, volume=[Slow()], on_event=note) as p:
+    print("GO", flush=True)
+    assert replaced.wait(60)
+    print("REPLACED", flush=True)
+"""
+
+
+def test_what_was_written_is_in_the_store_before_the_machine_is_replaced(
+    bed: Bed, hosts: list[Host], tmp_path: Path, metadata: "subprocess.Popen[str]"
+) -> None:
+    for host in hosts[1:]:
+        host.write("/opt/slow_store.py", (HERE / "slow_store.py").read_text())
+    driver = begin(bed, SLOW, hosts[1:], tmp_path)
+    assert driver.stdout is not None
+    stored = {}
+    for line in driver.stdout:
+        if line == "GO\n":
+            (tmp_path / "notice").touch()
+        if line == "REPLACED\n":
+            stored = {host.name: host.run("cat /tmp/stored").stdout for host in hosts[1:]}
+    told = finish(driver)
+    assert told.code == 0, told.err
+    assert stored == {"p1": "stored", "p2": ""}
+    nothing_is_left_on(hosts)
