@@ -25,11 +25,13 @@ def mean_of(file):
 
 @sky.compute
 def train(folder, steps):
-    """Goes on where the last checkpoint ends; a checkpoint is a file with the number of steps."""
+    """Goes on where the last checkpoint ends; a checkpoint is a file with the number of steps. It
+    gets its name when it is complete: the bucket keeps the one before until then."""
     file = os.path.join(folder, "step.txt")
     done = int(open(file).read()) if os.path.exists(file) else 0
-    with open(file, "w") as checkpoint:
+    with open(f"{file}.tmp", "w") as checkpoint:
         checkpoint.write(str(done + steps))
+    os.replace(f"{file}.tmp", file)
     return done + steps
 
 

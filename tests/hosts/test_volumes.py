@@ -208,6 +208,44 @@ def test_who_may_not_mount_is_told_so(
     assert hosts[0].run("ls -d /dev/shm/skyward-s3-* 2>/dev/null").stdout == "", "no keys are left"
 
 
+def test_a_file_is_uploaded_though_its_writer_is_killed(
+    bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
+) -> None:
+    """So it replaces what was there before; a file that is renamed when it is complete does not."""
+    drive(
+        bed,
+        """
+        @sky.compute
+        def save(path):
+            with open(path + ".tmp", "w") as file:
+                file.write("complete")
+            os.replace(path + ".tmp", path)
+
+        @sky.compute
+        def begin(path):
+            import signal
+            with open(path, "w") as file:
+                file.write("half")
+                file.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        with pool(1, volume=[sky.S3Volume("/out", "results", read_only=False)]) as p:
+            for name, writes in (("unsafe", "unsafe"), ("safe", "safe.tmp")):
+                save(f"/out/{name}") >> p
+                try:
+                    begin(f"/out/{writes}") >> p
+                except sky.SkywardError:
+                    pass
+        """,
+        hosts[:1],
+        tmp_path,
+        env=KEYS,
+    )
+    found = store.exchange()
+    assert (found["results/unsafe"], found["results/safe"]) == ("half", "complete")
+    nothing_is_left_on(hosts[:1])
+
+
 def test_a_mount_whose_agent_was_killed_is_no_obstacle(
     bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
 ) -> None:
