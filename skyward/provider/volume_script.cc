@@ -229,6 +229,10 @@ std::string quoted_list(const std::vector<std::string>& words) {
   return list;
 }
 
+// Where the bucket is a part of the path, and not of the host's name: a certificate of Amazon's
+// covers no name with a dot before its own.
+constexpr const char* kBucketInPath = ",use_path_request_style";
+
 // How long a node remembers what it has seen of a file, in seconds, where other nodes write files;
 // 15 minutes otherwise.
 constexpr const char* kSharedByNodes = ",stat_cache_expire=10";
@@ -267,7 +271,7 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   std::string options = fmt::format(
       "url={},endpoint={},sigv4,allow_other,umask=077,mp_umask=077,retries=3,connect_timeout=5",
       endpoint, region);
-  if (!own_endpoint.empty()) options += ",use_path_request_style";
+  if (!own_endpoint.empty()) options += kBucketInPath;
   std::string prepare = buckets ? "keep_keys" : "";
   std::string who = "the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
   if (buckets && scripts.environment.empty()) {
@@ -280,8 +284,11 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   for (const Volume& volume : spec.volumes) {
     const std::string path = shell_quote(volume.mount_path);
     if (is_bucket(volume)) {
+      const bool dotted = own_endpoint.empty() && volume.bucket.contains('.');
+      const std::string all =
+          options + (dotted ? kBucketInPath : "") + (volume.read_only ? ",ro" : kSharedByNodes);
       mounts += fmt::format("mount_bucket {} {} {}\n", path, shell_quote(source_of(volume)),
-                            shell_quote(options + (volume.read_only ? ",ro" : kSharedByNodes)));
+                            shell_quote(all));
     } else {
       mounts += fmt::format("mount_own {}{}{}\n", path, quoted_list(volume.install_commands),
                             quoted_list(volume.mount_commands));

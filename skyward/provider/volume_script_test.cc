@@ -83,6 +83,14 @@ TEST(VolumeScripts, TheRegionIsThatOfTheVariablesOrOfThePool) {
                      "url=https://s3.cn-north-1.amazonaws.com.cn,endpoint=cn-north-1"));
 }
 
+TEST(VolumeScripts, ABucketWithADotIsAPartOfThePath) {
+  const std::string mount = scripts_of(with({{.mount_path = "/a", .bucket = "data.example.org"},
+                                             {.mount_path = "/b", .bucket = "data-example"}}))
+                                .mount;
+  EXPECT_THAT(mount, AllOf(HasSubstr("public_bucket=1,use_path_request_style,ro\nmount_bucket /b"),
+                           HasSubstr("public_bucket=1,ro\nforget_keys")));
+}
+
 // What a function of the script prints, beside others that are defined first.
 std::string output_of(const std::string& function, const std::string& others,
                       const std::string& line) {

@@ -22,7 +22,7 @@ constexpr std::size_t kLongestBucket = 63;  // as S3 has it
 
 bool is_bucket(std::string_view name) {
   return name.size() >= 3 && name.size() <= kLongestBucket && std::ranges::all_of(name, [](char c) {
-           return is_lower(c) || is_digit(c) || c == '-' || c == '.';
+           return is_lower(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
          });
 }
 
@@ -97,7 +97,7 @@ Status validate(const std::vector<Volume>& volumes) {
       return fail(
           ErrorKind::invalid,
           fmt::format("volume: bucket={} is not a valid bucket name", json_string(volume.bucket)),
-          "3 to 63 lower-case letters, digits, '-' and '.'");
+          "3 to 63 lower-case letters, digits, '-', '.' and '_'");
     }
     if (volume.prefix.starts_with('/')) {
       return fail(ErrorKind::invalid,

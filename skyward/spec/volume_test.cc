@@ -45,6 +45,8 @@ TEST(Volume, Refusals) {
     EXPECT_EQ(refusal({.mount_path = path, .bucket = "abc"}), "accepted") << path;
   for (const char* path : {"", "data", "/a/../etc", "/a\n", "/data/."})
     EXPECT_THAT(refusal({.mount_path = path, .bucket = "abc"}), HasSubstr("absolute")) << path;
+  EXPECT_EQ(refusal({.mount_path = "/data", .bucket = "my_bucket"}), "accepted")
+      << "stores other than Amazon's have such names";
   for (const char* bucket : {"", "a", "UPPER", "a b"})
     EXPECT_THAT(refusal({.mount_path = "/data", .bucket = bucket}), HasSubstr("bucket")) << bucket;
   EXPECT_THAT(refusal({.mount_path = "/data", .bucket = "abc", .prefix = "/x"}),
