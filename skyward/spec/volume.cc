@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +41,33 @@ bool hides_system(const std::vector<std::string>& names) {
   };
   return is_home || std::ranges::find(kShared, path) != std::end(kShared) ||
          std::ranges::any_of(kSystem, is_below);
+}
+
+// Whether both name one directory, or the second one inside the first.
+bool holds(const std::vector<std::string>& outer, const std::vector<std::string>& inner) {
+  return outer.size() <= inner.size() && std::equal(outer.begin(), outer.end(), inner.begin());
+}
+
+// `before`: the paths of other volumes, in parts.
+Status check_place(const std::vector<std::vector<std::string>>& before,
+                   const std::vector<std::string>& path) {
+  const auto text = [](const std::vector<std::string>& names) {
+    return json_string(fmt::format("/{}", fmt::join(names, "/")));
+  };
+  for (const std::vector<std::string>& other : before) {
+    if (other == path) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("volume: two volumes are mounted at {}", text(path)),
+                  "give each a path of its own");
+    }
+    const bool is_inside = holds(other, path);
+    if (!is_inside && !holds(path, other)) continue;
+    return fail(ErrorKind::invalid,
+                fmt::format("volume: {} is inside {}, where another volume is mounted",
+                            text(is_inside ? path : other), text(is_inside ? other : path)),
+                "mount them beside each other, for example at \"/data\" and \"/out\"");
+  }
+  return {};
 }
 
 Status check_path(std::string_view path) {
@@ -82,16 +108,12 @@ Result<Volume> parse_volume(std::string mount_path, std::string_view uri) {
 }
 
 Status validate(const std::vector<Volume>& volumes) {
-  std::set<std::string_view> paths;
+  std::vector<std::vector<std::string>> paths;
   for (const Volume& volume : volumes) {
     if (Status status = check_path(volume.mount_path); !status) return status;
-    std::string_view path = volume.mount_path;
-    while (path.ends_with('/')) path.remove_suffix(1);
-    if (!paths.insert(path).second) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("volume: two volumes are mounted at {}", json_string(path)),
-                  "give each a path of its own");
-    }
+    std::vector<std::string> path = items_of(volume.mount_path, '/');
+    if (Status status = check_place(paths, path); !status) return status;
+    paths.push_back(std::move(path));
     if (!volume.mount_commands.empty()) continue;  // the user's own kind
     if (!is_bucket(volume.bucket)) {
       return fail(

@@ -29,7 +29,7 @@ struct Volume {
 Result<Volume> parse_volume(std::string mount_path, std::string_view uri);
 
 // Refuses paths that would hide the system, bucket names that no store has, and two volumes at one
-// path.
+// path or one inside the other.
 Status validate(const std::vector<Volume>& volumes);
 
 }  // namespace skyward

@@ -55,6 +55,15 @@ TEST(Volume, Refusals) {
   Volume same = volume;
   same.mount_path = "/data/";
   EXPECT_THAT(validate(std::vector{volume, same}).error().message, HasSubstr("two"));
+  same.mount_path = "//data";
+  EXPECT_THAT(validate(std::vector{volume, same}).error().message, HasSubstr("two"));
+  Volume inner = volume;
+  inner.mount_path = "/data/out/";
+  const std::string nested = "\"/data/out\" is inside \"/data\"";
+  EXPECT_THAT(validate(std::vector{volume, inner}).error().message, HasSubstr(nested));
+  EXPECT_THAT(validate(std::vector{inner, volume}).error().message, HasSubstr(nested));
+  inner.mount_path = "/database";
+  EXPECT_TRUE(validate(std::vector{volume, inner}));
   EXPECT_EQ(refusal({.mount_path = "/own", .mount_commands = {"mount x"}}), "accepted");
 }
 
