@@ -145,7 +145,7 @@ mount_bucket() {
     -o "$3$s3_keys$(s3_newer_options),uid=$(id -u),gid=$(id -g)" \
     >"$log" 2>&1 </dev/null 3>&- 8>&- 9>&- &
   process=$!
-  for ((tries = 0; tries < 300; tries++)); do
+  for ((tries = 0; tries < 600; tries++)); do
     if is_mounted "$path" && stat -- "$path/." >/dev/null 2>&1; then
       rm -f -- "$log"
       note_servers
@@ -268,9 +268,9 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   if (!scripts.begin.empty()) scripts.begin += '\n';
   // A comma would begin another option; none of these is the user's to spell freely but the
   // endpoint.
-  std::string options = fmt::format(
-      "url={},endpoint={},sigv4,allow_other,umask=077,mp_umask=077,retries=3,connect_timeout=5",
-      endpoint, region);
+  std::string options =
+      fmt::format("url={},endpoint={},sigv4,allow_other,umask=077,mp_umask=077,connect_timeout=5",
+                  endpoint, region);
   if (!own_endpoint.empty()) options += kBucketInPath;
   std::string prepare = buckets ? "keep_keys" : "";
   std::string who = "the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";

@@ -56,8 +56,8 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
                               "url=https://s3.eu-west-1.amazonaws.com,endpoint=eu-west-1,"),
                     HasSubstr("connect_timeout=5,ro\n"),
                     HasSubstr("connect_timeout=5,stat_cache_expire=10\n"), Not(HasSubstr("CANARY")),
-                    Not(HasSubstr("public_bucket")), HasSubstr("keep_keys\nmount_bucket"),
-                    HasSubstr("ro\nmount_bucket")));
+                    Not(HasSubstr("public_bucket")), Not(HasSubstr("retries=")),
+                    HasSubstr("keep_keys\nmount_bucket"), HasSubstr("ro\nmount_bucket")));
   EXPECT_TRUE(scripts.mount.ends_with("\nforget_keys\nstep volumes\n"))
       << "the keys are gone when all is mounted";
   EXPECT_THAT(scripts.unmount, AllOf(Not(HasSubstr("/out")), Not(HasSubstr("/my data"))))
@@ -154,7 +154,7 @@ TEST(VolumeScripts, AnotherStoreAndNoKeys) {
   const Variables own{{"AWS_ENDPOINT_URL", "http://10.0.0.1:9000"}};
   EXPECT_THAT(scripts_of(spec, own).mount,
               HasSubstr("url=http://10.0.0.1:9000,endpoint=us-east-1,sigv4,allow_other,umask=077,"
-                        "mp_umask=077,retries=3,connect_timeout=5,use_path_request_style,"
+                        "mp_umask=077,connect_timeout=5,use_path_request_style,"
                         "public_bucket=1,ro\n"));
   spec.provider.settings["instance_profile_arn"] = "arn";
   EXPECT_THAT(scripts_of(spec).mount,
