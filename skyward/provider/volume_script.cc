@@ -125,12 +125,21 @@ s3_newer_options() {
   done
 }
 
-# What the log of s3fs means.
+# What the log of s3fs means. Its advice is about options that users do not have.
 why_not_mounted() {
-  if grep -qE 'NoSuchBucket|NoSuchKey|[Bb]ucket or (key|directory).* not found' "$1"; then
+  local denied='invalid credentials|InvalidAccessKeyId|AccessDenied|SignatureDoesNotMatch'
+  if grep -qiE 'NoSuchBucket|NoSuchKey|bucket or (key|directory).* not found' "$1"; then
     echo "there is no such bucket, or nothing at that prefix."
-  elif grep -qE 'invalid credentials|AccessDenied|SignatureDoesNotMatch|code=40[13]' "$1"; then
+  elif grep -qiE 'AuthorizationHeaderMalformed|PermanentRedirect|bucket region is not' "$1"; then
+    echo "the bucket is in another region: set AWS_REGION to that region."
+  elif grep -qiE 'ExpiredToken|InvalidToken' "$1"; then
+    echo "the keys in AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN have expired: get new ones."
+  elif grep -qiE "$denied|code=40[13]" "$1"; then
     echo "the store refuses $s3_who."
+  elif grep -qiE 'directory .* is not empty' "$1"; then
+    echo "the directory is not empty: choose another mount_path, or move its files away."
+  elif grep -qiE 'fuse: (device|mount failed|failed to open)' "$1"; then
+    echo "this machine may not mount with FUSE, as in most containers."
   else
     echo "check that the store exists, has the bucket, and lets $s3_who read it."
   fi

@@ -129,6 +129,30 @@ std::string newer_options(const std::string& help) {
                    "s3_newer_options");
 }
 
+std::string reason_of(const std::string& log) {
+  return output_of("why_not_mounted", "s3_who='the keys'\nlog=$(mktemp)",
+                   "echo " + shell_quote(log) + " >$log; why_not_mounted $log; rm $log");
+}
+
+TEST(VolumeScripts, TheLogOfS3fsSaysWhyABucketIsNotMounted) {
+  EXPECT_THAT(reason_of("[CRT] bucket or key not found(host=x) - result of checking service."),
+              HasSubstr("no such bucket"));
+  for (const char* log : {"<Code>AuthorizationHeaderMalformed</Code> expecting 'eu-west-1'",
+                          "S3 service returned PermanentRedirect with endpoint: x",
+                          "The bucket region is not 'us-east-1', it is correctly 'eu-west-1'."})
+    EXPECT_THAT(reason_of(log), HasSubstr("set AWS_REGION")) << log;
+  EXPECT_THAT(reason_of("<Code>ExpiredToken</Code>"), HasSubstr("have expired"));
+  for (const char* log : {"invalid credentials(host=x) - result of checking service.",
+                          "Invalid Credentials(host=x, message=InvalidAccessKeyId)",
+                          "<Code>AccessDenied</Code>", "HTTP response code=403"})
+    EXPECT_EQ(reason_of(log), "the store refuses the keys.\n") << log;
+  EXPECT_THAT(reason_of("s3fs: MOUNTPOINT directory /data is not empty. if you are sure"),
+              HasSubstr("choose another mount_path"));
+  EXPECT_THAT(reason_of("fuse: device not found, try 'modprobe fuse' first"), HasSubstr("FUSE"));
+  EXPECT_THAT(reason_of("fuse: mount failed: Operation not permitted"), HasSubstr("FUSE"));
+  EXPECT_THAT(reason_of("curl error 7"), HasSubstr("check that the store exists"));
+}
+
 TEST(VolumeScripts, EachVersionOfS3fsGetsTheOptionsThatItKnows) {
   EXPECT_EQ(newer_options("   notsup_compat_dir (disable support of alternative names)"), "");
   EXPECT_EQ(newer_options("   compat_dir (enable it)\n   disable_noobj_cache (default is enable)"),
