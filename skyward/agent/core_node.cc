@@ -105,14 +105,6 @@ void warn_workers(const AgentState& state, AgentEffects& effects, Duration left)
     if (slot.phase == SlotPhase::ready) effects.warn(slot.id, left);
 }
 
-// A line of the node's own, on standard error.
-void say(AgentEffects& effects, std::string_view text) {
-  wire::OutputLine line;
-  line.stream = wire::OutputStream::err;
-  line.text = fmt::format("skyward: {}", text);
-  effects.send(wire::Output{{std::move(line)}});
-}
-
 // The engine ends the pool at `pool_ends`. A worker that starts later is told when it greets.
 void announce_end(AgentState& state, AgentEffects& effects, Time now, std::string_view why) {
   state.warn_at = kNever;
@@ -130,6 +122,13 @@ void end_all(AgentState& state, AgentEffects& effects, std::string reason) {
 }
 
 }  // namespace
+
+void say(AgentEffects& effects, std::string_view text) {
+  wire::OutputLine line;
+  line.stream = wire::OutputStream::err;
+  line.text = fmt::format("skyward: {}", text);
+  effects.send(wire::Output{{std::move(line)}});
+}
 
 void on_configure(AgentState& state, AgentEffects& effects, const wire::Configure& configure,
                   Time now) {

@@ -3,11 +3,16 @@
 // The part of the core that is about the node as a whole: its setup, its lease and its end. Used by
 // the other parts only.
 
+#include <string_view>
+
 #include "skyward/agent/core.h"
 #include "skyward/base/time.h"
 #include "skyward/wire/message.h"
 
 namespace skyward::agent {
+
+// Sends a line of the node's own, on standard error.
+void say(AgentEffects& effects, std::string_view text);
 
 void on_configure(AgentState& state, AgentEffects& effects, const wire::Configure& configure,
                   Time now);

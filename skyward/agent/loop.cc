@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "skyward/agent/core_node.h"
 #include "skyward/agent/end_command.h"
 #include "skyward/agent/node_directory.h"
 #include "skyward/base/stderr_line.h"
@@ -85,11 +86,20 @@ int AgentLoop::run() {
   bootstrap_.reset();
   workers_.clear();
   ended_.clear();
-  if (!directory_.empty()) release_volumes(directory_);
+  release_own_volumes();
   io::kill_descendants(kKillTimeout);
   if (!end_command_.empty())
     run_end_command(end_command_, [](Duration pause) { io::pause_thread(pause); });
   return exit_code_;
+}
+
+// The engine listens until the connection ends.
+void AgentLoop::release_own_volumes() {
+  if (directory_.empty()) return;
+  const Status released = release_volumes(directory_);
+  if (released) return;
+  say(*this, released.error().message);
+  link_.flush();
 }
 
 void AgentLoop::disconnect(const std::string& reason) {

@@ -69,6 +69,7 @@ class AgentLoop final : public AgentEffects {
   void turn(Step step);
   void settle();
   void report(SlotId slot, std::vector<wire::OutputLine> lines);
+  void release_own_volumes();
   void report_what_was_written();
   void sample_metrics(Duration interval);
   void collect_orphans();

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "skyward/base/error.h"
+
 namespace skyward::agent {
 
 // Every process below a daemon has the daemon's name ("<pool>.<node>.<life>.") in kNodeVariable,
@@ -23,8 +25,8 @@ void keep_end_script(const std::string& directory, const std::string& script);
 bool has_end_script(const std::string& directory);
 
 // Kills what the workers started, which would keep the volumes busy, runs the stored script and
-// removes it, so that it runs once.
-void release_volumes(const std::string& directory);
+// removes it, so that it runs once. Fails if the volumes are not known to be unmounted.
+Status release_volumes(const std::string& directory);
 
 // The same for a daemon that has exited; also kills everything that it started.
 void end_left_behind(const std::string& directory);

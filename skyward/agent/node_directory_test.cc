@@ -59,11 +59,19 @@ TEST_F(NodeDirectoryTest, TheScriptRunsOnceAndAfterTheWorkHasEnded) {
                   fmt::format("echo $SKYWARD_NODE_DIRECTORY >>{0}/told\n"
                               "grep -q '^State:.[ZX]' /proc/{1}/status && echo ended >>{0}/told",
                               root, work->pid()));
-  release_volumes(directory);
-  release_volumes(directory);
+  EXPECT_TRUE(release_volumes(directory));
+  EXPECT_TRUE(release_volumes(directory));
   EXPECT_EQ(told(), directory + "\nended\n");
   EXPECT_FALSE(lives(*work));
   EXPECT_TRUE(lives(*server)) << "what serves the volumes is needed until then";
+}
+
+TEST_F(NodeDirectoryTest, AScriptThatFailsIsToldWithItsWords) {
+  keep_end_script(directory, "echo 'the store is gone' >&2; exit 3");
+  const Status released = release_volumes(directory);
+  ASSERT_FALSE(released);
+  EXPECT_NE(released.error().message.find("the store is gone"), std::string::npos);
+  EXPECT_NE(released.error().message.find("may be incomplete or missing"), std::string::npos);
 }
 
 TEST_F(NodeDirectoryTest, WhatAKilledDaemonLeftIsEndedWithItsVolumes) {

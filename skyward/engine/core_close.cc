@@ -58,12 +58,17 @@ std::string unreached_text(const EngineState& state) {
   return text;
 }
 
-// What closing waits for, and for how long at most.
-std::string wait_text(const EngineState& state, Time now) {
+std::vector<std::string> names_of_stopping(const EngineState& state) {
   std::vector<std::string> names;
   for (const Node& node : state.nodes) {
     if (node.state == NodeState::stopping) names.push_back(fmt::to_string(node.id.value));
   }
+  return names;
+}
+
+// What closing waits for, and for how long at most.
+std::string wait_text(const EngineState& state, Time now) {
+  std::vector<std::string> names = names_of_stopping(state);
   if (!names.empty()) {
     return fmt::format("waiting for {} to stop; killing {} in {:.1f} s, or at once on Ctrl-C",
                        names_text("node", names), names.size() == 1 ? "it" : "them",
@@ -177,6 +182,15 @@ void end_lifetime(EngineState& state, EngineEffects& effects, Time now) {
   start_closing(state, effects, now);
 }
 
+void tell_cut_off(EngineEffects& effects, const std::vector<std::string>& nodes) {
+  if (nodes.empty()) return;
+  effects.emit(ErrorEvent{
+      fmt::format("{} did not unmount {} volumes in time; files that were still being written may "
+                  "be incomplete or missing",
+                  names_text("node", nodes), nodes.size() == 1 ? "its" : "their"),
+      std::nullopt});
+}
+
 // ----------------------------------------------------------------------------------- the steps
 
 void start_closing(EngineState& state, EngineEffects& effects, Time now) {
@@ -200,6 +214,7 @@ void start_closing(EngineState& state, EngineEffects& effects, Time now) {
 void check_close(EngineState& state, EngineEffects& effects, Time now) {
   if (state.phase != Phase::closing || state.close_deadline > now) return;
   state.close_deadline = kNever;
+  if (!state.spec.volumes.empty()) tell_cut_off(effects, names_of_stopping(state));
   state.nodes.cut_off(effects);
   release_machines(state, effects);
 }

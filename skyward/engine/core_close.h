@@ -26,6 +26,8 @@ void finish_closing(EngineState& state, EngineEffects& effects, Time now, const 
 
 // The pool's timeout has expired. Later calls fail with the same error.
 void end_lifetime(EngineState& state, EngineEffects& effects, Time now);
+// The agents of these nodes end before they have unmounted their volumes.
+void tell_cut_off(EngineEffects& effects, const std::vector<std::string>& nodes);
 // The close_deadline has come: cuts off agents that have not exited.
 void check_close(EngineState& state, EngineEffects& effects, Time now);
 // Reports what closing waits for, if it takes long.

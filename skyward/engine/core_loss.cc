@@ -245,6 +245,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
       return ask_replacement(state, effects, now, node);
     case NodeState::stopping:
       if (state.phase != Phase::running) return;
+      tell_cut_off(effects, {fmt::to_string(node.id.value)});
       effects.disconnect(node.id);
       return hand_over(state, effects, now, node);
     case NodeState::gone:

@@ -574,6 +574,8 @@ TEST_F(CorePoolTest, AgentsHaveTimeToLetTheirVolumesGo) {
   effects.take_event<Notice>();
   effects.expect_nothing_else();
   advance_to(now + kUnmountTimeout);
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message,
+              HasSubstr("node 0 did not unmount its volumes in time"));
   EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
   finish_closing({"i-0-1"});
   effects.take<Closed>();

@@ -375,6 +375,33 @@ with pool(1, volume=[Own("/slow", start, ready)]) as p:
     assert "/slow" not in everything_mounted(host)
 
 
+def test_a_store_that_is_too_slow_at_the_end_is_reported(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    host = hosts[0]
+    host.write("/opt/slow_store.py", (HERE / "slow_store.py").read_text())
+    told = drive(
+        bed,
+        OWN
+        + """
+start = "setsid -f python3 /opt/slow_store.py /slow /tmp/late 600 >/tmp/slow.log 2>&1"
+ready = "until grep -q ' /slow ' /proc/mounts; do sleep 0.1; done"
+lines = []
+def note(event):
+    if isinstance(event, sky.LogLine):
+        lines.append(event.line)
+
+with pool(1, volume=[Own("/slow", start, ready)], on_event=note) as p:
+    pass
+tell(lines=lines)
+""",
+        [host],
+        tmp_path,
+    )
+    assert any("stopped waiting for the volumes after 30 s" in one for one in told.facts["lines"])
+    nothing_is_left_on([host])
+
+
 def test_a_killed_agent_leaves_no_mount(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     """Whoever comes next lets go what it had mounted, and finds the place free."""
     host = hosts[0]
