@@ -37,6 +37,10 @@ constexpr std::string_view kMount = R"bash(
 step "begin volumes"
 told() { printf 'skyward: %s\n' "$*" >&2; }
 
+is_of_another_pool() {
+  grep -qzxF -- "$1" "$SKYWARD_NODE_DIRECTORY"/../*/volumes 2>/dev/null
+}
+
 # Sets `path`, the directory that is meant.
 make_place() {
   local why
@@ -45,12 +49,15 @@ make_place() {
     # Even root may not look into some file systems of users: those stand, too.
     why=$("${as_root[@]}" env LC_ALL=C stat -- "$path/." 2>&1 >/dev/null) || true
     if [[ $why != *"Transport endpoint is not connected"* ]]; then
-      told "something is mounted at $path already: unmount it there, or choose another mount_path"
+      if is_of_another_pool "$path"; then
+        told "another pool on this machine has a volume at $path: choose another mount_path"
+      else
+        told "something is mounted at $path already: unmount it there, or choose another mount_path"
+      fi
       exit 1
     fi
     "${as_root[@]}" umount -l -- "$path"  # left by a killed s3fs
   fi
-  others=$(list_servers)
   printf '%s\0' "$path" >>"$places"
   if ! "${as_root[@]}" mkdir -p -- "$path"; then
     told "the directory $1 of a volume cannot be created: log in as root, allow sudo without a" \
@@ -59,9 +66,23 @@ make_place() {
   fi
 }
 
-# The file system stands: who serves it is whoever did not serve before.
+# Whether the agent, which has started this script, is above the process: it adopts all daemons.
+is_below_agent() {
+  local process=$1 facts
+  while ((process > 1)); do
+    if ((process == PPID)); then return 0; fi
+    { facts=$(<"/proc/$process/stat"); } 2>/dev/null || return 1
+    read -r _ process _ <<<"${facts##*) }"
+  done
+  return 1
+}
+
+# The file system stands: who serves it is below the agent. Other pools' servers are not.
 note_servers() {
-  LC_ALL=C comm -13 <(printf '%s\n' "$others") <(list_servers) >>"$servers"
+  local process
+  for process in $(list_servers); do
+    if is_below_agent "$process"; then printf '%s\n' "$process"; fi
+  done >>"$servers"
 }
 
 # Keys for s3fs, in a file without a name: this process holds it open, and s3fs reads it there. So

@@ -106,7 +106,7 @@ std::string output_of(const std::string& function, const std::string& others,
 std::string place_with(const std::string& stat) {
   return output_of("make_place",
                    "as_root=(env); places=/dev/null\n"
-                   "is_mounted() { true; }; list_servers() { :; }; mkdir() { :; }\n"
+                   "is_mounted() { true; }; is_of_another_pool() { false; }; mkdir() { :; }\n"
                    "told() { echo \"$*\"; }\n"
                    "env() { if [[ $3 == stat ]]; then " +
                        stat + R"(; elif [[ $1 == umount ]]; then echo "$*"; fi; })",
@@ -127,6 +127,17 @@ TEST(VolumeScripts, OnlyAMountThatNobodyServesIsUnmounted) {
 std::string newer_options(const std::string& help) {
   return output_of("s3_newer_options", "s3fs() { echo " + shell_quote(help) + "; }",
                    "s3_newer_options");
+}
+
+TEST(VolumeScripts, OnlyServersBelowTheAgentAreWaitedFor) {
+  const auto is_below = [](const std::string& process) {
+    return output_of("is_below_agent", "",
+                     "if is_below_agent " + process + "; then echo yes; else echo no; fi");
+  };
+  EXPECT_EQ(is_below("$$"), "yes\n");
+  EXPECT_EQ(is_below("$BASHPID"), "yes\n");
+  EXPECT_EQ(is_below("1"), "no\n");
+  EXPECT_EQ(is_below("4194305"), "no\n") << "it has ended";
 }
 
 std::string reason_of(const std::string& log) {

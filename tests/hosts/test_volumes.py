@@ -375,6 +375,54 @@ with pool(1, volume=[Own("/slow", start, ready)]) as p:
     assert "/slow" not in everything_mounted(host)
 
 
+def test_a_pool_does_not_wait_for_the_volumes_of_another(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    """Both mount at the same time, on the same machine."""
+    host = hosts[0]
+    host.write("/opt/slow_store.py", (HERE / "slow_store.py").read_text())
+    told = drive(
+        bed,
+        OWN
+        + """
+import threading
+
+opened, done = threading.Event(), threading.Event()
+def wait_for(what):
+    return f"until {what}; do sleep 0.1; done"
+
+start = "setsid -f python3 /opt/slow_store.py /other /tmp/stored 1 >/tmp/slow.log 2>&1"
+def use_other():
+    volumes = [Own("/other", wait_for("[ -e /tmp/begun ]"), start,
+                   wait_for("grep -q ' /other ' /proc/mounts"))]
+    with pool(1, volume=volumes):
+        opened.set()
+        done.wait(90)
+
+other = threading.Thread(target=use_other)
+other.start()
+volumes = [Own("/mine", "touch /tmp/begun", wait_for("grep -q ' /other ' /proc/mounts"),
+               "mount -t tmpfs mine /mine")]
+with pool(1, volume=volumes):
+    assert opened.wait(60)
+    try:
+        with pool(1, volume=[Own("/other", "true")]):
+            tell(text="opened")
+    except sky.ProvisioningError as error:
+        tell(text=str(error))
+    began = time.monotonic()
+tell(seconds=time.monotonic() - began)
+done.set()
+other.join()
+""",
+        [host],
+        tmp_path,
+    )
+    assert "another pool on this machine has a volume at /other" in told.facts["text"]
+    assert told.facts["seconds"] < 15
+    nothing_is_left_on([host])
+
+
 def test_a_store_that_is_too_slow_at_the_end_is_reported(
     bed: Bed, hosts: list[Host], tmp_path: Path
 ) -> None:
