@@ -37,6 +37,19 @@ constexpr std::string_view kMount = R"bash(
 step "begin volumes"
 told() { printf 'skyward: %s\n' "$*" >&2; }
 
+# The client's proxies, which sudo would drop. The machine's role is not behind them.
+keep_proxies() {
+  local name names=
+  for name in {http,https,all}_proxy {HTTP,HTTPS,ALL}_PROXY; do
+    if [[ ${!name:-} ]]; then names+=$name,; fi
+  done
+  [[ $names ]] || return 0
+  no_proxy=${no_proxy:-${NO_PROXY:-}}
+  export no_proxy=${no_proxy:+$no_proxy,}169.254.169.254
+  if [[ ${#as_root[@]} -gt 0 ]]; then as_root+=("--preserve-env=${names}no_proxy"); fi
+}
+keep_proxies
+
 is_of_another_pool() {
   grep -qzxF -- "$1" "$SKYWARD_NODE_DIRECTORY"/../*/volumes 2>/dev/null
 }

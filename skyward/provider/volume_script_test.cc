@@ -140,6 +140,18 @@ TEST(VolumeScripts, OnlyServersBelowTheAgentAreWaitedFor) {
   EXPECT_EQ(is_below("4194305"), "no\n") << "it has ended";
 }
 
+TEST(VolumeScripts, RootHasTheProxiesOfTheClient) {
+  const auto root_with = [](const std::string& variables) {
+    return output_of("keep_proxies",
+                     "unset {http,https,all,no}_proxy {HTTP,HTTPS,ALL,NO}_PROXY\n" + variables,
+                     "keep_proxies; echo \"${as_root[*]} ${no_proxy:-}\"");
+  };
+  EXPECT_EQ(root_with("as_root=(sudo -n)"), "sudo -n \n");
+  EXPECT_EQ(root_with("as_root=(sudo -n); https_proxy=http://p:1; NO_PROXY=.here"),
+            "sudo -n --preserve-env=https_proxy,no_proxy .here,169.254.169.254\n");
+  EXPECT_EQ(root_with("as_root=(); HTTPS_PROXY=http://p:1"), " 169.254.169.254\n");
+}
+
 std::string reason_of(const std::string& log) {
   return output_of("why_not_mounted", "s3_who='the keys'\nlog=$(mktemp)",
                    "echo " + shell_quote(log) + " >$log; why_not_mounted $log; rm $log");
