@@ -135,6 +135,7 @@ class Run {
     const std::scoped_lock lock(shared_.mutex);
     if (const auto* warning = std::get_if<BudgetWarning>(&event)) {
       ask_for_budget_at_ = farewell_before_drain(warning->seconds_left, pool_time());
+      budget_left_ = std::min(from_seconds(warning->seconds_left), kBeforeDrain);
     } else if (const auto* notice = std::get_if<InstancePreempted>(&event)) {
       preempted_[notice->node] = {.ends_at = pool_time() + from_seconds(notice->seconds_left),
                                   .reason = notice->reason};
@@ -203,7 +204,7 @@ class Run {
           fmt::format("{}: asking the command to end, so that its results come back; {}",
                       early->why, early->advice));
       cut_off_ = true;
-      step(stopping_.ask(io::kTerminateSignal, now));
+      step(stopping_.ask(io::kTerminateSignal, now, saving_time(early->left)));
     } else if (some(&has_failed)) {
       step(stopping_.ask(io::kTerminateSignal, now));
     }
@@ -213,32 +214,32 @@ class Run {
   struct EarlyEnd {
     std::string why;
     std::string advice;
+    Duration left{};
   };
   std::optional<EarlyEnd> early_end() {
     const Time now = pool_time();
     if (now >= ask_at_) {
-      return EarlyEnd{fmt::format("the machines' lifetime ends in {:.0f} s",
-                                  seconds(farewell_of(request_.spec.timeout))),
-                      "allow more time with --timeout SECONDS"};
+      const Duration left = farewell_of(request_.spec.timeout);
+      return EarlyEnd{fmt::format("the machines' lifetime ends in {:.0f} s", seconds(left)),
+                      "allow more time with --timeout SECONDS", left};
     }
-    Time budget_end{};
     std::map<int, Preemption> preempted;
     {
       const std::scoped_lock lock(shared_.mutex);
-      budget_end = ask_for_budget_at_;
+      if (now >= ask_for_budget_at_) {
+        return EarlyEnd{"the budget is almost spent", "allow more with --budget DOLLARS",
+                        budget_left_};
+      }
       preempted = preempted_;
-    }
-    if (now >= budget_end) {
-      return EarlyEnd{"the budget is almost spent", "allow more with --budget DOLLARS"};
     }
     // A command that has not begun there runs on the node's next machine.
     for (const auto& [node, preemption] : preempted) {
       const CommandState state = parts_.at(static_cast<std::size_t>(node)).node->state();
       if (!state.begun || !is_running(state)) continue;
-      return EarlyEnd{
-          fmt::format("node {} is preempted in {:.0f} s ({})", node,
-                      seconds(std::max(preemption.ends_at - now, Duration{})), preemption.reason),
-          "for machines that are not preempted: --spot never"};
+      const Duration left = std::max(preemption.ends_at - now, Duration{});
+      return EarlyEnd{fmt::format("node {} is preempted in {:.0f} s ({})", node, seconds(left),
+                                  preemption.reason),
+                      "for machines that are not preempted: --spot never", left};
     }
     return std::nullopt;
   }
@@ -340,6 +341,7 @@ class Run {
   Stopping stopping_;
   Time ask_at_ = kNever;                 // before the machines' lifetime ends, by pool_time()
   Time ask_for_budget_at_ = kNever;      // … and before their money does; by `shared_.mutex`
+  Duration budget_left_{};               // … which lasts for so long then; the same
   std::map<int, Preemption> preempted_;  // of nodes, until they have other machines; the same
   bool cut_off_ = false;                 // the command was asked to end before any of them
   bool given_up_ = false;

@@ -23,14 +23,12 @@ struct Rung {
 // A command that saves its work on Ctrl-C has some time to do so.
 constexpr std::array kRungs = {
     Rung{.signal = io::kInterruptSignal, .patience = 10s},
-    Rung{.signal = io::kTerminateSignal, .patience = 5s},
+    Rung{.signal = io::kTerminateSignal, .patience = Stopping::kTerminatePatience},
     Rung{.signal = io::kKillSignal, .patience = 5s},
     Rung{.signal = 0, .patience = 0s},
 };
 
 constexpr Duration kLongestFarewell = 60s;
-// Long enough for SIGTERM, and SIGKILL after it.
-constexpr Duration kBeforeDrain = 20s;
 
 struct Wording {
   std::string_view parameter;
@@ -97,6 +95,8 @@ Time farewell_before_drain(double left_s, Time now) {
   return now + std::max(from_seconds(left_s) - kBeforeDrain, Duration{});
 }
 
+Duration saving_time(Duration left) { return left / 2; }
+
 std::string in_options(std::string text) {
   for (const Wording& wording : kWordings) {
     std::size_t at = 0;
@@ -112,12 +112,15 @@ std::string in_options(std::string text) {
 Stopping::Step Stopping::take_step(Time now) {
   const Rung& rung = kRungs[std::min(next_, kRungs.size() - 1)];
   ++next_;
-  deadline_ = rung.signal == 0 ? kNever : now + rung.patience;
+  const bool terminates = rung.signal == io::kTerminateSignal;
+  const Duration patience = terminates ? terminate_patience_ : rung.patience;
+  deadline_ = rung.signal == 0 ? kNever : now + patience;
   return {.signal = rung.signal, .give_up = rung.signal == 0};
 }
 
-Stopping::Step Stopping::ask(int signal, Time now) {
+Stopping::Step Stopping::ask(int signal, Time now, Duration patience) {
   if (next_ == 0 && signal != io::kInterruptSignal) next_ = 1;
+  terminate_patience_ = patience;
   return take_step(now);
 }
 

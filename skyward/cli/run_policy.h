@@ -2,6 +2,7 @@
 
 // What `skyward run` decides. Pure.
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -27,8 +28,13 @@ Time pool_clock(std::string_view provider, Time awake, Time with_sleep);
 // How long before the end of the machines' lifetime a command is asked to end, so that what it
 // wrote still comes back.
 Duration farewell_of(Duration lifetime);
-// When to ask it, in a pool that starts no more tasks, which signals are, in `left_s` seconds.
+// When to ask it, in a pool that starts no more tasks, which signals are, in `left_s` seconds: so
+// long before.
+inline constexpr Duration kBeforeDrain = std::chrono::seconds(20);
 Time farewell_before_drain(double left_s, Time now);
+// How much of the time that is left a command has to save its work. The rest is for what it saved
+// to come back.
+Duration saving_time(Duration left);
 
 // A text of Skyward's with the options of `skyward run` in place of the parameters of pools.
 std::string in_options(std::string text);
@@ -37,6 +43,7 @@ std::string in_options(std::string text);
 // the pool is closed over it.
 class Stopping {
  public:
+  static constexpr Duration kTerminatePatience = std::chrono::seconds(5);
   struct Step {
     int signal = 0;
     bool give_up = false;
@@ -44,7 +51,8 @@ class Stopping {
   };
   bool has_begun() const { return next_ > 0; }
   // Somebody asks for the end with this signal. Each time after the first goes one step on.
-  Step ask(int signal, Time now);
+  // `patience`: from SIGTERM to SIGKILL.
+  Step ask(int signal, Time now, Duration patience = kTerminatePatience);
   // What is due by now.
   std::optional<Step> due(Time now);
 
@@ -52,6 +60,7 @@ class Stopping {
   Step take_step(Time now);
   std::size_t next_ = 0;
   Time deadline_ = kNever;
+  Duration terminate_patience_ = kTerminatePatience;
 };
 
 // Bytes of a stream as whole lines that begin with `prefix`. A line ends with '\n', '\r' or both,

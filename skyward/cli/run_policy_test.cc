@@ -63,6 +63,15 @@ TEST(Stopping, BeginsWithTheSignalThatCame) {
   }
 }
 
+TEST(Stopping, LeavesTimeToSaveWhereThereIsSome) {
+  Stopping stopping;
+  EXPECT_EQ(stopping.ask(io::kTerminateSignal, kStart, saving_time(farewell_of(1h))),
+            Step{.signal = io::kTerminateSignal});
+  EXPECT_FALSE(stopping.due(kStart + 29s));
+  EXPECT_EQ(stopping.due(kStart + 30s), Step{.signal = io::kKillSignal});
+  EXPECT_EQ(stopping.due(kStart + 35s), (Step{.give_up = true}));
+}
+
 TEST(Farewell, LeavesTimeToBringResultsBack) {
   EXPECT_EQ(farewell_of(3600s), 60s);
   EXPECT_EQ(farewell_of(100s), 50s);
