@@ -179,7 +179,14 @@ why_not_mounted() {
   fi
 }
 
-# Path, bucket, options.
+# One that takes long to list is not empty.
+has_files() {
+  local found
+  found=$(timeout 10 find "$1" -mindepth 1 -maxdepth 1 -print -quit 2>/dev/null) || return 0
+  [[ $found ]]
+}
+
+# Path, bucket, options. s3fs mounts any prefix, and shows a wrong one as an empty directory.
 mount_bucket() {
   local path what="the bucket $2 at $s3_endpoint" log process tries
   make_place "$1"
@@ -192,6 +199,10 @@ mount_bucket() {
     if is_mounted "$path" && stat -- "$path/." >/dev/null 2>&1; then
       rm -f -- "$log"
       note_servers
+      if [[ $2 == *:/* && $3, == *,ro,* ]] && ! has_files "$path"; then
+        told "$what has nothing at that prefix: check the prefix of the volume at $1"
+        exit 1
+      fi
       return
     fi
     "${as_root[@]}" kill -0 $process 2>/dev/null || break

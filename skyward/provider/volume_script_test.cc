@@ -140,6 +140,13 @@ TEST(VolumeScripts, OnlyServersBelowTheAgentAreWaitedFor) {
   EXPECT_EQ(is_below("4194305"), "no\n") << "it has ended";
 }
 
+TEST(VolumeScripts, AReadOnlyPrefixWithoutFilesIsSeen) {
+  const std::string line =
+      "d=$(mktemp -d); see() { if has_files \"$1\"; then echo yes; else echo no; fi; }\n"
+      "see $d; touch $d/.hidden; see $d; see $d/missing; rm -r $d";
+  EXPECT_EQ(output_of("has_files", "", line), "no\nyes\nyes\n") << "the last is not known";
+}
+
 TEST(VolumeScripts, RootHasTheProxiesOfTheClient) {
   const auto root_with = [](const std::string& variables) {
     return output_of("keep_proxies",

@@ -185,6 +185,28 @@ def test_a_bucket_that_is_not_there_is_named_with_its_endpoint(
     assert mounts(hosts[0]) == ""
 
 
+def test_a_read_only_prefix_without_objects_is_refused(
+    bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
+) -> None:
+    """Not shown as an empty directory, from which nothing would be learned in silence."""
+    told = drive(
+        bed,
+        """
+        try:
+            with pool(1, volume={"/data": "s3://models/smal/"}) as p:
+                tell(text="opened")
+        except sky.ProvisioningError as error:
+            tell(text=str(error))
+        """,
+        hosts[:1],
+        tmp_path,
+        env=KEYS,
+    )
+    assert "nothing at that prefix" in told.facts["text"], told.facts
+    nothing_is_left_on(hosts[:1])
+    assert mounts(hosts[0]) == ""
+
+
 def test_who_may_not_mount_is_told_so(
     bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
 ) -> None:
