@@ -1,11 +1,17 @@
 """Where a function keeps what it needs to continue after a restart."""
 
+import atexit
 import contextlib
+import os
+import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 _folder: Path | None = None
+_temporary: dict[int, Path] = {}  # by the process that made it: a fork has its own
+_making = threading.Lock()
 
 
 def checkpoint_dir() -> Path:
@@ -22,10 +28,22 @@ def checkpoint_dir() -> Path:
     checkpoint is then whole or not there. The folder belongs to one call and is removed when the
     call is over, unless its last restart failed before it could use the checkpoints.
 
-    Anywhere else it is a temporary folder of this process, which is yours to remove."""
+    Anywhere else it is a temporary folder of this process, the same at each call, and removed when
+    the process exits."""
     if _folder is not None:
         return _folder
-    return Path(tempfile.mkdtemp(prefix="checkpoints-"))
+    process = os.getpid()
+    with _making:
+        if process not in _temporary:
+            _temporary[process] = Path(tempfile.mkdtemp(prefix="checkpoints-"))
+            atexit.register(_remove_temporary, process)
+        _temporary[process].mkdir(mode=0o700, exist_ok=True)
+        return _temporary[process]
+
+
+def _remove_temporary(process: int) -> None:
+    if process == os.getpid():
+        shutil.rmtree(_temporary[process], ignore_errors=True)
 
 
 @contextlib.contextmanager
