@@ -146,6 +146,66 @@ TEST_F(CoreTaskTest, WithoutAnotherNodeOneThatWasSetAsideGetsTasksAgain) {
   effects.drop_all();
 }
 
+TEST_F(CoreTaskTest, ANodeThatFailsWhatOthersCompleteGetsNoneForAWhile) {
+  open_to_running({.nodes = 2});
+  for (int calls = 1;; ++calls) {
+    ASSERT_LT(calls, 20);
+    const TaskId good = submit_to(0);
+    const TaskId bad = submit_to(1);
+    answer_with(1, bad, wire::TaskStatus::raised);
+    const bool blamed = state.tasks.on(kSecond).set_aside;
+    if (blamed) {
+      EXPECT_GT(calls, 5);
+      EXPECT_THAT(effects.take_event<Notice>().message, HasSubstr("node 1"));
+    }
+    take_outcome(bad);
+    answer(0, good);
+    take_outcome(good);
+    if (blamed) break;
+  }
+  submit_to(0);
+  const TaskId waiting = submit();
+  effects.expect_nothing_else();
+  const Time back = now + 30s;
+  while (now < back) advance_alive();
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, waiting);
+  answer_with(1, waiting, wire::TaskStatus::worker_died);
+  take_outcome(waiting);
+  EXPECT_TRUE(state.tasks.on(kSecond).set_aside);
+  submit();
+  effects.expect_nothing_else();
+}
+
+TEST_F(CoreTaskTest, CallsThatFailEverywhereSetNoNodeAside) {
+  open_to_running({.nodes = 2});
+  const auto fail_on = [&](std::uint32_t node, TaskId id) {
+    answer_with(node, id, wire::TaskStatus::raised);
+    take_outcome(id);
+  };
+  const TaskId bad = submit_to(0);
+  const TaskId good = submit_to(1);
+  fail_on(0, bad);
+  answer(1, good);
+  take_outcome(good);
+  for (int calls = 0; calls < 100; ++calls) {
+    for (const std::uint32_t node : {1U, 0U}) fail_on(node, submit_to(node));
+  }
+}
+
+TEST_F(CoreTaskTest, CallsOfOneNodeAloneDoNotSetItAside) {
+  open_to_running({.nodes = 2});
+  for (int calls = 0; calls < 30; ++calls) {
+    const TaskId good = submit_to(0, pinned_to(task(), kFirst));
+    const TaskId bad = submit_to(1, pinned_to(task(), kSecond));
+    answer_with(1, bad, wire::TaskStatus::raised);
+    take_outcome(bad);
+    answer(0, good);
+    take_outcome(good);
+  }
+  submit_to(0);
+  submit_to(1);
+}
+
 TEST_F(CoreTaskTest, WhatMustRunOnANodeEndsWhenItCannotBeginThere) {
   open_to_running({.nodes = 2});
   const TaskId id = submit(pinned_to(task(), kFirst));
@@ -413,14 +473,16 @@ TEST_F(CoreTaskTest, ACallerThatWaitsStaysOnTheWarmNode) {
   submit_to(2);
 }
 
-TEST_F(CoreTaskTest, ANodeWhoseWorkerDiedGetsTheNextCallLast) {
-  open_to_running({.nodes = 3});
-  const TaskId first = submit_to(0);
-  answer_with(0, first, wire::TaskStatus::worker_died);
-  take_outcome(first);
-  submit_to(1);
-  submit_to(2);
-  submit_to(0);
+TEST_F(CoreTaskTest, ANodeThatFailedACallGetsTheNextOneLast) {
+  for (const wire::TaskStatus status : {wire::TaskStatus::raised, wire::TaskStatus::worker_died}) {
+    open_to_running({.nodes = 3});
+    const TaskId first = submit_to(0);
+    answer_with(0, first, status);
+    take_outcome(first);
+    submit_to(1);
+    submit_to(2);
+    submit_to(0);
+  }
 }
 
 TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {

@@ -15,8 +15,11 @@ using namespace std::chrono_literals;
 constexpr Duration kRecallDelay = 5ms;
 // ... and how far the delay grows while recalls bring nothing.
 constexpr Duration kMaxRecallDelay = 1s;
-// How long a node gets no tasks whose workers cannot begin any.
+// How long a node gets no tasks whose workers cannot begin any, or whose calls fail.
 constexpr Duration kSetAside = 30s;
+// How improbable failures in a row must be, if calls failed on all nodes alike, before their node
+// is blamed: pools run millions of calls, and a sound node that gets none for a while costs money.
+constexpr double kMaxChance = 1e-8;
 // Weight of the newest run time in the running mean.
 constexpr double kMeanWeight = 1.0 / 16;
 
@@ -93,6 +96,7 @@ void Loads::clear(NodeLoad& node) {
   node.outstanding = 0;
   node.recalling = false;
   node.set_aside = false;
+  node.failing = false;
   node.functions.clear();
   unlist_loaded(node);
 }
@@ -148,6 +152,23 @@ void Loads::recall(EngineEffects& effects, bool tasks_wait) {
 void Loads::on_recalled(bool useful) {
   recall_pause_ =
       useful ? kRecallDelay : std::min(2 * std::max(recall_pause_, kRecallDelay), kMaxRecallDelay);
+}
+
+bool Loads::fails_alone(NodeLoad& node, wire::TaskStatus status) {
+  if (status == wire::TaskStatus::ok) {
+    node.failing = false;
+    ++ok_;
+    return false;
+  }
+  if (status != wire::TaskStatus::raised && status != wire::TaskStatus::worker_died) return false;
+  FailedRow& row = node.failed_row;
+  if (!std::exchange(node.failing, true)) row = {.ok_before = ok_, .failed_before = failed_};
+  ++failed_;
+  ++row.calls;
+  const auto ok = static_cast<double>(ok_ - row.ok_before);
+  const auto failed = static_cast<double>(failed_ - row.failed_before - row.calls);
+  const double share = (failed + 1) / (ok + failed + 2);  // of other nodes' calls, as far as known
+  return ok > 0 && std::pow(share, row.calls) < kMaxChance;
 }
 
 void Loads::note_run(const wire::TaskResult& result) {

@@ -35,6 +35,14 @@ enum class Intake : std::uint8_t {
   open,
 };
 
+// Calls that failed on a node in a row, and how many ended elsewhere before.
+struct FailedRow {
+  std::uint64_t ok_before = 0;
+  std::uint64_t failed_before = 0;
+  std::uint32_t calls = 0;
+  bool told = false;  // the caller knows
+};
+
 // What ran on a node, for its receipt.
 struct Done {
   std::uint64_t tasks = 0;
@@ -48,6 +56,7 @@ struct alignas(64) NodeLoad {
   NodeId id;
   Intake intake = Intake::none;
   bool set_aside = false;          // gets no tasks from the queue for now
+  bool failing = false;            // its last call failed: see failed_row
   bool recalling = false;          // a recall is pending
   bool listed_free = false;        // in Loads::free_
   bool listed_spare = false;       // in Loads::spare_
@@ -64,6 +73,7 @@ struct alignas(64) NodeLoad {
   FunctionCache functions;
 
   Work work;                              // of the present machine, until busy_since
+  FailedRow failed_row;                   // while `failing`
   InstanceId instance;                    // where the tasks are
   std::shared_ptr<const Error> given_up;  // why it will not get another machine
 
@@ -94,7 +104,7 @@ class Loads {
   // Its machine is gone, with its tasks.
   void clear(NodeLoad& node);
 
-  // None of its workers can begin a task: it is not listed for a while.
+  // None of its workers can begin a task, or its calls fail: it is not listed for a while.
   void set_aside(NodeLoad& node, Time now);
   // aside_until() has come: lists the first of those nodes again.
   void bring_back();
@@ -114,6 +124,10 @@ class Loads {
   void on_recalled(bool useful);
   Time recall_at() const { return recall_at_; }
 
+  // Counts how a call on the node ended. Returns whether calls fail there that do not fail on other
+  // nodes: so many in a row, while others completed theirs, that chance does not explain it.
+  bool fails_alone(NodeLoad& node, wire::TaskStatus status);
+
   void note_run(const wire::TaskResult& result);
   // The mean run time of recent tasks; negative: not known yet.
   Duration mean_run() const { return Duration(static_cast<std::int64_t>(mean_run_ns_)); }
@@ -130,6 +144,8 @@ class Loads {
   std::vector<NodeId> loaded_;                 // outstanding > slots; in no order
   std::deque<std::pair<Time, NodeId>> aside_;  // by the time when they are listed again
   std::uint32_t max_given_ = kMaxTasksGiven;
+  std::uint64_t ok_ = 0;  // calls that ended so, on all nodes
+  std::uint64_t failed_ = 0;
   double mean_run_ns_ = -1;
   Time recall_at_ = kNever;
   Duration recall_pause_{};  // grows while recalls return nothing

@@ -413,6 +413,9 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
     Task& task = found->second;
     SKYWARD_CHECK(task.assigned && task.node == node.id && task.attempt == result.attempt);
     loads_.note_run(result);
+    // What a call does on one certain node may well fail on that one alone.
+    if (!task.call.options.node && loads_.fails_alone(node, result.status))
+      blame(effects, now, node);
     if (result.status == wire::TaskStatus::ok || result.status == wire::TaskStatus::raised) {
       blobs_.note_whole(id, task.call.arguments);
     }
@@ -435,9 +438,21 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
     }
   }
   give_pinned(effects, now, node);
-  // A node whose workers die is the last to get the next call.
-  loads_.list(node, /*warm=*/!is_worker_lost(result.status));
+  // A node that has failed a call is the last to get the next one, which may be a retry.
+  loads_.list(node, /*warm=*/result.status == wire::TaskStatus::ok);
   dispatch(effects, now);
+}
+
+// Its calls fail quickly, so that it would run most of the queue.
+void Tasks::blame(EngineEffects& effects, Time now, NodeLoad& node) {
+  loads_.set_aside(node, now);
+  if (std::exchange(node.failed_row.told, true)) return;
+  effects.emit(Notice{.message = fmt::format(
+                          "node {}: {} calls in a row failed, while other nodes completed theirs; "
+                          "it gets few calls until one succeeds",
+                          node.id.value, node.failed_row.calls),
+                      .level = "warning",
+                      .instance_id = node.instance});
 }
 
 void Tasks::on_item(EngineEffects& effects, NodeId id, wire::StreamItem item) {

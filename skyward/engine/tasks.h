@@ -111,6 +111,7 @@ class Tasks {
   void assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task);
   bool may_begin_elsewhere(const NodeLoad& node, const Task& task) const;
   void enqueue_first(const Task& task);
+  void blame(EngineEffects& effects, Time now, NodeLoad& node);
   void finish(EngineEffects& effects, TaskId task, wire::Outcome outcome);
   void answer_early(EngineEffects& effects, Task& task, Error why);
   void fail_waiting(EngineEffects& effects, const Error& why);
