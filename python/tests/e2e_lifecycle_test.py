@@ -567,6 +567,30 @@ def test_a_forked_child_waits_for_nothing_of_its_parents():
     assert out.splitlines() == ["exit", "block", "close", "parent True"]
 
 
+def test_a_child_that_imports_the_program_opens_no_pool(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import multiprocessing
+import skyward as sky
+
+def tell(event):
+    if isinstance(event, sky.PoolStarted):
+        print("started", flush=True)
+
+with sky.ComputePool(display="quiet", on_event=tell) as pool:
+    child = multiprocessing.get_context("spawn").Process(target=print, args=("ran",))
+    child.start()
+    child.join()
+    print(child.exitcode, flush=True)
+""")
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=DEADLINE
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["started", "1"]
+    assert "open it under `if __name__ == '__main__':`" in done.stderr
+
+
 def test_places_that_are_not_there_are_refused(pool):
     core = pool._live.core
     call = pool._live.packing.calls([sky.compute(abs)(-1)])[0]

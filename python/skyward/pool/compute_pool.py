@@ -465,7 +465,9 @@ class ComputePool(PoolRequest, StaysHere):
                 raise
 
     def _provision(self, check: Callable[[], None] | None, opening: "Opening") -> None:
-        from skyward.pool.machines import Machines
+        from skyward.pool.machines import Machines, refuse_in_spawned_child
+
+        refuse_in_spawned_child()
 
         def poll() -> None:
             opening.check()

@@ -1,6 +1,7 @@
 """A pool's machines, from the request to the last event."""
 
 import atexit
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from skyward import _core
 from skyward.callback import Delivery, runs_a_loop
-from skyward.exceptions import CancelledError
+from skyward.exceptions import CancelledError, ConfigurationError
 
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
@@ -48,6 +49,18 @@ def bring_answers() -> None:
 
 def _is_waited_for() -> bool:
     return runs_a_loop() or getattr(_brings_answers, "is_so", False)
+
+
+def refuse_in_spawned_child() -> None:
+    """A child process that multiprocessing starts by spawn or forkserver first runs the program's
+    module again, which must not rent machines once more."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or not getattr(process.current_process(), "_inheriting", False):
+        return
+    raise ConfigurationError(
+        "multiprocessing is importing your program into a child process, which would open the pool"
+        " once more; open it under `if __name__ == '__main__':`"
+    )
 
 
 class Opening:
