@@ -73,6 +73,37 @@ def main():
     assert (tmp_path / "stopped").exists(), "the last event was delivered"
 
 
+def test_a_signal_closes_the_pool_after_another_handler_has_come_and_gone():
+    child = start(
+        OPEN
+        + f"""
+import asyncio
+
+async def handle():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, print)
+
+def is_caught():
+    with open("/proc/self/status") as file:
+        caught = next(line for line in file if line.startswith("SigCgt"))
+    return int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+
+with sky.ComputePool(display="quiet") as pool:
+    found = pids() >> pool
+    asyncio.run(handle())
+    end = time.monotonic() + {DEADLINE}
+    while not is_caught() and time.monotonic() < end:
+        threading.Event().wait(0.01)
+    print(*found, flush=True)
+    sky.compute(time.sleep)(600) >> pool  # on a worker
+"""
+    )
+    found = told_pids(child)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == -signal.SIGTERM, err
+    assert not any(map(is_alive, found))
+
+
 ISOLATED = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 

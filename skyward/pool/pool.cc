@@ -10,6 +10,7 @@
 
 #include "skyward/call/error.h"
 #include "skyward/pool/pool_state.h"
+#include "skyward/pool/program_end.h"
 #include "skyward/wire/codec.h"
 
 namespace skyward {
@@ -322,7 +323,9 @@ ByteView Pool::stored_bytes(const wire::Blob& blob) { return StoredBlobs::bytes(
 std::uint64_t Pool::usable_memory() { return engine::EngineLoop::usable_memory(); }
 
 bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
-  return is_ours() && impl_->events.take(events, timeout);
+  if (!is_ours()) return false;
+  watch_signals_again();
+  return impl_->events.take(events, timeout);
 }
 
 bool Pool::tell(std::string message, std::optional<InstanceId> instance) {

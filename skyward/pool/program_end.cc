@@ -100,9 +100,12 @@ class ProgramEnd {
     });
     const std::scoped_lock lock(mutex_);
     one.place_ = open_.insert(open_.end(), &one);
-    for (const int number : kSignals) {
-      if (is_handled_by(number, SIG_DFL)) handle(number, on_signal);
-    }
+    take_signals();
+  }
+
+  void watch_again() {
+    const std::scoped_lock lock(mutex_);
+    if (!open_.empty() && !ender_) take_signals();
   }
 
   void remove(EndsWithProgram& one) {
@@ -158,6 +161,12 @@ class ProgramEnd {
 
   static void end_at_exit() {
     std::atexit([] { get().end_all(); });
+  }
+
+  static void take_signals() {
+    for (const int number : kSignals) {
+      if (is_handled_by(number, SIG_DFL)) handle(number, on_signal);
+    }
   }
 
   void hurry_all() {
@@ -229,6 +238,8 @@ EndsWithProgram::EndsWithProgram(End end, End hurry)
 EndsWithProgram::~EndsWithProgram() { program_.remove(*this); }
 
 void EndsWithProgram::note_open() { program_.note_open(); }
+
+void watch_signals_again() { ProgramEnd::get().watch_again(); }
 
 void throw_if_program_ends() {
   if (ProgramEnd::get().is_ending()) throw CancelledError("the program ends");

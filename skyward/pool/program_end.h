@@ -18,6 +18,10 @@ namespace skyward {
 // For sky::init: from now on, an uncaught exception closes what is open first.
 void watch_program_end();
 
+// Call it now and then: a handler of the program's own has replaced ours if it was set while
+// something was open, and has often left the default behind.
+void watch_signals_again();
+
 // Throws CancelledError once the program has begun to end: nothing may be opened any more.
 void throw_if_program_ends();
 
