@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from quick_calls import double, note, wait_at
+from quick_calls import double, note, stay_at, wait_at
 from waiting import wait_until
 
 import skyward as sky
@@ -184,6 +184,24 @@ def test_an_interrupted_gather_ends_its_calls(pool, tmp_path):
     thread.join()
     wait_until(lambda: engine.core.task_counts()[1] == 0)
     assert double(1) >> pool == 2
+
+
+def test_an_interrupted_stream_of_answers_ends_the_awaited_call_too(pool, tmp_path):
+    engine = pool._engine()
+    done = engine.counts()[0]
+
+    def interrupt():
+        wait_until(lambda: engine.counts() == (done + 9, 1, 0))
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    calls = [stay_at(x, 0, str(tmp_path)) for x in range(10)]
+    with pytest.raises(KeyboardInterrupt):
+        list(sky.gather(*calls, stream=True) >> pool)
+    thread.join()
+    wait_until(lambda: engine.counts()[1:] == (0, 0))
+    assert (tmp_path / "ended").exists()
 
 
 def test_an_interrupt_between_two_answers_cancels_all(pool, tmp_path, monkeypatch):

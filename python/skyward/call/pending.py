@@ -365,7 +365,8 @@ def _as_they_come(
     try:
         yield
         while (future := next(answers, None)) is not None:
-            position, error = positions.pop(future), future.exception()
+            error = future.exception()  # Ctrl-C in it leaves the call among those to cancel
+            position = positions.pop(future)
             if error is None:
                 answer, future = [future.result()], None
                 yield answer.pop()  # keep no reference to it
