@@ -1,5 +1,6 @@
 """The thread that completes futures: nothing stops it, and no future is left without an answer."""
 
+import queue
 import sys
 import threading
 
@@ -47,6 +48,27 @@ def test_a_callback_that_exits_ends_no_other_call(pool, send, tmp_path, caplog):
         assert [call.result(60) for call in calls] == [0] * 4
         assert send(pool, executor, double(1)).result(60) == 2
     assert "this callback" in caplog.text
+
+
+@BOTH
+def test_a_callback_that_waits_for_an_answer_of_its_pool_is_told(pool, send, tmp_path):
+    said = queue.Queue()
+
+    def wait(_):
+        try:
+            send(pool, executor, double(2)).result()
+        except RuntimeError as error:
+            said.put(str(error))
+        said.put(double(2) >> pool)
+        said.put((double(2) > other).result())
+
+    with sky.Executor(pool=pool) as executor, sky.ComputePool(display="quiet") as other:
+        first = send(pool, executor, wait_at(0, 0, -1, str(tmp_path)))
+        first.add_done_callback(wait)
+        (tmp_path / "go").touch()
+        assert "wait in another thread" in said.get(timeout=60)
+        assert [said.get(timeout=60) for _ in range(2)] == [4, 4]
+        assert send(pool, executor, double(1)).result(60) == 2
 
 
 def test_an_argument_without_a_repr_ends_no_other_call(pool):

@@ -132,7 +132,8 @@ class Executor(futures.Executor):
             )
         if self._owned and live is None:
             self._open()
-        future = AnswerFuture()
+            live = self._pool._live
+        future = AnswerFuture(None if live is None else live.answers.reference)
         call = function.record(args, kwargs)
         with self._lock:
             if self._shut:

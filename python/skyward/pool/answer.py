@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
@@ -25,6 +26,21 @@ def _note_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_note_fork)
+
+_here = threading.local()
+
+Bringer = weakref.ref[Any]
+"""What brings the answers of a pool, from one thread."""
+
+
+def bring_answers(bringer: Bringer) -> None:
+    """Says of this thread that others wait for the answers that it brings."""
+    _here.bringer = bringer
+
+
+def brings_answers() -> bool:
+    """Whether this is such a thread, of any pool."""
+    return hasattr(_here, "bringer")
 
 
 class _Unguarded:
@@ -107,11 +123,13 @@ class AnswerFuture(Future[Any], StaysHere):
     _waiters = _ListOnDemand()
     _done_callbacks = _ListOnDemand()
 
-    def __init__(self) -> None:  # the other fields of a Future
+    def __init__(self, bringer: Bringer | None = None) -> None:
+        # The other fields of a Future:
         self._state = "PENDING"
         self._result = None
         self._exception = None
         self._owner = _generation
+        self._bringer = bringer
 
     def set_running_or_notify_cancel(self) -> bool:
         with _making:
@@ -135,6 +153,7 @@ class AnswerFuture(Future[Any], StaysHere):
         self._check_process()
         if self._state == "FINISHED" and self._exception is None:
             return self._result
+        self._check_thread(timeout)
         error = None
         try:
             answer = super().result(timeout)
@@ -148,6 +167,7 @@ class AnswerFuture(Future[Any], StaysHere):
         self._check_process()
         if self._state == "FINISHED":
             return self._exception
+        self._check_thread(timeout)
         return super().exception(timeout)
 
     def __reduce__(self) -> Any:
@@ -156,6 +176,16 @@ class AnswerFuture(Future[Any], StaysHere):
     def _is_ours(self) -> bool:
         """False in a forked child."""
         return self._owner == _generation
+
+    def _check_thread(self, timeout: float | None) -> None:
+        """Done callbacks run in the thread that brings the answers."""
+        if timeout is not None or self._state not in _OPEN or self._bringer is None:
+            return
+        if getattr(_here, "bringer", None) is self._bringer:
+            raise RuntimeError(
+                "this future cannot end while a done callback of the same pool waits for it; in the"
+                " callback, send calls with `>> pool`, or wait in another thread"
+            )
 
     def _check_process(self) -> None:
         if self._is_ours():

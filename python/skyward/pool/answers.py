@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from skyward import _core
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, NotProvisionedError
-from skyward.pool.answer import settle
+from skyward.pool.answer import bring_answers, settle
 from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
-from skyward.pool.machines import bring_answers
 from skyward.pool.outcome import answer_of, may_retry, note_attempts
 from skyward.pool.stream import TaskStream, cancel
 from skyward.transport.forks import renewed
@@ -107,6 +106,7 @@ class Answers(GroupedCalls):
 
     def __init__(self, pool: Sender) -> None:
         super().__init__(go_on=True)
+        self.reference = weakref.ref(self)  # the same for all futures
         self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
         self._lock = renewed(threading.RLock())  # a handler of a signal may send calls
         self._completions = _core.Completions()
@@ -220,7 +220,7 @@ class Answers(GroupedCalls):
         self._threads.append(threading.current_thread())
         if not self.is_here():  # Ctrl-C had kept start() from noting the other one
             return
-        bring_answers()
+        bring_answers(self.reference)
         while tokens := self._completions.next():
             self._hand_over(tokens)
         self._has_ended = True

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from skyward import _core
 from skyward.callback import Delivery, runs_a_loop
 from skyward.exceptions import CancelledError, ConfigurationError
+from skyward.pool.answer import brings_answers
 
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
@@ -33,22 +34,10 @@ class Teller:
         from skyward.events import Error, as_utf8
 
         message = as_utf8(message)  # it may quote an error of the program
-        if _is_waited_for() and self._core.tell(message, instance_id):
+        if (runs_a_loop() or brings_answers()) and self._core.tell(message, instance_id):
             return  # the thread of events delivers it
         self._core.note(message, instance_id)
         self._deliver(Error(message, instance_id, pool=self._core.job_id))
-
-
-_brings_answers = threading.local()
-
-
-def bring_answers() -> None:
-    """Says of this thread that others wait for the answers that it brings."""
-    _brings_answers.is_so = True
-
-
-def _is_waited_for() -> bool:
-    return runs_a_loop() or getattr(_brings_answers, "is_so", False)
 
 
 def refuse_in_spawned_child() -> None:

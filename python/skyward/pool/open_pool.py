@@ -265,7 +265,7 @@ class OpenPool:
         try:
             for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared, known=known):
                 handles = self.core.submit_many(calls)
-                some = [TaskFuture(handle) for handle in handles]
+                some = [TaskFuture(handle, self.answers.reference) for handle in handles]
                 first = len(futures)
                 futures += some
                 self.answers.watch(items[first : len(futures)], calls, some)

@@ -11,7 +11,7 @@ from skyward.call.answers import AwaitableFuture
 from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text
 from skyward.exceptions import CancelledError, SkywardError
-from skyward.pool.answer import AnswerFuture
+from skyward.pool.answer import AnswerFuture, Bringer
 from skyward.pool.stream import cancel
 from skyward.transport.forks import renewed
 
@@ -26,8 +26,8 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
     _unread = ""  # the failed call, until its error is read
     _told = False  # its task is being cancelled
 
-    def __init__(self, handle: Any) -> None:
-        super().__init__()
+    def __init__(self, handle: Any, bringer: Bringer | None = None) -> None:
+        super().__init__(bringer)
         self.handle = handle
 
     def send_again(self, send: Callable[[], Any]) -> bool:
