@@ -162,6 +162,38 @@ def test_only_the_call_that_failed_is_retried(pool, tmp_path):
     assert set(times.values()) == {1} and len(times) == 3999
 
 
+def test_a_retry_does_not_wait_for_its_turn(pool, tmp_path):
+    @sky.compute(retries=1)
+    def work(name, folder):
+        import pathlib
+        import time
+
+        tried, done = pathlib.Path(folder, "tried"), pathlib.Path(folder, "done")
+        if name == "fails once":
+            if not tried.exists():
+                tried.touch()
+                raise LookupError("no row")
+            done.touch()
+        end = time.monotonic() + 20
+        while not done.exists():
+            assert time.monotonic() < end, "the retry has not run"
+            time.sleep(0.01)  # on a worker
+        return name
+
+    names = ["waits", "fails once"]
+    assert list(pool.map(work, names, itertools.repeat(str(tmp_path)))) == names
+
+
+def test_a_call_that_fails_in_spite_of_retries_raises_at_its_place(pool, caplog):
+    got = []
+    with pytest.raises(LookupError, match="no row 7") as caught:
+        got.extend(pool.map(sky.compute(retries=1)(fail_at.local), range(10), itertools.repeat(7)))
+    assert got == list(range(7))
+    assert caught.value.__notes__[-2:] == ["attempt 2 of 2", "call: fail_at(7, 7)"]
+    assert list(pool.map(double, range(10))) == list(range(0, 20, 2))
+    assert caplog.text == ""
+
+
 def test_large_results_and_arguments_go_alone(pool):
     sizes = [1, 10, 100_000, 5, 100_000, 3]
     assert [len(x) for x in pool.map(lambda n: b"x" * n, sizes * 40)] == sizes * 40

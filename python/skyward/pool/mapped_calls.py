@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent import futures
 from typing import Any
 
 from skyward import _core
@@ -64,6 +65,40 @@ class _Single:
         self.handle.cancel()
 
 
+class _Retried:
+    """A call that is sent again as soon as it fails, whenever its turn comes."""
+
+    __slots__ = ("bytes", "future", "item")
+
+    def __init__(self, item: PendingCompute[Any], call: Any, future: Any) -> None:
+        self.item = item
+        self.bytes = call.size()
+        self.future = future
+
+    def wait(self, seconds: float | None) -> bool:
+        try:
+            self.future.exception(seconds)
+        except futures.TimeoutError:
+            return False
+        return True
+
+    def cancel(self) -> None:
+        if self.future is not None and not self.future.cancel():
+            self.future.exception()  # mark it as read: only the first error is reported
+
+    def take(self) -> Any:
+        future, self.future = self.future, None  # it keeps the answer, and the error these frames
+        error = future.exception()
+        if error is None:
+            return future.result()
+        del future
+        error.add_note(f"call: {call_text(self.item)}")
+        try:
+            raise error
+        finally:
+            del error
+
+
 class _Refused:
     """Calls that could not be sent, since the pool has closed meanwhile."""
 
@@ -78,7 +113,7 @@ class _Refused:
     def cancel(self) -> None: ...
 
 
-_Sent = Group | _Single | _Refused
+_Sent = Group | _Single | _Retried | _Refused
 
 
 class Failed:
@@ -185,6 +220,12 @@ class MappedCalls(GroupedCalls):
                     self._leave(first, first.calls)
                     text = str(first.reason)
                     yield from (Failed(NotProvisionedError(text)) for _ in range(first.calls))
+                    continue
+                if isinstance(first, _Retried):
+                    if not first.wait(_left(end)):
+                        raise _late(first.item.name)
+                    yield first.take()
+                    self._leave(first, 1)
                     continue
                 self._wait_single(first, end)
                 yield self._answer(first.item, first.call, first.handle, end)
@@ -336,7 +377,7 @@ class MappedCalls(GroupedCalls):
         except Exception:  # it is reported at its place
             return False
         self._name = item.name
-        if len(item.args) != len(first) or not is_plain(self._pool, item):
+        if item.retries or len(item.args) != len(first) or not is_plain(self._pool, item):
             self._pace.in_groups = False
             return False
         if id(item.fn) not in self._known:
@@ -382,10 +423,19 @@ class MappedCalls(GroupedCalls):
             self._failure = failure
         if not calls:
             return
+        # In a done callback, where the reader keeps answers from coming, it retries them itself.
+        retried = items[0].retries and not calls[0].is_stream and not self._pool.answers.is_here()
+        if retried:
+            self._pool.answers.start()
         handles = self._pool.core.submit_many(calls)
         try:
-            for sent in zip(items, calls, handles, strict=True):
-                self._enter(_Single(*sent), 1)
+            sent: Iterable[_Sent]
+            if retried:
+                sent = map(_Retried, items, calls, self._pool.futures_of(items, calls, handles))
+            else:
+                sent = map(_Single, items, calls, handles)
+            for one in sent:
+                self._enter(one, 1)
         except BaseException:  # Ctrl-C: some are in the window, and some are not
             for handle in handles:
                 handle.cancel()
@@ -397,6 +447,8 @@ class MappedCalls(GroupedCalls):
         """Until it has news, or calls of some group have come back."""
         if isinstance(sent, Group):
             return bool(self._news.wait(sent.core, sent.token, seconds))
+        if isinstance(sent, _Retried):
+            return sent.wait(seconds)
         return isinstance(sent, _Refused) or bool(sent.handle.wait(seconds))
 
     def _wait_single(self, single: _Single, end: float | None) -> None:
@@ -410,9 +462,8 @@ class MappedCalls(GroupedCalls):
 
     def _results(self, group: Group, end: float | None) -> Iterator[Any]:
         """What has arrived of the group, which is the first one; waits for something."""
-        left = None if end is None else max(0.0, end - time.monotonic())
-        if not self._wait(group, left):
-            raise TimeoutError(f"map(): {self._name}() did not answer within the overall timeout")
+        if not self._wait(group, _left(end)):
+            raise _late(self._name)
         for calls, results in self._arrived(group):
             self._pool.tell_lines()
             if not isinstance(results, Ended):
@@ -459,10 +510,25 @@ class MappedCalls(GroupedCalls):
                     break
 
 
+def _left(end: float | None) -> float | None:
+    return None if end is None else max(0.0, end - time.monotonic())
+
+
+def _late(name: str) -> TimeoutError:
+    return TimeoutError(f"map(): {name}() did not answer within the overall timeout")
+
+
+def wait_until(end: float, handle: Any, name: str) -> None:
+    if not handle.wait(_left(end)):
+        raise _late(name)
+
+
 def _has_news(sent: "_Sent") -> bool:
     if isinstance(sent, Group):
         return bool(sent.core.has_news)
-    return isinstance(sent, _Refused) or bool(sent.handle.done())
+    if isinstance(sent, _Single):
+        return bool(sent.handle.done())
+    return True  # those that are retried are counted where their futures are
 
 
 class Mapped:

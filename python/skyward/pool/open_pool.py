@@ -4,7 +4,6 @@ import atexit
 import contextlib
 import pickle
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -16,7 +15,7 @@ from skyward.call.by_value import plain_dumps
 from skyward.call.function import ComputeFunction
 from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text, note_position
-from skyward.exceptions import NotProvisionedError, TimeoutError
+from skyward.exceptions import NotProvisionedError
 from skyward.pool.answers import Answers, Origin, Receiver
 from skyward.pool.drawn_inputs import DrawnInputs, keeps_its_items
 from skyward.pool.grouped_calls import Pace, new_draft
@@ -28,6 +27,7 @@ from skyward.pool.mapped_calls import (
     MappedCalls,
     are_quick,
     maker_of,
+    wait_until,
 )
 from skyward.pool.outcome import answer_of, may_retry, note_attempts, summary_of
 from skyward.pool.packing import Packing
@@ -265,15 +265,21 @@ class OpenPool:
         try:
             for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared, known=known):
                 handles = self.core.submit_many(calls)
-                some = [TaskFuture(handle, self.answers.reference) for handle in handles]
                 first = len(futures)
-                futures += some
-                self.answers.watch(items[first : len(futures)], calls, some)
+                futures += self.futures_of(items[first : first + len(handles)], calls, handles)
         except BaseException:
             for sent in (*futures, *handles):
                 sent.cancel()
             raise
         return futures  # type: ignore[return-value]
+
+    def futures_of(
+        self, items: Sequence[PendingCompute[Any]], calls: Sequence[Any], handles: Sequence[Any]
+    ) -> list[TaskFuture]:
+        """The futures of calls that have been sent; the thread of answers has been started."""
+        futures = [TaskFuture(handle, self.answers.reference) for handle in handles]
+        self.answers.watch(items, calls, futures)
+        return futures
 
     def send_all(self, items: Sequence[PendingCompute[Any]], receivers: Sequence[Receiver]) -> None:
         """Sends the calls. Their answers go to the receivers, each of which gets its handle."""
@@ -391,7 +397,7 @@ class OpenPool:
                         latest = news.wait()
                     if end is not None:
                         for position in latest:
-                            _wait_until(end, handles[position], items[position].name)
+                            wait_until(end, handles[position], items[position].name)
                     taken = _core.take_results([handles[at] for at in latest], pickle.loads)
                 (results, others), taken, again = taken, None, []
                 for position, answer in zip(latest, results, strict=True):
@@ -457,11 +463,6 @@ def _in_places(
             raise error
         answers[position] = error
     return tuple(answers)
-
-
-def _wait_until(end: float, handle: Any, name: str) -> None:
-    if not handle.wait(max(0.0, end - time.monotonic())):
-        raise TimeoutError(f"map(): {name}() did not answer within the overall timeout")
 
 
 def _cancelled_text(count: int) -> str:
