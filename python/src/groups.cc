@@ -198,6 +198,8 @@ void bind_group(nb::module_& module) {
       .def_prop_ro("task", &Group::task)
       .def_prop_ro("size", &Group::size, "Bytes of arguments.")
       .def_prop_ro("calls", &Group::calls, "How many were sent.")
+      .def_prop_ro("result_bytes", &Group::result_bytes,
+                   "Of the call that ran last; 0 until its result is there.")
       .def_prop_ro("has_news", &Group::has_news, "Whether results have arrived, or its end.")
       .def("call", &Group::call, nb::arg("position"),
            "One of its calls, with the arguments as they were.")

@@ -41,6 +41,8 @@ class Group {
   void watch(std::function<void(std::uint32_t withdrawn)> news);
   // How many calls, from its end, have come back since the last call.
   std::uint32_t take_withdrawn() { return withdrawn_->exchange(0); }
+  // Of the call that ran last; the results of the others are small.
+  std::uint64_t result_bytes() const { return handle_.result_bytes(); }
   bool has_news() const { return handle_.done() || handle_.has_items(); }
 
   // The results that have arrived since the last call, in order; of one that `loads` does not

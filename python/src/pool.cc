@@ -288,6 +288,7 @@ void bind_handle(nb::module_& module) {
   nb::class_<Handle>(module, "Handle", "The caller's end of a task in flight.")
       .def_prop_ro("task", &Handle::task)
       .def("done", &Handle::done)
+      .def_prop_ro("result_bytes", &Handle::result_bytes, "0 until the result is there.")
       .def(
           "wait",
           [](const Handle& handle, std::optional<double> timeout) {

@@ -201,6 +201,29 @@ def test_large_results_and_arguments_go_alone(pool):
     assert list(pool.map(len, values)) == sizes * 40
 
 
+@pytest.mark.parametrize("retries", [0, 1])
+def test_large_results_that_nobody_reads_hold_up_further_calls(
+    pool, retries, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("skyward.pool.mapped_calls.default_limit", lambda: 64 << 20)
+
+    @sky.compute(retries=retries)
+    def produce(x, folder):
+        import pathlib
+        import time
+
+        pathlib.Path(folder, str(x)).touch()
+        time.sleep(0.02)  # on a worker: longer than the first answer is waited for
+        return bytes(8 << 20)
+
+    answers = pool.map(produce, range(60), itertools.repeat(str(tmp_path)))
+    for _ in range(6):
+        next(answers)
+    wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
+    assert len(list(tmp_path.iterdir())) <= 16
+    assert sum(1 for _ in answers) == 54
+
+
 def test_arguments_that_are_no_tuple_are_not_for_a_group():
     """Of a PendingCompute that was made by hand."""
     draft = new_draft()

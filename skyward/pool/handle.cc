@@ -66,6 +66,12 @@ Outcome Handle::take() {
   return std::move(task.outcome);
 }
 
+std::uint64_t Handle::result_bytes() const {
+  TaskState& task = state();
+  const std::scoped_lock lock(task.mutex);
+  return task.result_bytes;
+}
+
 void Handle::cancel() {
   TaskState& task = state();
   TaskId id;

@@ -38,6 +38,8 @@ class Handle {
   bool wait(Duration timeout) const;
   // The outcome, moved out: once, when done. Throws otherwise.
   Outcome take();
+  // How large the result is, before and after it is taken; 0 until it is there.
+  std::uint64_t result_bytes() const;
   // Requests cancellation; the outcome will be `failed` with kind cancelled, unless it was already
   // on its way.
   void cancel();

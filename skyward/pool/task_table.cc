@@ -15,6 +15,7 @@ void TaskState::finish(Outcome result) {
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(result.run_seconds)));
   {
     const std::scoped_lock lock(mutex);
+    result_bytes = result.payload.size();
     outcome = std::move(result);
     done = true;
     callback = std::move(on_done);

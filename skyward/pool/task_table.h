@@ -42,6 +42,7 @@ struct TaskState {
   bool cancelled = false;
   std::unique_ptr<Retrying> retrying;  // while retries are left; the engine's thread
   Outcome outcome;
+  std::uint64_t result_bytes = 0;  // of the outcome, when it is taken, too
   std::list<wire::Payload> items;  // of a stream; others need no memory for it
   std::function<void()> on_done;
   std::function<void()> after_done;  // when on_done has returned

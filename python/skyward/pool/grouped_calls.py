@@ -94,6 +94,11 @@ class Group:
         self.got = 0  # results
         self.token = 0
 
+    @property
+    def result_bytes(self) -> int:
+        """Of each of its calls, as far as that is known."""
+        return int(self.core.result_bytes) // max(1, len(self.calls))
+
     def again(self, core: Any, calls: list[Any], attempt: int) -> "Group":
         """Some of its calls, sent once more."""
         return Group(core, calls, self.pace, attempt)

@@ -30,11 +30,14 @@ from skyward.pool.grouped_calls import (
 )
 from skyward.transport import serialize
 from skyward.transport.forks import renewed
+from skyward.transport.shared_arguments import default_limit
 
 AHEAD_CALLS = 1024
 AHEAD_BYTES = 64 << 20
 """map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to
-fill the slots."""
+fill the slots. Results that are not read yet may take default_limit()."""
+LOOK_SECONDS = 0.25
+"""How often it looks, while the first answer has not come, how large the results of others are."""
 GROUPS_AHEAD = 4
 """Groups for each slot."""
 MOST_GROUPS_AHEAD = 16
@@ -61,6 +64,10 @@ class _Single:
         self.handle = handle
         self.bytes = call.size()
 
+    @property
+    def result_bytes(self) -> int:
+        return int(self.handle.result_bytes)
+
     def cancel(self) -> None:
         self.handle.cancel()
 
@@ -75,6 +82,10 @@ class _Retried:
         self.bytes = call.size()
         self.future = future
 
+    @property
+    def result_bytes(self) -> int:
+        return int(self.future.handle.result_bytes)
+
     def wait(self, seconds: float | None) -> bool:
         try:
             self.future.exception(seconds)
@@ -83,10 +94,11 @@ class _Retried:
         return True
 
     def cancel(self) -> None:
-        if self.future is not None and not self.future.cancel():
+        if not self.future.cancel():
             self.future.exception()  # mark it as read: only the first error is reported
 
     def take(self) -> Any:
+        """The answer, once."""
         future, self.future = self.future, None  # it keeps the answer, and the error these frames
         error = future.exception()
         if error is None:
@@ -104,7 +116,7 @@ class _Refused:
 
     __slots__ = ("calls", "reason")
 
-    bytes = 0
+    bytes = result_bytes = 0
 
     def __init__(self, calls: int, reason: NotProvisionedError) -> None:
         self.calls = calls
@@ -176,6 +188,8 @@ class MappedCalls(GroupedCalls):
         self._name = ""
         self._window: deque[_Sent] = deque()
         self._calls = self._bytes = 0  # of the window
+        self._result_bytes: float | None = None  # of recent results, on average
+        self._memory = 0  # for results that are not read yet
         self._news = _core.GroupNews()
         self._packer = pool.core.packer()
         self._draft = new_draft()
@@ -211,7 +225,7 @@ class MappedCalls(GroupedCalls):
                 if not window:
                     return
                 first = window[0]
-                if self._is_held_up(first):
+                if self._is_held_up(first, end):
                     continue
                 if isinstance(first, Group):
                     yield from self._results(first, end)
@@ -224,8 +238,8 @@ class MappedCalls(GroupedCalls):
                 if isinstance(first, _Retried):
                     if not first.wait(_left(end)):
                         raise _late(first.item.name)
-                    yield first.take()
                     self._leave(first, 1)
+                    yield first.take()
                     continue
                 self._wait_single(first, end)
                 yield self._answer(first.item, first.call, first.handle, end)
@@ -248,9 +262,11 @@ class MappedCalls(GroupedCalls):
         return answered - ended_tasks, max(self._total, self._sent) - answered - len(self._window)
 
     def unfinished(self) -> int:
-        """How many of the sent calls have not ended; none of a group that has news. Any thread:
-        _wait() would take the news that the reader waits for."""
-        left = [sent for sent in list(self._window) if not _has_news(sent)]
+        """How many of the sent calls have not ended, without those that are counted as futures;
+        none of a group that has news. Any thread: _wait() would take the news that the reader
+        waits for."""
+        sent_alone = [sent for sent in list(self._window) if not isinstance(sent, _Retried)]
+        left = [sent for sent in sent_alone if not _has_news(sent)]
         return sum(len(sent.calls) if isinstance(sent, Group) else 1 for sent in left)
 
     # ------------------------------------------------------------------ sending
@@ -275,26 +291,50 @@ class MappedCalls(GroupedCalls):
         if self._all_end and not self._pace.in_groups:
             return sys.maxsize
         calls, slots = self._calls, int(self._pool.core.total_slots)
+        fill_slots = max(2 * slots - calls, 0)
+        is_new = self._pace.in_groups and not self._pace.size  # how large should groups be?
+        result_bytes = self._expected_bytes()
+        if calls == 0 or is_new or result_bytes is None:
+            return fill_slots
         most = max(AHEAD_CALLS, self._groups_ahead * slots * max(1, self._pace.size))
+        if result_bytes * AHEAD_CALLS > AHEAD_BYTES:
+            self._memory = self._memory or default_limit()
+            most = max(2 * slots, min(most, self._memory // result_bytes))
         if calls > most // 2:  # wait until many can be sent together
             return 0
-        fill_slots = 2 * slots - calls
-        is_unknown = self._pace.in_groups and not self._pace.size  # how large groups should be
-        if calls == 0 or is_unknown:
-            return max(fill_slots, 0)
         by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
-        return max(fill_slots, min(most - calls, by_size), 0)
+        return max(fill_slots, min(most - calls, by_size))
 
-    def _is_held_up(self, first: "_Sent") -> bool:
+    def _expected_bytes(self) -> int | None:
+        """Of a result that is kept until it is read; None while no call has ended."""
+        if self._all_end:  # the caller wants them all
+            return 0
+        if self._result_bytes is None:
+            ended = (sent.result_bytes for sent in self._window if _has_news(sent))
+            return max(ended, default=None)
+        return int(self._result_bytes)
+
+    def _is_held_up(self, first: "_Sent", end: float | None) -> bool:
         """Waits a little for the first answer where more calls may be sent without it. If it does
         not come, the slots get more to do."""
-        is_new = self._pace.in_groups and not self._pace.size
-        if self._inputs.is_dry or not (is_new or (self._all_end and self._pace.in_groups)):
+        if self._inputs.is_dry or self._failure is not None:
             return False
-        if self._wait(first, self._patience):
+        if isinstance(first, _Single) and first.call.is_stream:
             return False
-        self._pace.in_groups = not self._all_end
-        self._pace.size = max(1, self._pace.size)
+        in_groups = self._pace.in_groups
+        changes_pace = in_groups and (self._all_end or not self._pace.size)
+        if not changes_pace and self._expected_bytes() is not None:
+            return False
+        left = _left(end)
+        if self._wait(first, self._patience if left is None else min(self._patience, left)):
+            return False
+        if end is not None and time.monotonic() >= end:
+            return False
+        if changes_pace:
+            self._pace.in_groups = not self._all_end
+            self._pace.size = max(1, self._pace.size)
+        else:
+            self._patience = min(2 * self._patience, LOOK_SECONDS)
         return True
 
     def _send(self, inputs: list[tuple[Any, ...]]) -> None:
@@ -500,6 +540,8 @@ class MappedCalls(GroupedCalls):
         self._window.popleft()
         self._calls -= calls
         self._bytes -= sent.bytes
+        known, latest = self._result_bytes, sent.result_bytes
+        self._result_bytes = latest if known is None else known + (latest - known) / 8
 
     def _send_withdrawn(self, _: Group | None = None) -> None:
         """Of all groups: the slots are to be kept busy."""
@@ -526,9 +568,9 @@ def wait_until(end: float, handle: Any, name: str) -> None:
 def _has_news(sent: "_Sent") -> bool:
     if isinstance(sent, Group):
         return bool(sent.core.has_news)
-    if isinstance(sent, _Single):
-        return bool(sent.handle.done())
-    return True  # those that are retried are counted where their futures are
+    if isinstance(sent, _Retried):
+        return bool(sent.future.done())
+    return isinstance(sent, _Refused) or bool(sent.handle.done())
 
 
 class Mapped:
