@@ -12,6 +12,7 @@ import time
 import weakref
 
 import pytest
+from quick_calls import wait_at
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
@@ -54,6 +55,24 @@ def test_broadcast_runs_once_per_worker_in_rank_order(pool):
     places = place() @ pool
     assert isinstance(places, tuple)
     assert [(node, worker) for node, worker, _ in places] == [(0, 0), (1, 0)]
+
+
+def test_a_broadcast_that_waits_leaves_the_other_slots_free(tmp_path):
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        engine = pool._engine()
+        broadcasts = [
+            threading.Thread(target=lambda: wait_at(0, 0, -1, str(tmp_path)) @ pool)
+            for _ in range(2)
+        ]
+        for thread in broadcasts:
+            thread.start()
+        wait_until(lambda: engine.core.task_counts()[1] == 2)
+        try:
+            assert (add(1) > pool).result(DEADLINE) == 1
+        finally:
+            (tmp_path / "go").touch()
+            for thread in broadcasts:
+                thread.join()
 
 
 def test_a_future_at_once(pool):

@@ -150,6 +150,7 @@ void all_ready(EngineState& state, EngineEffects& effects, Time now) {
   effects.opened({});
   state.tasks.open({.max_tasks_given = state.options.max_tasks_given,
                     .max_kept_function_bytes = state.options.max_kept_function_bytes,
+                    .workers_per_node = state.options.workers_per_node,
                     .agents_talk = !state.options.peer_key.empty(),
                     .tell_starts = state.spec.collect_tasks});
   for (const Node& node : state.nodes) open_node(state, effects, now, node);

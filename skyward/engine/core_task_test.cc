@@ -313,6 +313,28 @@ TEST_F(CoreTaskTest, PinnedTaskGoesToItsNodeEvenWhenThatIsBusy) {
   EXPECT_EQ(run.worker, 0U);
 }
 
+TEST_F(CoreTaskTest, TasksThatWaitForOneWorkerTakeOneSlotOnly) {
+  open_to_running({.nodes = 2, .concurrency = 2});
+  const TaskId running = submit_to(0, pinned_to(task(), kFirst));
+  submit_to(0, pinned_to(task(), kFirst));
+  submit_to(0);
+  submit_to(1);
+  submit_to(1);
+  submit();  // all slots are taken
+  effects.expect_nothing_else();
+  answer(0, running);
+  take_outcome(running);
+  effects.expect_nothing_else();  // the other one runs now
+}
+
+TEST_F(CoreTaskTest, TasksOfSeveralWorkersTakeASlotEach) {
+  open_to_running({.nodes = 1, .concurrency = 1, .workers_per_node = 2});
+  submit_to(0, pinned_to(task(), kFirst, 0));
+  submit_to(0, pinned_to(task(), kFirst, 1));
+  submit();
+  effects.expect_nothing_else();
+}
+
 TEST_F(CoreTaskTest, PinnedTaskWaitsForItsNode) {
   open_to_running({.nodes = 2});
   lose(1);

@@ -23,10 +23,6 @@ constexpr double kMaxChance = 1e-8;
 // Weight of the newest run time in the running mean.
 constexpr double kMeanWeight = 1.0 / 16;
 
-bool has_free_slot(const NodeLoad& node) {
-  return node.takes_tasks() && node.outstanding < node.slots;
-}
-
 }  // namespace
 
 Loads::Loads(std::size_t nodes) : nodes_(nodes) {
@@ -55,7 +51,7 @@ void Loads::list(NodeLoad& node, bool warm) {
   } else if (has_spare_room(node)) {
     if (!std::exchange(node.listed_spare, true)) spare_.push_back(node.id);
   }
-  if (node.outstanding > node.slots) {
+  if (occupied(node) > node.slots) {
     list_loaded(node);
   } else {
     unlist_loaded(node);
@@ -144,8 +140,8 @@ void Loads::recall(EngineEffects& effects, bool tasks_wait) {
   for (const NodeId id : loaded_) {
     NodeLoad& node = at(id);
     if (std::exchange(node.recalling, true)) continue;
-    SKYWARD_CHECK(node.outstanding > node.slots, "node {}", id.value);
-    effects.send(id, wire::RecallTasks{node.outstanding - node.slots});
+    SKYWARD_CHECK(occupied(node) > node.slots, "node {}", id.value);
+    effects.send(id, wire::RecallTasks{occupied(node) - node.slots});
   }
 }
 

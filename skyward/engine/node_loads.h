@@ -65,6 +65,7 @@ struct alignas(64) NodeLoad {
 
   std::uint32_t slots = 0;
   std::uint32_t outstanding = 0;  // tasks sent and not answered
+  std::uint32_t bound = 0;        // of these, those for one worker whose callers still wait
   TaskList tasks;                 // of these, those whose callers still wait; Tasks has them
   Time busy_since{};              // when the first of the outstanding tasks was sent
   Time answered_at{};             // when the last answer arrived
@@ -84,8 +85,11 @@ struct alignas(64) NodeLoad {
 class Loads {
  public:
   explicit Loads(std::size_t nodes = 0);
-  // The most tasks that one node has at a time.
-  void limit(std::uint32_t max_given) { max_given_ = max_given; }
+  // The most tasks that one node has at a time, and how many workers.
+  void limit(std::uint32_t max_given, std::uint32_t workers) {
+    max_given_ = max_given;
+    workers_ = workers;
+  }
 
   NodeLoad& at(NodeId node) {
     SKYWARD_CHECK(node.value < nodes_.size(), "node {}", node.value);
@@ -99,6 +103,10 @@ class Loads {
   // caller that waits for each answer stays on the node whose caches hold its function. A batch
   // still spreads: a node that has taken a task queues behind the others.
   void list(NodeLoad& node, bool warm = false);
+  // Whether a task could begin there at once, as far as is known here.
+  bool has_free_slot(const NodeLoad& node) const {
+    return node.takes_tasks() && occupied(node) < node.slots && node.outstanding < max_given_;
+  }
   // Next node with a free slot, else one with room for prefetching; null when all are full.
   NodeLoad* take();
   // Its machine is gone, with its tasks.
@@ -137,13 +145,18 @@ class Loads {
   void unlist_loaded(NodeLoad& node);
   std::uint32_t prefetch_depth(const NodeLoad& node) const;
   bool has_spare_room(const NodeLoad& node) const;
+  // Its slots that have a task. Of the tasks for one worker, all but one wait for the same slot.
+  std::uint32_t occupied(const NodeLoad& node) const {
+    return node.outstanding - (node.bound > workers_ ? node.bound - workers_ : 0);
+  }
 
   std::vector<NodeLoad> nodes_;
-  std::deque<NodeId> free_;                    // outstanding < slots
+  std::deque<NodeId> free_;                    // has_free_slot()
   std::deque<NodeId> spare_;                   // room for prefetch
-  std::vector<NodeId> loaded_;                 // outstanding > slots; in no order
+  std::vector<NodeId> loaded_;                 // occupied() > slots; in no order
   std::deque<std::pair<Time, NodeId>> aside_;  // by the time when they are listed again
   std::uint32_t max_given_ = kMaxTasksGiven;
+  std::uint32_t workers_ = 1;
   std::uint64_t ok_ = 0;  // calls that ended so, on all nodes
   std::uint64_t failed_ = 0;
   double mean_run_ns_ = -1;

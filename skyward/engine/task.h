@@ -28,6 +28,9 @@ struct Task {
   NodeId node;                    // when assigned
   Task* previous = nullptr;       // its neighbours in the node's TaskList
   Task* next = nullptr;
+
+  // Whether it is for one worker, in whose first slot such tasks run one after the other.
+  bool is_bound() const { return call.options.node && call.options.worker; }
 };
 
 }  // namespace skyward::engine

@@ -53,6 +53,7 @@ void take_off(NodeLoad& node, Time now) {
 // The node's word about the task is awaited no longer.
 void forget_task(NodeLoad& node, Task& task) {
   node.tasks.remove(task);
+  if (task.is_bound()) --node.bound;
   node.functions.release(task.call.function->id);
 }
 
@@ -84,7 +85,7 @@ void count_cut_tasks(NodeLoad& node, Time now) {
 void Tasks::open(const Limits& limits) {
   open_ = true;
   limits_ = limits;
-  loads_.limit(limits.max_tasks_given);
+  loads_.limit(limits.max_tasks_given, limits.workers_per_node);
   blobs_.spreads().let_agents_talk(limits.agents_talk);
 }
 
@@ -150,6 +151,7 @@ void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task)
   task.assigned = true;
   task.node = node.id;
   node.tasks.add(task);
+  if (task.is_bound()) ++node.bound;
   if (node.outstanding++ == 0) node.busy_since = now;
   blobs_.give(effects, node.id, task.call.arguments);
 
@@ -567,10 +569,11 @@ void Tasks::check() const {
   std::size_t awaited = 0;
   for (const NodeLoad& node : loads_.all()) {
     SKYWARD_CHECK(node.tasks.size() <= node.outstanding, "node {}", node.id.value);
+    SKYWARD_CHECK(node.bound <= node.tasks.size(), "node {}", node.id.value);
     awaited += node.tasks.size();
     SKYWARD_CHECK(!open_ || node.tasks.empty() || node.intake != Intake::none, "node {}",
                   node.id.value);
-    SKYWARD_CHECK(!open_ || queue_.empty() || !node.takes_tasks() || node.outstanding >= node.slots,
+    SKYWARD_CHECK(!open_ || queue_.empty() || !loads_.has_free_slot(node),
                   "node {} is idle while tasks wait", node.id.value);
   }
   const auto assigned =

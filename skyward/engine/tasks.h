@@ -32,8 +32,9 @@ class Tasks {
   struct Limits {
     std::uint32_t max_tasks_given = kMaxTasksGiven;                 // to one node at a time
     std::uint64_t max_kept_function_bytes = kMaxKeptFunctionBytes;  // on one node
-    bool agents_talk = false;                                       // see Spreads
-    bool tell_starts = true;                                        // by TaskStarted
+    std::uint32_t workers_per_node = 1;
+    bool agents_talk = false;  // see Spreads
+    bool tell_starts = true;   // by TaskStarted
   };
 
   explicit Tasks(std::size_t nodes = 0) : rendezvous_(nodes), loads_(nodes), blobs_(nodes) {}
