@@ -49,6 +49,15 @@ TEST(FakeCloudForUsers, WhatCannotBeHadIsSaid) {
   EXPECT_THAT(cloud.left(), IsEmpty());
 }
 
+TEST(FakeCloudForUsers, APoolThatFailsWaitsForNoOtherOneToOpen) {
+  FakeCloud cloud({.launch_delay = 24h, .speed = 5});
+  const PoolOptions slow{.provider = cloud, .display = Display::quiet};
+  const PoolOptions wrong{.nodes = 0, .display = Display::quiet};
+  EXPECT_THROW(MultiPool({slow, wrong, slow}), ConfigurationError);
+  EXPECT_LT(cloud.elapsed(), 2min);
+  EXPECT_THAT(cloud.left(), IsEmpty());
+}
+
 TEST(FakeCloudForUsers, ABudgetEndsThePoolWhenTheClockIsAdvanced) {
   FakeCloud cloud({.prices = {{"cpu", 1.0}}, .speed = 0});
   ComputePool pool({.provider = cloud,

@@ -79,7 +79,9 @@ AcceleratorRequest::AcceleratorRequest(Named named)
 
 SpotRequest::SpotRequest(Word word) : spot_(value_or_throw(parse_spot(word.text))) {}
 
-ComputePool::ComputePool(PoolOptions options)
+ComputePool::ComputePool(PoolOptions options) : ComputePool(std::move(options), [] {}) {}
+
+ComputePool::ComputePool(PoolOptions options, const std::function<void()>& check)
     : pool_(to_spec(options),
             [](const Outcome& outcome, const std::string& function) {
               return failure_line(outcome, function, &map_buffer);
@@ -97,9 +99,10 @@ ComputePool::ComputePool(PoolOptions options)
     opening_.notify_all();
   };
   try {
-    pool_.open([&start_events] {
+    pool_.open([&start_events, &check] {
       start_events();
       throw_if_program_ends();
+      check();
     });
     start_events();
     ends_with_program_.note_open();

@@ -103,6 +103,9 @@ class ComputePool {
   Pool& untyped() { return pool_; }
 
  private:
+  friend class MultiPool;
+  // `check` is called while it opens; what it throws ends that.
+  ComputePool(PoolOptions options, const std::function<void()>& check);
   BlobStore store();
   void deliver_events(const std::function<void(const Event&)>& on_event, Display display);
   void end_with_program();

@@ -1,6 +1,8 @@
 #include "skyward/pool/multi_pool.h"
 
+#include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -9,16 +11,29 @@
 #include "skyward/pool/callbacks.h"
 
 namespace skyward {
+namespace {
+
+// Ends the opening of a pool because another one has failed.
+struct OtherPoolFailed {};
+
+}  // namespace
 
 MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) {
   std::vector<std::exception_ptr> failures(options.size());
+  std::atomic<bool> failed{false};
+  const std::function<void()> check = [&failed] {
+    if (failed) throw OtherPoolFailed();
+  };
   std::vector<std::jthread> threads;  // joined before what they write to goes
   for (std::size_t i = 0; i < options.size(); ++i) {
-    threads.emplace_back([this, &options, &failures, i] {
+    threads.emplace_back([this, &options, &failures, &failed, &check, i] {
       try {
-        pools_[i] = std::make_unique<ComputePool>(std::move(options[i]));
+        // NOLINTNEXTLINE(modernize-make-unique): the constructor is private
+        pools_[i] = std::unique_ptr<ComputePool>(new ComputePool(std::move(options[i]), check));
+      } catch (const OtherPoolFailed&) {  // that one's failure is thrown
       } catch (...) {
         failures[i] = std::current_exception();
+        failed = true;
       }
     });
   }

@@ -12,7 +12,8 @@
 namespace skyward {
 
 // Several pools, opened at the same time: set-up takes as long as the slowest of them. When one
-// fails, the others are closed and the first failure, in order, is thrown.
+// fails, the others are closed, also those that are opening still, and its failure is thrown: of
+// several, the first in order.
 class MultiPool {
  public:
   explicit MultiPool(std::vector<PoolOptions> options);
