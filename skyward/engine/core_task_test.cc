@@ -363,6 +363,28 @@ TEST_F(CoreTaskTest, PinnedTaskReturnsToItsNode) {
   EXPECT_EQ(run.attempt, 2U);
 }
 
+TEST_F(CoreTaskTest, PinnedTasksThatCannotBeginYetKeepTheirAttempts) {
+  open_to_running({.nodes = 2});
+  const TaskId first = submit_to(1, pinned_to(task(), kSecond, std::nullopt));
+  const TaskId second = submit(pinned_to(task(), kSecond, std::nullopt));
+  effects.expect_nothing_else();
+  submit_to(1, pinned_to(task(), kSecond));  // the agent decides when
+  lose(1);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  replace(1, 2);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).attempt, 2U);
+  const auto again = effects.take_message<wire::RunTask>(kSecond);
+  EXPECT_EQ(again.task, first);
+  EXPECT_EQ(again.attempt, 2U);
+  effects.expect_nothing_else();
+  answer(1, first);
+  take_outcome(first);
+  const auto run = effects.take_message<wire::RunTask>(kSecond);
+  EXPECT_EQ(run.task, second);
+  EXPECT_EQ(run.attempt, 1U);
+}
+
 TEST_F(CoreTaskTest, PinnedTaskOfANodeThatIsGoneFails) {
   open_to_running({.nodes = 2});
   lose(1);
@@ -402,6 +424,9 @@ TEST_F(CoreTaskTest, PinnedTasksWaitWhenTheirNodeHasVeryMany) {
 // A task pinned to a node and not to a worker is in the agent's common queue, and may be recalled.
 TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
   open_to_running({.nodes = 2});
+  const TaskId quick = submit_to(0);
+  answer(0, quick, 2ms);  // two may be sent ahead
+  take_outcome(quick);
   const TaskId running = submit_to(0);
   const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
   recall(0);

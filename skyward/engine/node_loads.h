@@ -70,7 +70,10 @@ struct alignas(64) NodeLoad {
   Time busy_since{};              // when the first of the outstanding tasks was sent
   Time answered_at{};             // when the last answer arrived
   Done done;
-  std::list<TaskId> pinned;  // waiting for this node only; may name tasks that are gone
+  // Waiting for this node only, and those that wait for one of its workers; may name tasks that are
+  // gone.
+  std::list<TaskId> pinned;
+  std::list<TaskId> bound_later;
   FunctionCache functions;
 
   Work work;                              // of the present machine, until busy_since
@@ -106,6 +109,11 @@ class Loads {
   // Whether a task could begin there at once, as far as is known here.
   bool has_free_slot(const NodeLoad& node) const {
     return node.takes_tasks() && occupied(node) < node.slots && node.outstanding < max_given_;
+  }
+  // Whether to send it one more task that can run there only, on any worker.
+  bool has_room_for_pinned(const NodeLoad& node) const {
+    return node.outstanding < max_given_ &&
+           node.outstanding - node.bound < node.slots + prefetch_depth(node);
   }
   // Next node with a free slot, else one with room for prefetching; null when all are full.
   NodeLoad* take();

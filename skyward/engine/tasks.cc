@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,11 @@ void forget_task(NodeLoad& node, Task& task) {
   node.tasks.remove(task);
   if (task.is_bound()) --node.bound;
   node.functions.release(task.call.function->id);
+}
+
+// Where the task waits for its node.
+auto& waiting_list(auto& node, const Task& task) {
+  return task.is_bound() ? node.bound_later : node.pinned;
 }
 
 void unassign(NodeLoad& node, Time now, Task& task) {
@@ -136,15 +142,19 @@ void Tasks::dispatch(EngineEffects& effects, Time now) {
   loads_.plan_recall(now);
 }
 
-// Tasks that can run on this node only go there at once, busy or not: the agent knows best which of
-// its workers comes first. No more than a link can bear, though.
+// Tasks for one of its workers go to the node at once, busy or not: the agent knows best which
+// comes first. No more than a link can bear, though. Others that can run there only wait here until
+// they can begin: when the node is lost, what was sent loses an attempt.
 void Tasks::give_pinned(EngineEffects& effects, Time now, NodeLoad& node) {
   if (!node.is_open() || abandoned_) return;
-  while (!node.pinned.empty() && node.outstanding < limits_.max_tasks_given) {
-    const auto found = tasks_.find(node.pinned.front());
-    node.pinned.pop_front();
+  const auto give_first = [&](std::list<TaskId>& waiting) {
+    const auto found = tasks_.find(waiting.front());
+    waiting.pop_front();
     if (found != tasks_.end()) assign(effects, now, node, found->second);
-  }
+  };
+  while (!node.bound_later.empty() && node.outstanding < limits_.max_tasks_given)
+    give_first(node.bound_later);
+  while (!node.pinned.empty() && loads_.has_room_for_pinned(node)) give_first(node.pinned);
 }
 
 void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task) {
@@ -186,7 +196,7 @@ bool Tasks::may_begin_elsewhere(const NodeLoad& node, const Task& task) const {
 
 void Tasks::enqueue_first(const Task& task) {
   if (task.call.options.node) {
-    loads_.at(*task.call.options.node).pinned.push_front(task.id);
+    waiting_list(loads_.at(*task.call.options.node), task).push_front(task.id);
   } else {
     queue_.push_front(task.id);
   }
@@ -250,11 +260,11 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& cal
   NodeLoad& node = loads_.at(*task.call.options.node);
   if (node.given_up) return finish(effects, id, failure(*node.given_up));
   if (!node.is_open() && is_welcome(node, task)) return assign(effects, now, node, task);
-  pin(effects, now, node, id);
+  pin(effects, now, node, task);
 }
 
-void Tasks::pin(EngineEffects& effects, Time now, NodeLoad& node, TaskId id) {
-  node.pinned.push_back(id);
+void Tasks::pin(EngineEffects& effects, Time now, NodeLoad& node, const Task& task) {
+  waiting_list(node, task).push_back(task.id);
   give_pinned(effects, now, node);
   loads_.list(node);
 }
@@ -297,7 +307,7 @@ void Tasks::give_together(EngineEffects& effects, Time now) {
   for (const TaskId id : rendezvous_.take()) {
     const auto found = tasks_.find(id);
     if (found == tasks_.end()) continue;
-    pin(effects, now, loads_.at(*found->second.call.options.node), id);
+    pin(effects, now, loads_.at(*found->second.call.options.node), found->second);
   }
 }
 
@@ -324,10 +334,12 @@ void Tasks::recall(EngineEffects& effects, NodeId id) { loads_.recall_all(effect
 
 // Those that start together with tasks of other nodes, which may have begun.
 void Tasks::lose_pinned(EngineEffects& effects, NodeLoad& node, const Error& why) {
-  for (const TaskId id : node.pinned) {
-    const auto found = tasks_.find(id);
-    if (found == tasks_.end() || !found->second.call.options.together) continue;
-    finish(effects, id, failure_on(node, lost_error(node, found->second, why)));
+  for (const auto* waiting : {&node.bound_later, &node.pinned}) {
+    for (const TaskId id : *waiting) {
+      const auto found = tasks_.find(id);
+      if (found == tasks_.end() || !found->second.call.options.together) continue;
+      finish(effects, id, failure_on(node, lost_error(node, found->second, why)));
+    }
   }
 }
 
@@ -376,7 +388,8 @@ void Tasks::give_up_node(EngineEffects& effects, NodeId id, const Error& why) {
   for (const TaskId task : rendezvous_.take()) {
     if (tasks_.contains(task)) finish(effects, task, failure(why));
   }
-  for (const TaskId task : std::exchange(node.pinned, {})) {
+  node.bound_later.splice(node.bound_later.end(), node.pinned);
+  for (const TaskId task : std::exchange(node.bound_later, {})) {
     const auto found = tasks_.find(task);
     if (found != tasks_.end() && !found->second.assigned) finish(effects, task, failure(why));
   }
@@ -499,7 +512,7 @@ void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
       assign(effects, now, node, task);  // it can run nowhere else
     } else {
       enqueue_first(task);
-      movable = true;
+      movable |= !task.call.options.node;
     }
   }
   give_pinned(effects, now, node);
@@ -557,7 +570,8 @@ void Tasks::check() const {
       const NodeLoad& node = on(*task.call.options.node);
       const bool waits =
           std::ranges::find(rendezvous_.waiting(), id) != rendezvous_.waiting().end();
-      SKYWARD_CHECK(waits || std::ranges::find(node.pinned, id) != node.pinned.end());
+      const std::list<TaskId>& waiting = waiting_list(node, task);
+      SKYWARD_CHECK(waits || std::ranges::find(waiting, id) != waiting.end());
       SKYWARD_CHECK(!waits || !rendezvous_.is_complete(), "task {} waits for no node", id.value);
     } else {
       SKYWARD_CHECK(std::ranges::find(queue_, id) != queue_.end());
@@ -575,6 +589,12 @@ void Tasks::check() const {
                   node.id.value);
     SKYWARD_CHECK(!open_ || queue_.empty() || !loads_.has_free_slot(node),
                   "node {} is idle while tasks wait", node.id.value);
+    const bool takes_pinned =
+        open_ && !abandoned_ && node.is_open() && node.outstanding < limits_.max_tasks_given;
+    SKYWARD_CHECK(!takes_pinned || node.bound_later.empty(), "node {}", node.id.value);
+    SKYWARD_CHECK(
+        !takes_pinned || node.pinned.empty() || node.outstanding - node.bound >= node.slots,
+        "node {} is idle while tasks wait for it", node.id.value);
   }
   const auto assigned =
       std::ranges::count_if(tasks_, [](const auto& entry) { return entry.second.assigned; });

@@ -106,7 +106,7 @@ class Tasks {
 
  private:
   void dispatch(EngineEffects& effects, Time now);
-  void pin(EngineEffects& effects, Time now, NodeLoad& node, TaskId task);
+  void pin(EngineEffects& effects, Time now, NodeLoad& node, const Task& task);
   void give_pinned(EngineEffects& effects, Time now, NodeLoad& node);
   void give_together(EngineEffects& effects, Time now);
   void assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task);
