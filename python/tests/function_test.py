@@ -6,6 +6,8 @@ import dataclasses
 import functools
 import inspect
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import cloudpickle
@@ -461,6 +463,19 @@ def test_representations():
     assert repr(sky.MultiPool(pool)) == f"MultiPool({pool!r})"
     assert repr(sky.Executor(pool=pool)) == f"Executor({pool!r}, 0 sent, 0 waiting)"
     assert repr(trained(1, 10**5000)) == "PendingCompute(trained(1, <int>))"
+
+
+def test_a_pool_that_is_not_known_is_told_apart(monkeypatch):
+    def said():
+        with pytest.raises(RuntimeError, match="`>> sky` needs an open pool") as caught:
+            target.resolve(sky)
+        return str(caught.value)
+
+    assert "@sky.pool" in said() and "Threads" not in said()
+    with ThreadPoolExecutor() as threads:
+        assert "name it (`>> pool`)" in threads.submit(said).result()
+    monkeypatch.setitem(sys.modules, "_skyward_worker", sys)
+    assert "call the function directly, f.local(…)" in said()
 
 
 def test_pools_that_were_opened_inside_each_other_in_turn_end_the_search():

@@ -1,6 +1,7 @@
 """The right side of ``>>``: a pool, or the package itself for the innermost open pool."""
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -16,11 +17,23 @@ def resolve(target: Any) -> Any:
     if current is not None and not current._is_entered:  # left in another thread
         current = next((pool for pool in enclosing(current) if pool._is_entered), None)
     if current is None:
-        raise RuntimeError(
-            "`>> sky` needs an open pool: use it inside a function with @sky.pool(…), or inside"
-            " a pool's `with` block"
-        )
+        raise RuntimeError(f"`>> sky` needs an open pool{_advice()}")
     return current
+
+
+def _advice() -> str:
+    if "_skyward_worker" in sys.modules:
+        return (
+            ", and a task cannot send calls to the pool in which it runs: call the function"
+            " directly, f.local(…)"
+        )
+    usual = ": use it inside a function with @sky.pool(…), or inside a pool's `with` block"
+    if threading.current_thread() is threading.main_thread():
+        return usual
+    return (
+        f"{usual}. Threads that you start do not know the pool: name it (`>> pool`), or start them"
+        " with skyward.conc or asyncio.to_thread"
+    )
 
 
 def enclosing(pool: Any) -> Iterator[Any]:
