@@ -17,18 +17,24 @@ from skyward.exceptions import ConfigurationError
 T = TypeVar("T")
 R = TypeVar("R")
 
+MOST_THREADS = 1024
+"""Where no number is given."""
+AHEAD = 1024
+"""Results of later items that wait for the first one, at most."""
+
 
 def map_async(
     fn: Callable[[T], R], items: Iterable[T], concurrency: int | None = None
 ) -> Iterator[R]:
-    """Calls ``fn`` for each item, at most `concurrency` at a time (None: all at once), starting
-    right away; yields the results in the order of the items. Draws an item when its call can
-    start, so with `concurrency` the input may be endless. The error of the first failing item, in
+    """Calls ``fn`` for each item, at most `concurrency` at a time (None: all at once, up to 1024),
+    starting right away; yields the results in the order of the items. Draws an item when its call
+    can start and no more than 1024 results wait for the reader, so with `concurrency` the input may
+    be endless. The error of the first failing item, in
     that order, is raised; calls that have not started by then never do. Each call sees the context
     variables of the caller."""
     if concurrency is None:
         items = list(items)
-        concurrency = max(1, len(items))
+        concurrency = min(max(1, len(items)), MOST_THREADS)
     elif isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise ConfigurationError(
             f"concurrency={concurrency!r}: a whole number is expected, at least 1, or None"
@@ -48,16 +54,18 @@ def _results(fn: Callable[[T], R], items: Iterator[T], concurrency: int) -> Iter
     def draw() -> None:
         nonlocal is_dry
         running[:] = [call for call in running if not call.done()]
-        try:
-            while not is_dry and len(running) < concurrency:
-                running.append(threads.submit(context.copy().run, fn, next(items)))
+        while not is_dry and len(running) < concurrency and len(calls) < concurrency + AHEAD:
+            try:
+                item = next(items)
+            except StopIteration:
+                is_dry = True
+            except Exception as error:  # of the input: raised at its place
+                is_dry = True
+                calls.append(Future())
+                calls[-1].set_exception(error)
+            else:
+                running.append(threads.submit(context.copy().run, fn, item))
                 calls.append(running[-1])
-        except StopIteration:
-            is_dry = True
-        except Exception as error:  # of the input: raised at its place
-            is_dry = True
-            calls.append(Future())
-            calls[-1].set_exception(error)
 
     try:
         draw()

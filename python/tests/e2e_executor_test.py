@@ -324,6 +324,37 @@ def test_threads_are_kept_busy_while_the_first_call_runs():
     assert list(conc.map_async(call, range(12), 2)) == ["first", *range(1, 12)]
 
 
+def test_threads_run_ahead_of_a_slow_first_call_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(conc, "AHEAD", 20)
+    drawn, got, go = [], [], threading.Event()
+
+    def endless():
+        for item in itertools.count():
+            drawn.append(item)
+            yield item
+
+    answers = conc.map_async(lambda x: x or go.wait(30), endless(), concurrency=2)
+    reader = threading.Thread(target=lambda: got.append(next(answers)))
+    reader.start()
+    wait_until(lambda: len(drawn) >= 22)
+    go.set()
+    reader.join()
+    assert got == [True] and len(drawn) == 23
+    answers.close()
+
+
+def test_threads_are_limited_and_a_lack_of_them_is_no_error_of_the_input(monkeypatch):
+    monkeypatch.setattr(conc, "MOST_THREADS", 3)
+    assert len(set(conc.map_async(lambda _: threading.get_ident(), range(50)))) <= 3
+
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(conc.ThreadPoolExecutor, "submit", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        conc.map_async(str, [1, 2])
+
+
 def test_an_input_of_threads_that_fails_raises_at_its_place():
     def two():
         yield from (1, 2)
