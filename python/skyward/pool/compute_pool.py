@@ -418,7 +418,7 @@ class ComputePool(PoolRequest, StaysHere):
 
     @property
     def instance_count(self) -> int:
-        """Number of machines; 0 when the pool is not open."""
+        """Number of nodes; 0 when the pool is not open."""
         live = self._open_here()
         return 0 if live is None else int(live.core.instance_count)
 
