@@ -69,9 +69,9 @@ void unassign(NodeLoad& node, Time now, Task& task) {
   task.assigned = false;
 }
 
-// Whether its node may have the task now.
-bool is_welcome(const NodeLoad& node, const Task& task) {
-  return node.is_open() || (task.call.options.while_preempted && node.intake == Intake::finishing);
+// Whether a node whose machine will be gone soon gets it all the same.
+bool may_still_go(const NodeLoad& node, const Task& task) {
+  return task.call.options.while_preempted && node.intake == Intake::finishing;
 }
 
 // Tasks that run when the pool closes are cut: they have failed, after so long.
@@ -259,7 +259,7 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& cal
   }
   NodeLoad& node = loads_.at(*task.call.options.node);
   if (node.given_up) return finish(effects, id, failure(*node.given_up));
-  if (!node.is_open() && is_welcome(node, task)) return assign(effects, now, node, task);
+  if (may_still_go(node, task)) return assign(effects, now, node, task);
   pin(effects, now, node, task);
 }
 
@@ -508,7 +508,7 @@ void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
              failure({ErrorKind::cancelled,
                       fmt::format("{} was cancelled", task.call.function->name),
                       {}}));
-    } else if (task.call.options.node && is_welcome(node, task) && !abandoned_) {
+    } else if (may_still_go(node, task) && !abandoned_) {
       assign(effects, now, node, task);  // it can run nowhere else
     } else {
       enqueue_first(task);

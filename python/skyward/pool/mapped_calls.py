@@ -417,7 +417,7 @@ class MappedCalls(GroupedCalls):
         except Exception:  # it is reported at its place
             return False
         self._name = item.name
-        if item.retries or len(item.args) != len(first) or not is_plain(self._pool, item):
+        if len(item.args) != len(first) or not is_plain(self._pool, item):
             self._pace.in_groups = False
             return False
         if id(item.fn) not in self._known:
