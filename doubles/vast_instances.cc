@@ -25,6 +25,8 @@ Json Vast::instance_json(const Machine& one) {
   const bool stopped = one.off <= now();
   const bool direct = one.request.value("runtype", "ssh") != "ssh_proxy";
   const bool reached = !stopped && one.ready != kNever && now() >= one.ready + dials.address_lag;
+  // As some hosts' are told.
+  const std::string blanks = *whole(one.id) % 2 == 0 ? " \n" : "";
   Json ports = Json::object();
   if (reached && direct) {
     ports["22/tcp"] = {{{"HostIp", "0.0.0.0"}, {"HostPort", std::to_string(one.ssh_port)}}};
@@ -53,7 +55,7 @@ Json Vast::instance_json(const Machine& one) {
               {"ssh_host", "ssh" + std::to_string(last_id_ % 9) + ".vast.ai"},
               {"ssh_port", 10000 + *whole(one.id) % 20000},
               {"ssh_idx", std::to_string(last_id_ % 9)},
-              {"public_ipaddr", one.public_address},
+              {"public_ipaddr", one.public_address + blanks},
               {"ports", reached ? ports : Json()}});
   return out;
 }

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "skyward/base/text.h"
+
 namespace skyward::provider::vast {
 
 namespace {
@@ -49,8 +51,14 @@ const char* hint_for(Refusal refusal) {
   }
 }
 
+// Some hosts' texts have blanks or a newline at their ends: "203.0.113.7 \n".
+std::string trimmed_text(const json& told, std::string_view path) {
+  return std::string(trimmed(json_text(told, path)));
+}
+
 // "Texas, US" → "US".
-std::string country_of(const std::string& geolocation) {
+std::string country_of(const json& told) {
+  const std::string geolocation = trimmed_text(told, "geolocation");
   return geolocation.substr(geolocation.rfind(' ') + 1);
 }
 
@@ -66,7 +74,7 @@ Ask read_ask(const json& told) {
           .gpu_memory_gb = json_number(told, "gpu_ram").value_or(0) / 1024,
           .cpus = count_of(json_number(told, "cpu_cores_effective")),
           .memory_gb = json_number(told, "cpu_ram").value_or(0) / 1024,
-          .country = country_of(json_text(told, "geolocation")),
+          .country = country_of(told),
           .total = json_number(told, "dph_total"),
           .base = json_number(told, "dph_base").value_or(0),
           .download_gb = json_number(told, "inet_down_cost"),
@@ -75,16 +83,16 @@ Ask read_ask(const json& told) {
 
 Contract read_contract(const json& told) {
   Contract out{.id = id_at(told, "id"),
-               .label = json_text(told, "label"),
+               .label = trimmed_text(told, "label"),
                .actual_status = json_text(told, "actual_status"),
                .cur_state = json_text(told, "cur_state"),
                .status_msg = json_text(told, "status_msg"),
-               .country = country_of(json_text(told, "geolocation")),
+               .country = country_of(told),
                .gpu = json_text(told, "gpu_name"),
                .gpus = count_of(json_number(told, "num_gpus")),
                .is_bid = json_at(told, "is_bid") == true,
                .total = json_number(told, "dph_total"),
-               .address = json_text(told, "public_ipaddr")};
+               .address = trimmed_text(told, "public_ipaddr")};
   // A name of Docker's, with a '/' in it: no path of json_at().
   const json& ports = json_at(told, "ports");
   const auto ssh = ports.is_object() ? ports.find("22/tcp") : ports.end();

@@ -68,7 +68,10 @@ TEST_F(VastTest, APoolLivesAndLeavesNothing) {
   const Life life = live(*cloud);
   ASSERT_TRUE(life.status) << life.status.error().message;
   ASSERT_THAT(life.instances, SizeIs(2));
-  EXPECT_TRUE(life.instances.front().public_ip);
+  for (const Instance& one : life.instances) {
+    ASSERT_TRUE(one.public_ip);
+    EXPECT_EQ(one.public_ip->find_first_of(" \n"), std::string::npos);
+  }
   EXPECT_GE(life.instances.front().ssh_port, 40000);
   EXPECT_THAT(cloud_->machines, SizeIs(3));
   std::set<std::string> countries;
@@ -291,6 +294,31 @@ TEST_F(VastTest, AContractWithoutAPriceIsNotFree) {
     const auto seen = machines->front().status.instance.price_on_demand;
     EXPECT_EQ(seen, price == 0.5 ? std::optional(0.5) : std::nullopt) << price;
   }
+}
+
+TEST_F(VastTest, TextsOfHostsLoseTheBlanksAtTheirEnds) {
+  auto access = find_access(fixture_.world, spec_.provider);
+  ASSERT_TRUE(access) << access.error().message;
+  VastAccount account(fixture_.world, access->account);
+  const doubles::Json contract{
+      {"id", 7},
+      {"label", "mine\n"},
+      {"public_ipaddr", "198.18.0.7 \n"},
+      {"geolocation", "Texas, US "},
+      {"actual_status", "running"},
+      {"cur_state", "running"},
+      {"ports", {{"22/tcp", {{{"HostIp", "0.0.0.0"}, {"HostPort", "40007"}}}}}}};
+  cloud_->dials.answers = {{.method = "GET",
+                            .path = "/api/v1/instances/",
+                            .status = 200,
+                            .body = {{"instances", doubles::Json::array({contract})}}}};
+  const auto machines = account.machines(soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  ASSERT_THAT(*machines, SizeIs(1));
+  const auto& [name, status] = machines->front();
+  EXPECT_EQ(name, "mine");
+  EXPECT_EQ(status.instance.public_ip, "198.18.0.7") << "ssh takes no other form of it";
+  EXPECT_EQ(status.zone, "US");
 }
 
 // ---- Offers
