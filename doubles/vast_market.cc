@@ -117,7 +117,7 @@ void Vast::make_offers() {
                            {"cpu_arch", "amd64"},
                            {"cpu_cores", 64},
                            {"cpu_cores_effective", 8.0 * gpus},
-                           {"cpu_ram", 64000 * gpus},
+                           {"cpu_ram", 512000},
                            {"disk_space", 400.0 * gpus},
                            {"disk_bw", 2500.0},
                            {"storage_cost", 0.15},

@@ -67,13 +67,21 @@ std::string id_at(const json& told, std::string_view path) {
   return number ? std::to_string(*number) : json_text(told, path);
 }
 
+// Which part of its host a machine is: `cpu_ram` is all that the host has.
+double share_of(const json& told) {
+  const double all = json_number(told, "cpu_cores").value_or(0);
+  const double own = json_number(told, "cpu_cores_effective").value_or(0);
+  const double share = all > 0 && own > 0 ? own / all : json_number(told, "gpu_frac").value_or(1);
+  return share > 0 && share < 1 ? share : 1;
+}
+
 Ask read_ask(const json& told) {
   return {.id = id_at(told, "id"),
           .gpu = json_text(told, "gpu_name"),
           .gpus = count_of(json_number(told, "num_gpus")),
           .gpu_memory_gb = json_number(told, "gpu_ram").value_or(0) / 1024,
           .cpus = count_of(json_number(told, "cpu_cores_effective")),
-          .memory_gb = json_number(told, "cpu_ram").value_or(0) / 1024,
+          .memory_gb = json_number(told, "cpu_ram").value_or(0) / 1024 * share_of(told),
           .country = country_of(told),
           .total = json_number(told, "dph_total"),
           .base = json_number(told, "dph_base").value_or(0),

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "skyward/provider/vast/contracts.h"
 #include "skyward/provider/vast/diagnose.h"
@@ -323,6 +324,14 @@ TEST_F(VastTest, TextsOfHostsLoseTheBlanksAtTheirEnds) {
 
 // ---- Offers
 
+doubles::Json asks(int first, int count, double price) {
+  doubles::Json out = doubles::Json::array();
+  for (int id = first; id < first + count; ++id) {
+    out.push_back({{"id", id}, {"gpu_name", "RTX 4090"}, {"num_gpus", 1}, {"dph_total", price}});
+  }
+  return {{"offers", out}};
+}
+
 TEST_F(VastTest, OffersAreKindsInCountriesWithTheirCheapestPrice) {
   spec_.spot = Spot::Always();
   const auto cloud = provider();
@@ -334,6 +343,32 @@ TEST_F(VastTest, OffersAreKindsInCountriesWithTheirCheapestPrice) {
     EXPECT_EQ(one.accelerator, "RTX 4090");
     EXPECT_THAT(one.region, SizeIs(2));
     EXPECT_LT(one.price_spot.value_or(0), one.price_on_demand.value_or(1000));
+  }
+}
+
+// The host has 512000 MB and eight GPUs.
+TEST_F(VastTest, MemoryIsTheShareOfTheHostThatIsRented) {
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_DOUBLE_EQ(offers->front().memory_gb, 62.5);
+  auto access = find_access(fixture_.world, spec_.provider);
+  ASSERT_TRUE(access) << access.error().message;
+  VastAccount account(fixture_.world, access->account);
+  for (const auto& [cores, fraction, memory_gb] :
+       {std::tuple(doubles::Json(), doubles::Json(0.25), 32.0),
+        std::tuple(doubles::Json(), doubles::Json(), 128.0),
+        std::tuple(doubles::Json(64), doubles::Json(0.25), 16.0),
+        std::tuple(doubles::Json(4), doubles::Json(), 128.0)}) {
+    doubles::Json page = asks(1, 1, 0.5);
+    page["offers"][0].update({{"cpu_ram", 131072},
+                              {"cpu_cores", cores},
+                              {"cpu_cores_effective", 8.0},
+                              {"gpu_frac", fraction}});
+    cloud_->dials.answers = {
+        {.method = "POST", .path = "/api/v0/bundles/", .status = 200, .body = page}};
+    const auto found = account.api().search({}, soon());
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_DOUBLE_EQ(found->front().memory_gb, memory_gb) << page;
   }
 }
 
@@ -388,14 +423,6 @@ TEST_F(VastTest, WhatNoNarrowSearchFindsIsSoughtInTheWholeMarket) {
   spec_.accelerator->custom = true;
   EXPECT_FALSE(cloud->offers(spec_, soon()));
   EXPECT_FALSE(searches().front().body.contains("compute_cap"));
-}
-
-doubles::Json asks(int first, int count, double price) {
-  doubles::Json out = doubles::Json::array();
-  for (int id = first; id < first + count; ++id) {
-    out.push_back({{"id", id}, {"gpu_name", "RTX 4090"}, {"num_gpus", 1}, {"dph_total", price}});
-  }
-  return {{"offers", out}};
 }
 
 TEST_F(VastTest, APageOfOnePriceIsPassed) {
