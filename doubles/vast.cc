@@ -47,7 +47,9 @@ io::HttpReply Vast::refuse(int status, const std::string& error, const std::stri
 
 io::HttpReply Vast::refusal(int status, const std::string& what) {
   if (status == 429) {
-    return json_reply(429, {{"detail", "API requests too frequent endpoint threshold=1.5"}});
+    // By the specification, and as it comes.
+    const std::string words = "API requests too frequent endpoint threshold=1.5";
+    return heard.size() % 2 == 0 ? json_reply(429, {{"detail", words}}) : text_reply(429, words);
   }
   static const std::map<int, std::string>& errors = *new std::map<int, std::string>{
       {400, "invalid_args"}, {401, "auth_error"}, {403, "forbidden"}, {404, "not_found"}};

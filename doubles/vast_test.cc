@@ -244,6 +244,8 @@ TEST_F(VastTest, RequestsOfOneKindNeedTimeAndNobodySaysHowMuch) {
   const Told told = client.get("/api/v0/instances/3/");
   EXPECT_EQ(told.status, 429);
   EXPECT_EQ(header_of({.headers = told.headers}, "Retry-After"), "");
+  const Told again = client.get("/api/v0/instances/3/");
+  EXPECT_NE(told.body.is_null(), again.body.is_null()) << "as JSON or as it is";
   EXPECT_EQ(client.get("/api/v0/ssh/").status, 200) << "another kind";
   client.wait(std::chrono::milliseconds(1500));
   EXPECT_NE(client.get("/api/v0/instances/4/").status, 429);

@@ -85,7 +85,10 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
   exchange.time_limit = account_.request_timeout;
   exchange.spacing = &spacing_;
   exchange.limits = request.limits;
-  exchange.limits.push_back({.name = std::string(kAccount), .gap = account_.gap});
+  // Where an account has no gap of its own, a pause is for requests of that kind alone.
+  if (account_.gap > Duration{} || exchange.limits.empty()) {
+    exchange.limits.push_back({.name = std::string(kAccount), .gap = account_.gap});
+  }
   exchange.asked_pause = [&](const io::HttpReply& reply) {
     const Duration asked = asked_pause(world_, reply);
     return reply.status == 429 ? std::max(asked, kLeastPause) : asked;

@@ -25,7 +25,7 @@ struct RestRequest {
   std::optional<nlohmann::json> body{};
   // Empty: `safe` for GET and DELETE, `once_then_look` for all others.
   std::optional<Repeat> repeat{};
-  // Besides the account's own.
+  // Besides the account's own; instead of it, where the account has no gap.
   std::vector<RateLimit> limits{};
 };
 

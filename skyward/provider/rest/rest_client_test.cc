@@ -301,6 +301,19 @@ TEST_F(RestTest, APauseHoldsForTheWholeAccount) {
   EXPECT_GE(fixture_.now - before, 5s);
 }
 
+TEST_F(RestTest, WhereOnlyKindsOfRequestsHaveLimitsAPauseIsForItsKind) {
+  const RestRequest search{.path = "/search", .limits = {{.name = "search", .gap = 1500ms}}};
+  const RestRequest destroy{
+      .method = "DELETE", .path = "/1", .limits = {{.name = "destroy", .gap = 3s}}};
+  answer(429, R"({"id":"quota_exceeded"})", {{"Retry-After", "3600"}});
+  const Time before = fixture_.now;
+  EXPECT_FALSE(client_.send(search, before + 1s));
+  EXPECT_TRUE(client_.send(destroy, kNever));
+  EXPECT_EQ(fixture_.now, before);
+  EXPECT_TRUE(client_.send(search, kNever));
+  EXPECT_GE(fixture_.now - before, 60s);
+}
+
 // Else machines could not be terminated meanwhile.
 TEST_F(RestTest, NoPauseLastsLong) {
   for (const auto& [status, page] :

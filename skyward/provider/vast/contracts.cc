@@ -201,13 +201,11 @@ std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const L
     last = made.error();
     if (!is_certain(last)) break;
     const bool by_host = last.status == 403;
-    if (!by_host) {
-      used_.erase(ask.id);
-      refused_.emplace(ask.id, batch.spot);
-    }
     const bool of_this_ask =
         last.refusal == Refusal::capacity || last.refusal == Refusal::price_too_low || by_host;
+    if (!by_host) used_.erase(ask.id);
     if (!of_this_ask) break;
+    if (!by_host) refused_.emplace(ask.id, batch.spot);
   }
   return std::unexpected(refusal(last));
 }

@@ -26,6 +26,7 @@ constexpr Duration kLookGap = 2000ms;
 constexpr std::size_t kAskPage = 64;
 constexpr int kMostAsks = 5000;
 constexpr int kPage = 25;  // the most that a page may have
+constexpr std::size_t kLongestText = 200;
 
 RateLimit limit_of(const char* kind, Duration gap = kGap) { return {.name = kind, .gap = gap}; }
 
@@ -46,6 +47,8 @@ const char* hint_for(Refusal refusal) {
       return "check the key at cloud.vast.ai, Keys, and what it may do";
     case Refusal::insufficient_funds:
       return "add credit at cloud.vast.ai, Billing";
+    case Refusal::quota:
+      return "today's search results of this account are used up: try again tomorrow";
     default:
       return "";
   }
@@ -145,7 +148,12 @@ std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told)
   ApiError error{
       .code = json_text(told, "error"), .message = json_text(told, "msg"), .status = reply.status};
   if (error.message.empty()) error.message = json_text(told, "detail");
-  if (!error.code.empty() || !error.message.empty()) error.heard = Heard::answered;
+  // Often plain text. Whoever sends it, the request made nothing.
+  const bool too_fast = reply.status == 429;
+  if (too_fast && told.is_null()) {
+    error.message = trimmed(std::string_view(reply.body).substr(0, kLongestText));
+  }
+  if (too_fast || !error.code.empty() || !error.message.empty()) error.heard = Heard::answered;
   error.refusal = refusal_of(reply.status, error.code, error.message);
   if (error.message.empty()) error.message = fmt::format("HTTP status {}", reply.status);
   error.hint = hint_for(error.refusal);

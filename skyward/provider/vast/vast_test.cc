@@ -179,6 +179,39 @@ TEST_F(VastTest, ALostReplyIsLookedForAndNotRepeated) {
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
+TEST_F(VastTest, ARequestThatComesTooSoonIsRepeatedAndMadeNothing) {
+  cloud_->dials.answers = {{.method = "PUT",
+                            .path = "/api/v0/asks/*",
+                            .times = 3,
+                            .status = 429,
+                            .body = "API requests too frequent: endpoint threshold=4.5\n"}};
+  const auto cloud = provider();
+  const Time begin = fixture_.now;
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_LT(fixture_.now - begin, 2min) << "nobody looks for what it may have made";
+  std::set<std::string> asks;
+  for (const doubles::Heard& one : heard_at("/asks/")) asks.insert(one.path);
+  EXPECT_THAT(asks, SizeIs(2)) << "no other ask is taken for that";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VastTest, TheDaysQuotaOfSearchesIsExplained) {
+  cloud_->dials.answers = {{.method = "POST",
+                            .path = "/api/v0/bundles/",
+                            .times = -1,
+                            .status = 429,
+                            .headers = {{"Retry-After", "7200"}},
+                            .body = {{"success", false},
+                                     {"error", "search_quota_exceeded"},
+                                     {"msg", "Daily search quota exceeded."}}}};
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::exhausted);
+  EXPECT_THAT(offers.error().message, HasSubstr("Daily search quota exceeded."));
+  EXPECT_THAT(offers.error().hint, HasSubstr("search results for today"));
+}
+
 TEST_F(VastTest, AContractThatARefusalMadeIsOurs) {
   cloud_->dials.answers = {{.method = "PUT",
                             .path = "/api/v0/asks/*",
