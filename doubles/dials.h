@@ -62,6 +62,8 @@ struct Dials {
   Duration retry_after = std::chrono::seconds(5);  // of throttled requests
   Duration patience{};                             // a request so early is no violation yet
 
+  std::string failed_as = "no_capacity";  // the status of a machine that did not start (Verda)
+
   std::string account = "first";  // whose the credentials are now
   std::string balance = "100.00";
   std::vector<Answer> answers{};

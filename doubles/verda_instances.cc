@@ -63,7 +63,7 @@ std::string Verda::status_of(const Machine& one) const {
     if (!one.is_there(now())) return "discontinued";
     return one.preempted ? "offline" : "deleting";
   }
-  if (one.has_failed(now())) return "no_capacity";
+  if (one.has_failed(now())) return dials.failed_as;
   if (one.off <= now()) return "offline";
   if (now() < one.made + dials.boot / 4) return "ordered";
   return one.is_new(now()) ? "provisioning" : "running";

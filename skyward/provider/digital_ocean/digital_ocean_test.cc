@@ -254,6 +254,19 @@ TEST_F(DigitalOceanTest, WithATokenOfItsOwnADropletDeletesItself) {
 
 // ---- When it does not go well
 
+TEST_F(DigitalOceanTest, AnotherDropletIsLaunchedForOneThatIsOff) {
+  spec_.nodes = 4;
+  cloud_->on_request = [this](int, bool after) {
+    if (after && cloud_->machines.size() == 4) cloud_->machines.front().stop(fixture_.now);
+  };
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(life.instances, SizeIs(4));
+  EXPECT_THAT(cloud_->machines, SizeIs(5)) << "those that run are kept";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(DigitalOceanTest, ANewKeyIsWaitedForUntilDropletsCanHaveIt) {
   cloud_->dials.key_lag = 45s;
   const auto cloud = provider();

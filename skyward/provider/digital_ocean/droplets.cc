@@ -34,7 +34,10 @@ NamedMachine to_machine(const Droplet& told) {
                                            .private_ip = told.private_ip},
                               .zone = told.region,
                               .stage = stage_of(told)}};
-  if (out.status.stage == Stage::stopped) out.status.reason = told.status;
+  if (out.status.stage == Stage::stopped) {
+    out.status.reason = told.status;
+    out.status.capacity = true;  // another one may start
+  }
   out.status.switched_off = told.status == "off";
   if (!told.public_ip.empty()) out.status.instance.public_ip = told.public_ip;
   out.status.instance.instance_type = type_of_size(told.size);

@@ -44,8 +44,8 @@ NamedMachine to_machine(const Server& told) {
   status.instance.instance_type = told.type;
   if (status.stage >= Stage::stopped) status.reason = told.status;
   status.switched_off = told.status == "offline";
-  // A spot machine that is not there any more was preempted: another place may keep one.
-  status.capacity = told.status == "no_capacity" || (told.spot && status.stage >= Stage::stopped);
+  // Another one may start: only a machine that somebody deletes did not end by Verda's doing.
+  status.capacity = status.stage >= Stage::stopped && (told.spot || told.status != "deleting");
   return out;
 }
 

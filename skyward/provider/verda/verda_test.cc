@@ -134,6 +134,27 @@ TEST_F(VerdaTest, APlaceThatIsSoldOutIsLookedAtOnceMore) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(VerdaTest, AnotherMachineIsLaunchedForOneThatDoesNotStart) {
+  spec_.nodes = 4;
+  for (const char* status : {"no_capacity", "error", "unknown", "offline"}) {
+    cloud_->dials.failed_as = status;
+    cloud_->dials.fail_create = 1;
+    cloud_->on_request = [&](int number, bool after) {
+      const auto& heard = cloud_->heard[static_cast<std::size_t>(number) - 1];
+      const bool creates = heard.method == "POST" && heard.path == "/v1/instances";
+      if (after && creates) cloud_->dials.fail_create = 0;
+    };
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << status << ": " << life.status.error().message;
+    EXPECT_THAT(life.instances, SizeIs(4));
+    EXPECT_THAT(cloud_->machines, SizeIs(5)) << "those that run are kept";
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+    forget();
+  }
+}
+
 TEST_F(VerdaTest, TheScriptMakesTheHostKey) {
   const auto cloud = provider();
   const Life life = open(*cloud);
