@@ -155,6 +155,25 @@ TYPED_TEST(Hardships, AMachineEndsWhileALaunchIsGivenUp) {
   EXPECT_EQ(this->standing(), 0);
 }
 
+// A spot machine is preempted, or somebody deletes it, before it runs.
+TYPED_TEST(Hardships, AnotherIsLaunchedForAMachineThatVanishesWhileItStarts) {
+  this->cloud_->dials.boot = 1min;
+  this->cloud_->dials.ending = {};
+  this->cloud_->on_request = [&, done = false](int, bool after) mutable {
+    if (!after || this->cloud_->machines.size() < 2 || std::exchange(done, true)) return;
+    this->cloud_->reply(
+        {.method = "POST",
+         .url = "http://127.0.0.1/_double/machines/" + this->cloud_->machines.front().id,
+         .body = R"({"act": "end"})"},
+        this->fixture_.now);
+  };
+  const auto cloud = this->provider();
+  const auto life = this->open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(this->cloud_->machines, SizeIs(3));
+  EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
+}
+
 TYPED_TEST(Hardships, WhatSomebodyElseEndsIsGone) {
   const auto cloud = this->provider();
   const auto life = this->open(*cloud);

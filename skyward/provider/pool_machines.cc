@@ -233,11 +233,33 @@ void PoolMachines::note_prices(const std::vector<MachineStatus>& machines) {
   }
 }
 
+namespace {
+
+// Adds those of these machines that no look has shown for so long, as terminated. `since`: when
+// each was missing first.
+void add_vanished(std::vector<MachineStatus>& found, const std::vector<std::string>& ids,
+                  std::map<std::string, Time>& since, Time now, Duration limit) {
+  for (const std::string& id : ids) {
+    const auto is_it = [&](const MachineStatus& one) { return one.instance.id == id; };
+    if (std::ranges::any_of(found, is_it)) {
+      since.erase(id);
+    } else if (now - since.try_emplace(id, now).first->second >= limit) {
+      found.push_back({.instance = {.id = id},
+                       .stage = Stage::terminated,
+                       .reason = "not listed",
+                       .capacity = true});
+    }
+  }
+}
+
+}  // namespace
+
 // All of them, running. Else why not, and those that have ended.
 std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines::await_running(
     const std::vector<std::string>& ids, Time deadline) {
   const World& world = book_.world();
   Time looked = world.now();
+  std::map<std::string, Time> missing;
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, api_.facts().slowest_look)) {
     auto found = api_.look_up(ids, deadline);
     const bool passing =
@@ -247,9 +269,11 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
       return std::unexpected(NotRunning{{found.error()}});
     }
     std::size_t running = 0;
+    if (!found) missing.clear();  // nobody saw that they are
     if (found) {
       looked = world.now();
       note_prices(*found);
+      add_vanished(*found, ids, missing, world.now(), api_.facts().known_after);
       if (auto ended = find_ended(*found)) return std::unexpected(*std::move(ended));
       running = static_cast<std::size_t>(
           std::ranges::count(*found, Stage::running, &MachineStatus::stage));

@@ -64,6 +64,7 @@ class Shop final : public MachineApi {
     if (shows_nothing) return out;
     for (const auto& [id, one] : sold) {
       const bool listed = world_.now - one.at >= lag && world_.now < one.ended + 1h;
+      if (vanished.contains(id)) continue;
       if (listed && (token.empty() || token == one.token)) out.push_back(status_of(id, one));
     }
     return out;
@@ -84,7 +85,7 @@ class Shop final : public MachineApi {
     std::vector<std::string> known;
     for (const std::string& id : ids) {
       const auto at = sold.find(id);
-      if (at == sold.end() || world_.now - at->second.at < lag) continue;
+      if (at == sold.end() || world_.now - at->second.at < lag || vanished.contains(id)) continue;
       known.push_back(id);
       if (stubborn.contains(id)) continue;
       at->second.ended = std::min(at->second.ended, world_.now + 10s);
@@ -116,8 +117,9 @@ class Shop final : public MachineApi {
   std::vector<int> counts;        // of the requests
   int sold_out_after = 0;         // requests; 0: never
   std::set<std::string> stubborn;
-  bool loses_replies = false;  // "no" is said although there were machines
-  bool is_answered = false;    // ... in the cloud's own words
+  std::set<std::string> vanished;  // machines that nobody knows any more
+  bool loses_replies = false;      // "no" is said although there were machines
+  bool is_answered = false;        // ... in the cloud's own words
   bool tells_too_few = false;
   bool is_silent = false;  // it obeys, and nobody answers
   int deaf = 0;            // it does not hear so many requests
@@ -543,6 +545,31 @@ TEST_F(StockTest, OthersAreLaunchedForMachinesThatDoNotStart) {
   EXPECT_THAT(shop_.counts, ElementsAre(4, 2));
   EXPECT_THAT(book_->wasted(), SizeIs(2)) << "they may have cost something";
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a4", "a5", "a6"));
+}
+
+TEST_F(StockTest, AnotherIsLaunchedForAMachineThatVanishesWhileItStarts) {
+  shop_.facts_.known_after = 60s;
+  shop_.boot = 4min;
+  shop_.vanished = {"a2"};
+  const Time begin = world_.now;
+  EXPECT_THAT(*launch(), ElementsAre("a1", "a3"));
+  EXPECT_LT(world_.now - begin, 6min) << "it is not waited for until the launch is over";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a3"));
+}
+
+TEST_F(StockTest, AMachineThatOnlySomeLooksLeaveOutHasNotVanished) {
+  shop_.facts_.known_after = 60s;
+  shop_.boot = 4min;
+  const Time begin = world_.now;
+  shop_.is_off = [&] { return world_.now >= begin + 60s && world_.now < begin + 130s; };
+  int pauses = 0;
+  const auto pause = world_.world.pause;
+  world_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    shop_.shows_nothing = ++pauses % 2 == 1;
+    pause(duration, stop);
+  };
+  EXPECT_THAT(*launch(), ElementsAre("a1", "a2"));
+  EXPECT_THAT(shop_.counts, ElementsAre(2));
 }
 
 TEST_F(StockTest, WhereTooManyDoNotStartTheyAreSoughtElsewhere) {
