@@ -233,6 +233,19 @@ void PoolMachines::note_prices(const std::vector<MachineStatus>& machines) {
   }
 }
 
+void PoolMachines::stop_slow(std::vector<MachineStatus>& machines) const {
+  const Duration limit = api_.facts().start_limit;
+  if (limit == Duration{}) return;
+  for (MachineStatus& one : machines) {
+    if (one.stage != Stage::pending) continue;
+    const auto times = book_.times_of({one.instance.id});
+    if (times.empty() || times.front().began.value_or(Duration{}) < limit) continue;
+    one.stage = Stage::stopped;
+    one.reason = fmt::format("still starting after {:g} s", seconds(limit));
+    one.capacity = true;
+  }
+}
+
 namespace {
 
 // Adds those of these machines that no look has shown for so long, as terminated. `since`: when
@@ -274,6 +287,7 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
       looked = world.now();
       note_prices(*found);
       add_vanished(*found, ids, missing, world.now(), api_.facts().known_after);
+      stop_slow(*found);
       if (auto ended = find_ended(*found)) return std::unexpected(*std::move(ended));
       running = static_cast<std::size_t>(
           std::ranges::count(*found, Stage::running, &MachineStatus::stage));

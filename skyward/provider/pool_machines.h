@@ -53,6 +53,9 @@ struct MachineApiFacts {
   Duration slowest_look = std::chrono::seconds(5);  // between looks at machines that start
   // For so long, machines that start are waited for although looking at them fails.
   Duration patience = std::chrono::minutes(3);
+  // Another machine is launched for one that has not started this long after its request. Zero: the
+  // launch's deadline is the only limit.
+  Duration start_limit{};
   bool ends_itself = true;  // a machine that nobody uses ends its cost by itself
 };
 
@@ -120,6 +123,8 @@ class PoolMachines {
   std::expected<std::vector<MachineStatus>, NotRunning> await_running(
       const std::vector<std::string>& ids, Time deadline);
   void note_prices(const std::vector<MachineStatus>& machines);
+  // Those that take too long to start count as stopped.
+  void stop_slow(std::vector<MachineStatus>& machines) const;
   static std::optional<NotRunning> find_ended(const std::vector<MachineStatus>& machines);
   struct Found {
     std::vector<std::string> ids{};

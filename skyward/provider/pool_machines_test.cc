@@ -117,6 +117,7 @@ class Shop final : public MachineApi {
   std::vector<int> counts;        // of the requests
   int sold_out_after = 0;         // requests; 0: never
   std::set<std::string> stubborn;
+  std::set<std::string> slow;      // machines that never run
   std::set<std::string> vanished;  // machines that nobody knows any more
   bool loses_replies = false;      // "no" is said although there were machines
   bool is_answered = false;        // ... in the cloud's own words
@@ -143,7 +144,7 @@ class Shop final : public MachineApi {
     MachineStatus out{
         .instance = {.id = id}, .zone = "z", .stage = Stage::running, .capacity = true};
     out.instance.instance_type = one.type;
-    if (world_.now - one.at < boot) out.stage = Stage::pending;
+    if (world_.now - one.at < boot || slow.contains(id)) out.stage = Stage::pending;
     if (one.ended != kForever)
       out.stage = world_.now < one.ended ? Stage::terminating : Stage::terminated;
     if (dead.contains(one.type)) out.stage = Stage::terminated;
@@ -545,6 +546,31 @@ TEST_F(StockTest, OthersAreLaunchedForMachinesThatDoNotStart) {
   EXPECT_THAT(shop_.counts, ElementsAre(4, 2));
   EXPECT_THAT(book_->wasted(), SizeIs(2)) << "they may have cost something";
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a4", "a5", "a6"));
+}
+
+TEST_F(StockTest, AnotherIsLaunchedForAMachineThatStartsTooSlowly) {
+  shop_.facts_.start_limit = 100s;
+  shop_.boot = 60s;
+  shop_.slow = {"a2"};
+  spec_.count = 3;
+  const Time begin = world_.now;
+  EXPECT_THAT(*launch(), ElementsAre("a1", "a3", "a4"));
+  EXPECT_THAT(shop_.counts, ElementsAre(3, 1));
+  EXPECT_LT(world_.now - begin, 200s);
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a3", "a4"));
+}
+
+TEST_F(StockTest, WhereMachinesStartTooSlowlyTheyAreSoughtElsewhere) {
+  shop_.facts_.start_limit = 100s;
+  shop_.slow = {"a1", "a2"};
+  EXPECT_THAT(*launch(), ElementsAre("b3", "b4"));
+  EXPECT_THAT(open_in_ledger(), ElementsAre("b3", "b4"));
+  spec_.places.pop_back();
+  shop_.slow = {"a5", "a6"};
+  const auto none = launch();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::exhausted) << "another region may have faster ones";
+  EXPECT_THAT(none.error().message, HasSubstr("did not start (still starting after 100 s)"));
 }
 
 TEST_F(StockTest, AnotherIsLaunchedForAMachineThatVanishesWhileItStarts) {

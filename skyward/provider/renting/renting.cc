@@ -28,6 +28,8 @@ using namespace std::chrono_literals;
 // A busy agent may be silent for a while; its machine is not ended for that.
 constexpr Duration kLeastSilence = 60s;
 constexpr Duration kCleanUpTime = 120s;
+// To the machines of a launch, the first of which have waited for the last.
+constexpr Duration kConnectTime = 300s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
@@ -308,8 +310,10 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
   terms.boot.end_timer.expires_s = plan.mark.expires_s;
   terms.boot.end_timer.lifetime = std::chrono::seconds(left_s);
   // Off, it would cost as before, and be of no use when its slower peers have booted.
+  const Capabilities facts = capabilities();
   terms.boot.end_timer.unclaimed =
-      capabilities().stop_ends_billing ? kUnclaimed : Duration(std::chrono::seconds(left_s));
+      facts.stop_ends_billing ? std::max(kUnclaimed, facts.provision_timeout + kConnectTime)
+                              : Duration(std::chrono::seconds(left_s));
   if (plan.spec.lease > Duration{}) {
     terms.boot.end_timer.lease = std::max(plan.spec.lease, kLeastSilence);
   }

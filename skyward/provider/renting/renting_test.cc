@@ -216,6 +216,9 @@ TEST_F(RentingTest, MachinesEndByTheCloudsClock) {
 TEST_F(RentingTest, AMachineThatNobodyClaimsEndsItselfWhereThatEndsItsCost) {
   open();
   EXPECT_EQ(timer().unclaimed, kUnclaimed);
+  mall_.facts.provision_timeout = 20min;
+  open();
+  EXPECT_EQ(timer().unclaimed, 25min) << "it may have to wait for its peers";
   mall_.facts.stop_ends_billing = false;
   open();
   EXPECT_EQ(timer().unclaimed, timer().lifetime);

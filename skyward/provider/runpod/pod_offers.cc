@@ -48,8 +48,8 @@ PodLimits limits_of(const ProviderSpec& spec) {
   const std::string clock = spec.setting("cpu_clock");
   out.cpu = "cpu" + (clock.empty() ? "3c" : clock);
   out.bid_multiplier = std::max(1.0, number_setting(spec, "bid_multiplier"));
-  out.provision_timeout = from_seconds(number_setting(spec, "provision_timeout") +
-                                       number_setting(spec, "instance_timeout"));
+  out.start_limit = from_seconds(number_setting(spec, "provision_timeout") +
+                                 number_setting(spec, "instance_timeout"));
   out.disk_gb = static_cast<int>(number_setting(spec, "container_disk_gb"));
   if (spec.setting("network_volume").empty()) {
     out.volume_gb = static_cast<int>(number_setting(spec, "volume_gb"));

@@ -20,7 +20,7 @@ struct PodLimits {
   bool networked = false;             // only where nodes reach each other
   std::string cpu{};                  // "cpu3c": the kind of pods without GPUs
   double bid_multiplier = 1;
-  Duration provision_timeout{};  // until a pod runs
+  Duration start_limit{};  // until a pod runs
   int disk_gb = 0;
   int volume_gb = 0;  // of a second disk, for pods with GPUs; 0: none
 };

@@ -35,6 +35,7 @@ struct PodTerms {
   std::map<std::string, PodType> types{};
   std::string args{};
   double bid_multiplier = 1;            // of the least bid
+  Duration start_limit{};               // of one pod
   std::optional<double> most_hourly{};  // dollars, of one machine
 };
 

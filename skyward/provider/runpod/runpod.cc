@@ -115,7 +115,7 @@ class RunPodCloud final : public RentedCloud {
             .fuse = false,
             .strangers = limits_.tier == Tier::community,
             .stop_ends_billing = true,
-            .provision_timeout = limits_.provision_timeout,
+            .provision_timeout = 2 * limits_.start_limit,
             .greet_timeout = kPodGreetTimeout};
   }
   // Whether a pod could end itself is only known afterwards.
@@ -297,7 +297,7 @@ Result<std::unique_ptr<RentedSite>> RunPodCloud::find_site(const PoolSpec& spec,
                                                            Ledger&, Time deadline) {
   auto account = account_.sign_in(deadline);
   if (!account) return fail(account);
-  PodTerms terms{.bid_multiplier = limits_.bid_multiplier};
+  PodTerms terms{.bid_multiplier = limits_.bid_multiplier, .start_limit = limits_.start_limit};
   std::vector<LaunchTarget> places;
   for (const Offer& one : with_alternatives_there(ranked_, offer, spec)) {
     const auto type = on_sale_.types.find(one.instance_type);

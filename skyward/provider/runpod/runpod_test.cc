@@ -274,6 +274,26 @@ TEST_F(RunPodTest, ALostReplyIsLookedForAndNotRepeated) {
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
+TEST_F(RunPodTest, AnotherPodIsRentedForOneThatStartsTooSlowly) {
+  set("provision_timeout", "100");
+  set("instance_timeout", "50");
+  cloud_->on_request = [this](int, bool after) {
+    if (after && !cloud_->machines.empty()) cloud_->machines.front().ready = kNever;
+  };
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const Time begin = fixture_.now;
+  const auto machines =
+      cloud->provision(*cluster, 2, 0, begin + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_LT(fixture_.now - begin, 250s);
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
 TEST_F(RunPodTest, APlaceThatIsSoldOutIsLeft) {
   want("H100");
   cloud_->dials.answers = {{.method = "POST",

@@ -39,6 +39,7 @@ struct ContractTerms {
   AskFilter filter{};
   bool unverified = false;                // hosts that Vast.ai has not verified, too
   double bid_multiplier = 1;              // of the least bid
+  Duration start_limit{};                 // of one machine
   std::optional<double> most_hourly{};    // dollars, of one machine with its disk
   std::map<std::string, Offer> offers{};  // what each type was offered as
 };

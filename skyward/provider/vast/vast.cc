@@ -45,6 +45,8 @@ using namespace std::chrono_literals;
 
 // From the launch to the agent's first word: hosts pull the image first.
 constexpr Duration kContainerTimeout = 1200s;
+// One machine is taken every 4.5 s: this is for sixty of them.
+constexpr Duration kTakes = 300s;
 // Runs with every driver that the default of min_cuda accepts; frameworks bring their own
 // libraries.
 constexpr const char* kImage = "nvcr.io/nvidia/cuda:12.0.1-base-ubuntu22.04";
@@ -184,7 +186,7 @@ class VastCloud final : public RentedCloud {
             .fuse = false,
             .strangers = !filter_of(spec_).datacenters,
             .stop_ends_billing = true,
-            .provision_timeout = from_seconds(number_setting(spec_, "instance_timeout")),
+            .provision_timeout = 2 * start_limit() + kTakes,
             .greet_timeout = kContainerTimeout};
   }
   // Whether a container could destroy itself is only known afterwards.
@@ -209,6 +211,7 @@ class VastCloud final : public RentedCloud {
   Status look(const PoolSpec& spec, const AskFilter& wanted, bool bids, Time deadline);
   AskFilter filter_for(const PoolSpec& spec) const;
   std::vector<Offer> all_offers(int nodes) const;
+  Duration start_limit() const { return from_seconds(number_setting(spec_, "instance_timeout")); }
   bool takes_unverified() const { return spec_.setting("verified_only") == "false"; }
   double bid_multiplier() const { return std::max(1.0, number_setting(spec_, "bid_multiplier")); }
 
@@ -330,7 +333,8 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
       .request = {.image = image.empty() ? kImage : image, .disk_gb = filter_of(spec_).disk_gb},
       .filter = filter_of(spec_),
       .unverified = takes_unverified(),
-      .bid_multiplier = bid_multiplier()};
+      .bid_multiplier = bid_multiplier(),
+      .start_limit = start_limit()};
   terms.filter.countries = {offer.region};
   terms.filter.min_duration_s = seconds(spec.timeout);
   for (const Offer& one : ranked_) {

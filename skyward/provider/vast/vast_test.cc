@@ -304,6 +304,28 @@ TEST_F(VastTest, ABrokenHostIsNotTakenAgain) {
   EXPECT_THAT(cloud_->machines, SizeIs(1));
 }
 
+// It pulls the image over a slow line, say.
+TEST_F(VastTest, AnotherHostIsTakenForOneThatStartsTooSlowly) {
+  cloud_->on_request = [this](int, bool after) {
+    if (after && !cloud_->machines.empty()) cloud_->machines.front().ready = kNever;
+  };
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const Time begin = fixture_.now;
+  const auto machines =
+      cloud->provision(*cluster, 2, 0, begin + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_LT(fixture_.now - begin, 400s) << "five minutes are the default";
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+  std::set<std::string> asks;
+  for (const doubles::Heard& one : heard_at("/asks/")) asks.insert(one.path);
+  EXPECT_THAT(asks, SizeIs(3));
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
 TEST_F(VastTest, WithoutCreditNothingIsRented) {
   cloud_->dials.balance = "0";
   const auto cloud = provider();
