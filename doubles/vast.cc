@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace skyward::doubles {
+
+// Empty where the offer has none.
+static std::string place_of(const Json& offer) {
+  return offer["geolocation"].is_string() ? offer["geolocation"].get<std::string>() : "";
+}
+
 Vast::Vast(std::uint64_t seed) : Cloud(seed, {}) {
   api_key = dice().hex(64);
   make_offers();
@@ -161,7 +167,7 @@ io::HttpReply Vast::take_ask(const Request& request, const Names& names) {
   if (!wrong.empty()) return refuse_all(400, wrong);
   for (const Json& offer : offers_) {
     if (offer["id"].dump() != names[0]) continue;
-    const std::string size = offer["gpu_name"], place = offer["geolocation"];
+    const std::string size = offer["gpu_name"], place = place_of(offer);
     const bool free = priced(offer, "on-demand", 0)["rentable"];
     if (!free || room(size, place) == 0) break;
     if (std::stod(dials.balance) <= invoice(asked_at())) {
@@ -197,7 +203,7 @@ io::HttpReply Vast::sell(const Json& offer, const Json& body) {
       make_machine({.id = std::to_string(++last_id_),
                     .name = body.value("label", "unlabelled " + std::to_string(last_id_)),
                     .size = offer["gpu_name"],
-                    .place = offer["geolocation"],
+                    .place = place_of(offer),
                     .hourly = price,
                     .spot = bid,
                     .request = body},

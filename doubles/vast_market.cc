@@ -142,6 +142,9 @@ void Vast::make_offers() {
                            {"public_ipaddr", "198.19." + std::to_string(number / 250) + "." +
                                                  std::to_string(number % 250 + 1)}});
         offers_.back()["reliability2"] = offers_.back()["reliability"];
+        // Nobody knows where it is.
+        const bool placeless = name == "H200" && gpus == 8 && place == kCountries[3];
+        if (placeless) offers_.back()["geolocation"] = nullptr;
       }
     }
   }
@@ -195,7 +198,7 @@ io::HttpReply Vast::search(const Request& request, const Names&) {
   for (const Json& offer : offers_) {
     Json one = priced(offer, type, storage);
     if (!fits_filters(one, filters, wrong)) continue;
-    if (one["id"].get<int>() % kBlankAfter == 0) {
+    if (one["id"].get<int>() % kBlankAfter == 0 && one["geolocation"].is_string()) {
       one["geolocation"] = one["geolocation"].get<std::string>() + " ";
     }
     if (!dice().chance(dials.flap)) found.push_back(std::move(one));

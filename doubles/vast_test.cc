@@ -164,6 +164,17 @@ TEST_F(VastTest, FiltersAreReadStrictly) {
   }
 }
 
+TEST_F(VastTest, AnOfferMayHaveNoPlace) {
+  Json filters{{"gpu_name", {{"eq", "H200"}}}, {"num_gpus", {{"eq", 8}}}};
+  const Json all = search(filters);
+  const auto placeless =
+      std::ranges::find_if(all, [](const Json& one) { return one["geolocation"].is_null(); });
+  ASSERT_NE(placeless, all.end());
+  EXPECT_EQ(take(*placeless, wish("one")).status, 200);
+  filters["geolocation"] = {{"in", Json::array({""})}};
+  EXPECT_EQ(search(filters), Json::array());
+}
+
 TEST_F(VastTest, DiskIsPartOfThePrice) {
   const Json small = search({{"allocated_storage", 0}, {"order", by("id")}})[0];
   const Json large = search({{"allocated_storage", 730}, {"order", by("id")}})[0];

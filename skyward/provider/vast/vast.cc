@@ -57,6 +57,11 @@ bool is_large_enough(const Ask& ask, const PoolSpec& spec) {
          (spec.machine.empty() || type_of(ask.gpu, ask.gpus) == spec.machine);
 }
 
+// Searches for a place take countries alone, and some hosts have no place.
+bool has_country(const Ask& ask) {
+  return ask.country.size() == 2 && std::ranges::all_of(ask.country, is_upper);
+}
+
 // Of a search for a pool that names no machine: it gets one of the cheapest.
 constexpr int kCheapPages = 4;
 
@@ -245,7 +250,8 @@ Status VastCloud::look(const PoolSpec& spec, const AskFilter& wanted, bool bids,
     auto found = search_market(api_, filter, takes_unverified(), deadline);
     if (!found) return std::unexpected(to_error(found.error(), "Vast.ai: searching for machines"));
     asks = *std::move(found);
-    std::erase_if(asks, [&](const Ask& ask) { return !is_large_enough(ask, spec); });
+    std::erase_if(asks,
+                  [&](const Ask& ask) { return !has_country(ask) || !is_large_enough(ask, spec); });
   }
   return {};
 }

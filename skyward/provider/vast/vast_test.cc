@@ -427,6 +427,23 @@ TEST_F(VastTest, MemoryIsTheShareOfTheHostThatIsRented) {
   }
 }
 
+// A launch searches a country, and would find no such machine.
+TEST_F(VastTest, AnAskWithoutACountryIsNoOffer) {
+  spec_.nodes = 1;
+  doubles::Json page = asks(1, 4, 0.1);
+  int next = 0;
+  for (const char* place : {"", "California, United States", "Atlantis, at", "Texas, US"}) {
+    page["offers"][next++].update(
+        {{"geolocation", place}, {"cpu_ram", 64000}, {"cpu_cores_effective", 8}});
+  }
+  page["offers"][0]["geolocation"] = nullptr;
+  cloud_->dials.answers = {
+      {.method = "POST", .path = "/api/v0/bundles/", .status = 200, .body = page}};
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_THAT(*offers, AllOf(SizeIs(1), Each(Field(&Offer::region, "US"))));
+}
+
 TEST_F(VastTest, MoreMachinesThanACountryHasAreNoUnknownKind) {
   spec_.accelerator = Accelerator{.name = "H100"};
   spec_.nodes = 50;
