@@ -268,6 +268,9 @@ io::HttpReply RunPod::create_pod(const Request& request, const Names&) {
                                           [](const Volume& each) { return each.id; });
     const Json places = request.body.value("dataCenterIds", Json::array());
     if (volume == volumes_.end()) return refusal(404, "network volume not found");
+    if (request.body.value("cloud", "SECURE") != "SECURE") {
+      return refusal(400, "network volumes are on the secure cloud");
+    }
     if (places != Json::array({volume->body["dataCenter"]})) {
       return refusal(400, "the network volume is in another data center");
     }

@@ -204,6 +204,9 @@ TEST_F(RunPodTest, CpuPodsAndVolumesHaveRulesOfTheirOwn) {
   far["mounts"] = mount;
   far["dataCenterIds"] = {"US-TX-3"};
   EXPECT_EQ(client.post("/v2/pods", far).status, 400);
+  far.erase("dataCenterIds");
+  far["cloud"] = "COMMUNITY";
+  EXPECT_EQ(client.post("/v2/pods", far).status, 400) << "they are in no data centre";
   EXPECT_EQ(client.violations(), "");
 }
 

@@ -174,6 +174,11 @@ Status RunPodCloud::check(const PoolSpec&) {
     return fail(ErrorKind::invalid, "RunPod: community machines are in no data centre",
                 "use cloud_type=\"secure\", or leave data_center_ids out");
   }
+  if (!spec_.setting("network_volume").empty() && limits_.tier == Tier::community) {
+    return fail(ErrorKind::invalid,
+                "RunPod: a network volume is in a data centre, but community machines are in none",
+                "use cloud_type=\"secure\", or leave network_volume out");
+  }
   if (limits_.volume_gb > 0 && limits_.volume_gb < kLeastVolume_gb) {
     return fail(ErrorKind::invalid, fmt::format("RunPod: volume_gb is {}", limits_.volume_gb),
                 fmt::format("use 0 for none, or {} and more", kLeastVolume_gb));

@@ -241,6 +241,9 @@ TEST_F(RunPodTest, VolumesInstantClustersAndContradictionsAreRefused) {
   set("global_networking", "false");
   set("data_center_ids", "EU-RO-1");
   EXPECT_THAT(unchecked().message, HasSubstr("no data centre"));
+  set("data_center_ids", "global");
+  set("network_volume", "vol0123456");
+  EXPECT_THAT(unchecked().message, HasSubstr("a network volume is in a data centre"));
   spec_.provider.settings.clear();
   spec_.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
   EXPECT_THAT(unchecked().message, HasSubstr("no FUSE"));
