@@ -6,6 +6,7 @@ namespace skyward::doubles {
 namespace {
 
 constexpr Tariff kTariff{.increment = std::chrono::minutes(10)};
+constexpr long long kPage = 10, kLongestPage = 100;
 
 // A form as it is sent without JSON: "grant_type=client_credentials&client_id=…".
 Json read_form(const Request& request) {
@@ -61,7 +62,7 @@ const std::vector<Verda::Route>& Verda::routes() {
       {"DELETE", "/v1/sshkeys", {}, &Verda::delete_texts},
       {"GET", "/v1/sshkeys/{}", {}, &Verda::get_text},
       {"DELETE", "/v1/sshkeys/{}", {}, &Verda::delete_text},
-      {"GET", "/v1/scripts", {}, &Verda::list_texts},
+      {"GET", "/v1/scripts", {"page", "pageSize"}, &Verda::list_texts},
       {"POST", "/v1/scripts", {}, &Verda::create_text},
       {"DELETE", "/v1/scripts", {}, &Verda::delete_texts},
       {"GET", "/v1/scripts/{}", {}, &Verda::get_text},
@@ -225,7 +226,7 @@ std::deque<Verda::NamedText>& Verda::texts(const Request& request) {
   return request.path.starts_with("/v1/scripts") ? scripts_ : keys_;
 }
 
-io::HttpReply Verda::list_texts(const Request& request, const Names&) {
+Json Verda::texts_json(const Request& request) {
   Json all = Json::array();
   const bool keys = &texts(request) == &keys_;
   for (const NamedText& one : texts(request)) {
@@ -235,7 +236,30 @@ io::HttpReply Verda::list_texts(const Request& request, const Names&) {
     if (keys) item["fingerprint"] = "SHA256:" + one.id;
     all.push_back(item);
   }
-  return json_reply(200, all);
+  return all;
+}
+
+// Scripts in pages, keys as a whole.
+io::HttpReply Verda::list_texts(const Request& request, const Names&) {
+  const Json all = texts_json(request);
+  if (&texts(request) == &keys_) return json_reply(200, all);
+  const auto number = [&](const char* name, long long otherwise) {
+    const auto asked = request.query.find(name);
+    return asked == request.query.end() ? otherwise : whole(asked->second).value_or(0);
+  };
+  const long long page = number("page", 1), size = number("pageSize", kPage);
+  if (page < 1 || size < 1 || size > kLongestPage) {
+    return refuse_all(400, {"a page has 1 to 100 scripts"});
+  }
+  Json there = Json::array();
+  const auto total = static_cast<long long>(all.size());
+  for (long long i = (page - 1) * size; i < std::min(page * size, total); ++i) {
+    there.push_back(all[static_cast<std::size_t>(i)]);
+  }
+  io::HttpReply out = json_reply(200, there);
+  out.headers.emplace_back("X-Page", std::to_string(page));
+  out.headers.emplace_back("X-Total-Count", std::to_string(total));
+  return out;
 }
 
 io::HttpReply Verda::create_text(const Request& request, const Names&) {
@@ -259,8 +283,7 @@ bool Verda::has_text(const std::deque<NamedText>& all, const Json& id) const {
 }
 
 io::HttpReply Verda::get_text(const Request& request, const Names& names) {
-  const Json all = Json::parse(list_texts(request, {}).body);
-  for (const Json& one : all) {
+  for (const Json& one : texts_json(request)) {
     if (one["id"] == names[0]) return json_reply(200, Json::array({one}));
   }
   return refusal(404, "Not found");

@@ -69,6 +69,7 @@ class Verda final : public Cloud {
   io::HttpReply images(const Request& request, const Names&);
 
   std::deque<NamedText>& texts(const Request& request);
+  Json texts_json(const Request& request);
   io::HttpReply list_texts(const Request& request, const Names&);
   io::HttpReply create_text(const Request& request, const Names&);
   io::HttpReply get_text(const Request& request, const Names& names);

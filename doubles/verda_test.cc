@@ -310,6 +310,23 @@ TEST_F(VerdaTest, AKeyAloneIsAnArray) {
   EXPECT_NE(client.violations(), "");
 }
 
+TEST_F(VerdaTest, ScriptsComeInPages) {
+  std::string last;
+  for (int i = 0; i < 12; ++i) {
+    last = id_in(client.post("/v1/scripts", {{"name", "s"}, {"script", "#!/bin/sh"}}));
+  }
+  EXPECT_EQ(client.get("/v1/scripts").body.size(), 10U);
+  EXPECT_EQ(client.get("/v1/scripts?page=2").body.size(), 2U);
+  EXPECT_EQ(client.get("/v1/scripts?page=3").body, Json::array());
+  const Told all = client.get("/v1/scripts?page=1&pageSize=100");
+  EXPECT_EQ(all.body.size(), 12U);
+  EXPECT_EQ(header_of({.headers = all.headers}, "X-Total-Count"), "12");
+  EXPECT_EQ(client.get("/v1/scripts/" + last).body[0]["id"], last);
+  EXPECT_EQ(client.violations(), "");
+  EXPECT_EQ(client.get("/v1/scripts?pageSize=101").status, 400);
+  EXPECT_NE(client.violations(), "");
+}
+
 TEST_F(VerdaTest, BothSpellingsOfAQuestionAreAnswered) {
   const Json here = client.get("/v1/instance-availability?is_spot=true&location_code=FIN-01").body;
   ASSERT_EQ(here.size(), 1U);

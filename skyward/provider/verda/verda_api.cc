@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "skyward/base/text.h"
@@ -13,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kPage = 100;  // the most that a page may have
 constexpr std::string_view kEndsAlready = "discontinue a discontinued";
 
 // Ids come as they are, or in quotes.
@@ -220,10 +222,37 @@ ApiResult<std::vector<ApiResult<void>>> Api::delete_servers(const std::vector<Se
   return out;
 }
 
+// Scripts come in pages, of ten unless more are asked for.
 ApiResult<std::vector<NamedText>> Api::texts(const char* kind, Time deadline) {
-  return read_all(get(fmt::format("/{}", kind), deadline), [](const json& told) {
-    return NamedText{.id = json_text(told, "id"), .name = json_text(told, "name")};
-  });
+  const bool paged = std::string_view(kind) == "scripts";
+  int number = 1;
+  const auto request = [&] {
+    RestRequest out{.path = fmt::format("/{}", kind)};
+    if (paged) {
+      out.query = {{"page", std::to_string(number)}, {"pageSize", std::to_string(kPage)}};
+    }
+    return out;
+  };
+  std::set<std::string> known;
+  const auto take = [&](const json& page,
+                        std::vector<json>& items) -> ApiResult<std::optional<RestRequest>> {
+    if (!page.is_array()) return std::unexpected(broken_page("the reply is not a list"));
+    const std::size_t before = items.size();
+    for (const json& one : page) {
+      if (known.insert(json_text(one, "id")).second) items.push_back(one);
+    }
+    const bool ends = !paged || page.size() < kPage || items.size() == before;
+    if (ends) return std::optional<RestRequest>();
+    ++number;
+    return std::optional(request());
+  };
+  const auto all = client_.list(request(), take, deadline);
+  if (!all) return std::unexpected(all.error());
+  std::vector<NamedText> out;
+  for (const json& one : *all) {
+    out.push_back({.id = json_text(one, "id"), .name = json_text(one, "name")});
+  }
+  return out;
 }
 
 ApiResult<std::string> Api::create_text(const char* kind, const char* field,

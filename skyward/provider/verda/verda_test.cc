@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 class VerdaTest : public ::testing::Test, public VerdaComputer {
  protected:
@@ -29,23 +30,25 @@ class VerdaTest : public ::testing::Test, public VerdaComputer {
     EXPECT_THAT(cloud_->leftovers(), IsEmpty());
     EXPECT_THAT(open_pools(), IsEmpty());
   }
-  doubles::Json ask(const char* method, const char* path, const doubles::Json& body,
-                    const std::string& token = {}) {
+  std::string ask(const char* method, const char* path, const doubles::Json& body,
+                  const std::string& token = {}) {
     const io::HttpRequest request{
         .method = method,
         .url = fmt::format("http://127.0.0.1:1/v1{}", path),
         .headers = {{"Content-Type", "application/json"}, {"Authorization", "Bearer " + token}},
         .body = body.dump()};
-    return doubles::Json::parse(cloud_->reply(request, fixture_.now).body);
+    return cloud_->reply(request, fixture_.now).body;
+  }
+  std::string log_in() {
+    return doubles::Json::parse(ask("POST", "/oauth2/token",
+                                    {{"grant_type", "client_credentials"},
+                                     {"client_id", cloud_->client_id},
+                                     {"client_secret", cloud_->client_secret}}))["access_token"];
   }
   // Somebody does it in the console, and keeps the disk.
   void others_delete(const std::string& id) {
-    const doubles::Json token = ask("POST", "/oauth2/token",
-                                    {{"grant_type", "client_credentials"},
-                                     {"client_id", cloud_->client_id},
-                                     {"client_secret", cloud_->client_secret}})["access_token"];
     ask("PUT", "/instances",
-        {{"id", id}, {"action", "delete"}, {"volume_ids", doubles::Json::array()}}, token);
+        {{"id", id}, {"action", "delete"}, {"volume_ids", doubles::Json::array()}}, log_in());
   }
   void want(const char* accelerator, double count = 1) {
     spec_.accelerator = Accelerator{.name = accelerator, .count = count};
@@ -163,6 +166,23 @@ TEST_F(VerdaTest, TheScriptMakesTheHostKey) {
       cloud_->leftovers(), [](const std::string& one) { return one.starts_with("script "); });
   EXPECT_EQ(scripts, 1);
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VerdaTest, AScriptIsFoundBehindThoseOfOthers) {
+  cloud_->dials.quote_ids = 0;
+  const std::string token = log_in();
+  doubles::Json others = doubles::Json::array();
+  for (int i = 0; i < 120; ++i) {
+    others.push_back(
+        ask("POST", "/scripts", {{"name", "another"}, {"script", "#!/bin/sh"}}, token));
+  }
+  cloud_->dials.answers = {{.method = "POST", .path = "/v1/scripts", .perform = true, .status = 0}};
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(cloud_->leftovers(), Contains(StartsWith("script skyward-")).Times(1));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  ask("DELETE", "/scripts", {{"scripts", others}}, token);
 }
 
 TEST_F(VerdaTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
