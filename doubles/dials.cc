@@ -25,6 +25,7 @@ void each_dial(Of& dials, Visit visit) {
   visit("throttle", dials.throttle);
   visit("fail_create", dials.fail_create);
   visit("quote_ids", dials.quote_ids);
+  visit("script_limit", dials.script_limit);
   visit("failed_as", dials.failed_as);
   visit("capacity", dials.capacity);
   visit("partial", dials.partial);

@@ -62,6 +62,7 @@ struct Dials {
   Duration retry_after = std::chrono::seconds(5);  // of throttled requests
   Duration patience{};                             // a request so early is no violation yet
 
+  int script_limit = 100;                 // of a project (Verda)
   std::string failed_as = "no_capacity";  // the status of a machine that did not start (Verda)
 
   std::string account = "first";  // whose the credentials are now

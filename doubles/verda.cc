@@ -272,6 +272,10 @@ io::HttpReply Verda::create_text(const Request& request, const Names&) {
     wrong.emplace_back("this is no SSH key");
   }
   if (!wrong.empty()) return refuse_all(400, wrong);
+  const auto there = std::ranges::count(texts(request), dials.account, &NamedText::account);
+  if (!keys && there >= dials.script_limit) {
+    return refusal(400, "The project has the most startup scripts that it may have");
+  }
   const NamedText& made = texts(request).emplace_back(
       NamedText{dice().uuid(), dials.account, request.body["name"], request.body[text], now()});
   return new_id(201, made.id);

@@ -325,6 +325,9 @@ TEST_F(VerdaTest, ScriptsComeInPages) {
   EXPECT_EQ(client.violations(), "");
   EXPECT_EQ(client.get("/v1/scripts?pageSize=101").status, 400);
   EXPECT_NE(client.violations(), "");
+  cloud.dials.script_limit = 12;
+  EXPECT_EQ(client.post("/v1/scripts", {{"name", "s"}, {"script", "#!/bin/sh"}}).status, 400);
+  EXPECT_EQ(client.violations(), "") << "no fault of form";
 }
 
 TEST_F(VerdaTest, BothSpellingsOfAQuestionAreAnswered) {

@@ -66,7 +66,9 @@ class RentedSite {
   virtual Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                           Time deadline) = 0;
 
+  // How the launch with the last machine_api() ended. After a failure, what it alone needed may go.
   virtual void on_launched(const std::vector<MachineStatus>&) {}
+  virtual void on_launch_failed(Time) {}
   virtual void on_terminate(const std::vector<std::string>&) {}
   // Whether its machines cost money by the time that passes here; a simulated cloud's flies.
   virtual bool keeps_our_time() const { return true; }

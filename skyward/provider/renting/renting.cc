@@ -28,6 +28,8 @@ using namespace std::chrono_literals;
 // A busy agent may be silent for a while; its machine is not ended for that.
 constexpr Duration kLeastSilence = 60s;
 constexpr Duration kCleanUpTime = 120s;
+// For what costs nothing, and goes at the latest when the pool closes.
+constexpr Duration kTidyTime = 30s;
 // To the machines of a launch, the first of which have waited for the last.
 constexpr Duration kConnectTime = 300s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
@@ -357,6 +359,7 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   if (!api) return fail(api);
   const auto machines = PoolMachines(book_of(cluster), **api).launch(launch, deadline);
   if (!machines) {
+    plan.site->on_launch_failed(world_.now() + kTidyTime);
     cloud_->note_failure(machines.error(), cluster.region);
     return fail(machines);
   }

@@ -131,6 +131,12 @@ Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideRe
   }
 }
 
+bool remove_early(PoolBook& book, SideResourceKind& kind, const std::string& id, Time deadline) {
+  if (!kind.remove(id, deadline)) return false;
+  book.gone({id});
+  return true;
+}
+
 Result<std::vector<std::string>> remove_resources(std::string_view cloud, std::string_view provider,
                                                   PoolBook& book,
                                                   std::span<SideResourceKind* const> kinds,

@@ -43,6 +43,10 @@ std::string resource_name(const SideResourceKind& kind, const Mark& mark, int nu
 Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideResourceKind& kind,
                                   const Mark& mark, Time deadline, int number = 0);
 
+// Removes one that is of no more use while the pool is open. Returns whether it is gone; else it
+// stays in the book, for remove_resources().
+bool remove_early(PoolBook& book, SideResourceKind& kind, const std::string& id, Time deadline);
+
 // Removes what the pool has of these kinds, in this order: by the book and by the marks. Returns
 // the ids of what something still uses; it stays in the book. Fails if that costs money.
 // `provider`: as in read_name().

@@ -41,20 +41,37 @@ class VerdaSite final : public NamedSite {
 
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                  Time deadline) override;
+  Status refresh(Time deadline) override;
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
+  void on_launched(const std::vector<MachineStatus>&) override {
+    scripts_.back().needed_until = api_.world().now() + kGreetTimeout;
+  }
+  void on_launch_failed(Time deadline) override {
+    scripts_.back().needed_until = api_.world().now();
+    (void)refresh(deadline);
+  }
 
  private:
+  // Of one launch: its machines read it at their first boot.
+  struct LaunchScript {
+    std::string id{};
+    Time needed_until = kNever;
+  };
+
   Api& api_;
   const ProviderSpec settings_;
   const std::map<std::string, std::string> images_;  // by type
+  PoolBook* book_ = nullptr;
   Mark mark_{};
   std::string ssh_key_{};  // id
-  int scripts_ = 0;        // so far: one for each launch
+  int launches_ = 0;
+  std::vector<LaunchScript> scripts_;  // that there are
 };
 
 Status VerdaSite::furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                           Time deadline) {
+  book_ = &book;
   mark_ = mark;
   ssh_key_ = settings_.setting("ssh_key_id");
   if (!ssh_key_.empty()) return {};
@@ -65,12 +82,23 @@ Status VerdaSite::furnish(PoolBook& book, const Mark& mark, const std::string& l
   return {};
 }
 
+// An account may have a hundred scripts, and each of these holds a key.
+Status VerdaSite::refresh(Time deadline) {
+  VerdaTexts scripts = VerdaTexts::scripts(api_);
+  std::erase_if(scripts_, [&](const LaunchScript& one) {
+    return one.needed_until <= api_.world().now() &&
+           remove_early(*book_, scripts, one.id, deadline);
+  });
+  return {};
+}
+
 // The script carries the host key, which is another one for each launch.
 Result<std::unique_ptr<MachineApi>> VerdaSite::machine_api(PoolBook& book, const LaunchTerms& terms,
                                                            Time deadline) {
   VerdaTexts scripts = VerdaTexts::scripts(api_, boot_script(terms.boot));
-  const auto script = make_resource(kCloud, book, scripts, mark_, deadline, ++scripts_);
+  const auto script = make_resource(kCloud, book, scripts, mark_, deadline, ++launches_);
   if (!script) return fail(script);
+  scripts_.push_back({.id = *script});
   return std::make_unique<Servers>(
       api_, region(), mark_,
       ServerRequest{.ssh_key = ssh_key_, .script = *script, .disk_gb = kDisk_gb}, images_);

@@ -50,6 +50,10 @@ class VerdaTest : public ::testing::Test, public VerdaComputer {
     ask("PUT", "/instances",
         {{"id", id}, {"action", "delete"}, {"volume_ids", doubles::Json::array()}}, log_in());
   }
+  std::ptrdiff_t scripts() const {
+    return std::ranges::count_if(cloud_->leftovers(),
+                                 [](const std::string& one) { return one.starts_with("script "); });
+  }
   void want(const char* accelerator, double count = 1) {
     spec_.accelerator = Accelerator{.name = accelerator, .count = count};
   }
@@ -162,14 +166,37 @@ TEST_F(VerdaTest, TheScriptMakesTheHostKey) {
   const auto cloud = provider();
   const Life life = open(*cloud);
   ASSERT_TRUE(life.status);
-  const auto scripts = std::ranges::count_if(
-      cloud_->leftovers(), [](const std::string& one) { return one.starts_with("script "); });
-  EXPECT_EQ(scripts, 1);
+  EXPECT_EQ(scripts(), 1);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// A project may have a hundred of them.
+TEST_F(VerdaTest, AScriptStaysWhileItsMachinesMayNeedIt) {
+  cloud_->dials.script_limit = 2;
+  spec_.spot.retries = 1;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  cloud_->dials.capacity = {{"*", 0}};
+  for (int i = 0; i < 10; ++i) {
+    const auto refused = cloud->provision(life.cluster, 1, 0, soon());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::exhausted) << refused.error().message;
+    EXPECT_EQ(scripts(), 1) << "that of the machines that run";
+  }
+  cloud_->dials.capacity.clear();
+  fixture_.now += 20min;
+  ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  EXPECT_EQ(scripts(), 2);
+  fixture_.now += 10min;
+  EXPECT_TRUE(cloud->tend(life.cluster, soon()));
+  EXPECT_EQ(scripts(), 1) << "the first ones have greeted long ago";
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
 TEST_F(VerdaTest, AScriptIsFoundBehindThoseOfOthers) {
   cloud_->dials.quote_ids = 0;
+  cloud_->dials.script_limit = 200;
   const std::string token = log_in();
   doubles::Json others = doubles::Json::array();
   for (int i = 0; i < 120; ++i) {
