@@ -30,6 +30,7 @@ class RunPod final : public Cloud {
     std::string key{};
     Json env = Json::object();
     bool networked = false;
+    std::string cuda{};  // that the host's driver supports; empty without
   };
   // What is asked for, by REST or by GraphQL.
   struct Wish {
@@ -83,6 +84,8 @@ class RunPod final : public Cloud {
   std::vector<std::string> wrong_form(const Json& body) const;
   std::string broken_rule(const Json& body) const;
   std::string find_place(const Wish& wish) const;  // empty: there is no room
+  // The oldest driver that will do; empty: there is none.
+  static std::string find_driver(const Wish& wish);
   std::expected<Machine*, Refused> make_pod(Wish wish);
   io::HttpReply create_pod(const Request& request, const Names&);
   io::HttpReply list_pods(const Request&, const Names&);

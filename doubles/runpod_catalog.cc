@@ -46,6 +46,10 @@ std::vector<std::string> RunPod::wrong_catalog(const Request& request, bool gpus
   if (!cloud.empty() && cloud != "SECURE" && cloud != "COMMUNITY") {
     wrong.push_back("no cloud " + cloud);
   }
+  const std::string least = said(request, "minCudaVersion");
+  if (!least.empty() && !whole(least) && !is_cuda_version(least)) {
+    wrong.push_back("a minCudaVersion of " + least);
+  }
   if (!count.empty() && whole(count).value_or(0) < 1) wrong.push_back("a count of " + count);
   const std::string vcpus = said(request, "vcpuCount");
   const long long many = whole(vcpus).value_or(0);
@@ -69,9 +73,16 @@ Json RunPod::gpu_json(const PodGpu& gpu, const Request& request) const {
   const bool community = said(request, "cloud") == "COMMUNITY";
   const auto count = whole(said(request, "count")).value_or(1);
   const std::string id(gpu.id);
+  const std::string least = said(request, "minCudaVersion");
+  Json versions = Json::array();
+  for (const std::string_view one : cuda_versions()) {
+    const bool fits = least.empty() || cuda_number(one) >= cuda_number(least);
+    if (fits && gpu.manufacturer == "NVIDIA") versions.push_back(one);
+  }
   int most = 0;
   Json places = Json::array();
-  if (count <= (community ? gpu.most_community : gpu.most_secure)) {
+  const bool driven = least.empty() || !versions.empty();
+  if (driven && count <= (community ? gpu.most_community : gpu.most_secure)) {
     if (community) most = stock(id, "COMMUNITY");
     for (const std::string_view place : gpu.places) {
       if (community) break;
@@ -84,8 +95,9 @@ Json RunPod::gpu_json(const PodGpu& gpu, const Request& request) const {
   }
   out["availability"] = level(most);
   if (!places.empty()) out["dataCenters"] = places;
-  out["cudaVersions"] = {{{"version", "12.8"}, {"available", most > 0}},
-                         {{"version", "13.0"}, {"available", most > 0}}};
+  for (const Json& one : versions) {
+    out["cudaVersions"].push_back({{"version", one}, {"available", most > 0}});
+  }
   return out;
 }
 

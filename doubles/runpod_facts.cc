@@ -1,6 +1,9 @@
 #include "doubles/runpod_facts.h"
 
 #include <algorithm>
+#include <string>
+
+#include "doubles/request.h"
 
 namespace skyward::doubles {
 namespace {
@@ -93,6 +96,18 @@ std::span<const PodPlace> pod_places() {
   };
   return kAll;
 }
+
+std::span<const std::string_view> cuda_versions() {
+  static constexpr std::string_view kAll[] = {"12.8", "13.0"};
+  return kAll;
+}
+
+bool is_cuda_version(std::string_view text) {
+  const std::size_t dot = text.find('.');
+  return dot != std::string_view::npos && whole(text.substr(0, dot)) && whole(text.substr(dot + 1));
+}
+
+double cuda_number(std::string_view version) { return std::stod(std::string(version)); }
 
 const PodGpu* find_pod_gpu(std::string_view id) { return find(pod_gpus(), id); }
 const PodCpu* find_pod_cpu(std::string_view id) { return find(pod_cpus(), id); }

@@ -42,6 +42,11 @@ struct PodPlace {
 std::span<const PodGpu> pod_gpus();
 std::span<const PodCpu> pod_cpus();
 std::span<const PodPlace> pod_places();
+// Of the drivers of its hosts, oldest first.
+std::span<const std::string_view> cuda_versions();
+// "12.8".
+bool is_cuda_version(std::string_view text);
+double cuda_number(std::string_view version);
 const PodGpu* find_pod_gpu(std::string_view id);
 const PodCpu* find_pod_cpu(std::string_view id);
 const PodPlace* find_pod_place(std::string_view id);

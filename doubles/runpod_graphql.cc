@@ -142,6 +142,9 @@ std::expected<Json, RunPod::Refused> RunPod::rent(const Json& input, bool bid) {
                {"cloud", asked.value("cloudType", "SECURE")},
                {"env", read_env(asked.value("env", Json::array()))},
                {"ports", Json::array()}};
+  if (asked.contains("allowedCudaVersions")) {
+    wish.body["gpu"]["allowedCudaVersions"] = asked["allowedCudaVersions"];
+  }
   std::string port;
   for (const char c : asked.value("ports", "") + ",") {
     if (c != ',') port += c;

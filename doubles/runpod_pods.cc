@@ -80,7 +80,7 @@ Json RunPod::pod_json(const Machine& one) {
            {"registry", one.request.value("registry", Json())},
            {"cloud", lease.cloud},
            {"dataCenterId", placed ? Json(one.place) : Json()},
-           {"cudaVersion", lease.gpu != nullptr && started ? Json("13.0") : Json()},
+           {"cudaVersion", !lease.cuda.empty() && started ? Json(lease.cuda) : Json()},
            {"ssh", {{"proxy", status == "PROVISIONING" ? Json() : proxy}, {"direct", direct}}},
            {"template", nullptr},
            {"cost", costs ? one.hourly : 0.0},
@@ -134,6 +134,12 @@ std::vector<std::string> RunPod::wrong_form(const Json& body) const {
            {"count", Kind::whole},
            {"allowedCudaVersions", Kind::list},
            {"minCudaVersion", Kind::text}});
+    Json versions = body["gpu"].value("allowedCudaVersions", Json::array());
+    if (body["gpu"].contains("minCudaVersion")) versions.push_back(body["gpu"]["minCudaVersion"]);
+    for (const Json& one : versions) {
+      const bool good = one.is_string() && is_cuda_version(one.get<std::string>());
+      if (!good) wrong.push_back("no version of CUDA is " + one.dump());
+    }
   }
   if (body.contains("cpu")) {
     check("cpu", body["cpu"], {{"id", Kind::text, true}, {"vcpuCount", Kind::whole, true}});
@@ -214,6 +220,17 @@ std::string RunPod::find_place(const Wish& wish) const {
   return "";
 }
 
+std::string RunPod::find_driver(const Wish& wish) {
+  const Json& asked = wish.body["gpu"];
+  const Json allowed = asked.value("allowedCudaVersions", Json::array());
+  const double least = cuda_number(asked.value("minCudaVersion", "0"));
+  for (const std::string_view one : cuda_versions()) {
+    const bool named = allowed.empty() || std::ranges::find(allowed, Json(one)) != allowed.end();
+    if (named && cuda_number(one) >= least) return std::string(one);
+  }
+  return "";
+}
+
 std::expected<Machine*, RunPod::Refused> RunPod::make_pod(Wish wish) {
   Lease& lease = wish.lease;
   if (wish.body.contains("gpu")) {
@@ -228,7 +245,9 @@ std::expected<Machine*, RunPod::Refused> RunPod::make_pod(Wish wish) {
   if (std::stod(dials.balance) <= invoice(asked_at()))
     return std::unexpected(Refused{402, "Insufficient balance."});
   const std::string place = find_place(wish);
-  if (place.empty()) {
+  const bool driven = lease.gpu != nullptr && lease.gpu->manufacturer == "NVIDIA";
+  if (driven) lease.cuda = find_driver(wish);
+  if (place.empty() || (driven && lease.cuda.empty())) {
     return std::unexpected(Refused{
         400, "There are no instances currently available with the requested specifications."});
   }

@@ -123,6 +123,36 @@ TEST_F(RunPodTest, WhatIsSoldOutIsARefusalLikeAnyOther) {
   EXPECT_EQ(client.violations(), "");
 }
 
+TEST_F(RunPodTest, ADriverIsAsOldAsItMayBe) {
+  const auto cuda = [&](const char* name, const Json& more) {
+    Json gpu{{"id", kCard}, {"count", 1}};
+    gpu.update(more);
+    const std::string id = make(name, {{"gpu", gpu}});
+    client.wait(cloud.dials.boot);
+    return get(id)["cudaVersion"];
+  };
+  EXPECT_EQ(cuda("any", Json::object()), "12.8");
+  EXPECT_EQ(cuda("least", {{"minCudaVersion", "12.9"}}), "13.0");
+  EXPECT_EQ(cuda("named", {{"allowedCudaVersions", {"12.9", "13.0"}}}), "13.0");
+  const Told sold =
+      client.get("/v2/catalog/gpus?include=AVAILABILITY&product=POD&minCudaVersion=12.9");
+  for (const Json& one : sold.body["gpus"]) {
+    const bool nvidia = one["manufacturer"] == "NVIDIA";
+    EXPECT_EQ(one.contains("cudaVersions"), nvidia) << one;
+    EXPECT_EQ(one["availability"] == "NONE", !nvidia) << one;
+    if (nvidia) {
+      EXPECT_EQ(one["cudaVersions"].size(), 1U);
+    }
+  }
+  Json body = wish("none");
+  body["gpu"]["minCudaVersion"] = "14.0";
+  EXPECT_EQ(client.post("/v2/pods", body).status, 400);
+  EXPECT_EQ(client.violations(), "");
+  body["gpu"]["minCudaVersion"] = "13";
+  EXPECT_EQ(client.post("/v2/pods", body).status, 422);
+  EXPECT_NE(client.violations(), "");
+}
+
 TEST_F(RunPodTest, GraphQLRefusesWithStatus200) {
   const Told low = rent({{"bidPerGpu", 0.1}});
   EXPECT_EQ(low.status, 200);

@@ -73,6 +73,7 @@ RunPod::operator ProviderSpec() const {
   put(spec, "instance_timeout", instance_timeout);
   put(spec, "request_timeout", request_timeout);
   put(spec, "cpu_clock", cpu_clock);
+  put(spec, "min_cuda", min_cuda);
   put(spec, "bid_multiplier", bid_multiplier);
   return spec;
 }

@@ -117,6 +117,12 @@ double number_setting(const ProviderSpec& spec, std::string_view name) {
   return *value;
 }
 
+double least_cuda(const ProviderSpec& spec, const std::optional<Accelerator>& accelerator) {
+  const double least = number_setting(spec, "min_cuda");
+  if (!accelerator || !accelerator->custom) return least;
+  return std::max(least, read_number(accelerator->cuda_min).value_or(0));
+}
+
 Status validate_settings(std::string_view provider,
                          const std::map<std::string, std::string>& settings) {
   const ProviderSheet* sheet = find_provider_sheet(provider);

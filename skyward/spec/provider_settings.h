@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 
 namespace skyward {
 
+struct Accelerator;
 struct ProviderSpec;
 
 enum class SettingKind : std::uint8_t {
@@ -81,6 +83,10 @@ std::string unmet_requirement(const ProviderSetting& setting, const std::string&
 // The value of a `whole`, a `number` or a `fraction`: the one that was given, and validated, or its
 // standard.
 double number_setting(const ProviderSpec& spec, std::string_view name);
+
+// The CUDA version that the drivers of a cloud's machines must support: by the setting "min_cuda"
+// and by the pool's own accelerator. Zero: any.
+double least_cuda(const ProviderSpec& spec, const std::optional<Accelerator>& accelerator);
 
 // Whether it can stand in a host name as the name of a region.
 bool is_region(std::string_view name);

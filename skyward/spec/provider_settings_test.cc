@@ -56,5 +56,20 @@ TEST(ProviderSettings, NumbersAreThoseThatWereGivenOrTheirStandards) {
   EXPECT_EQ(number_setting(spec, "bid_multiplier"), 1.2);
 }
 
+TEST(ProviderSettings, TheLeastCudaIsTheHigherOfWhatIsAsked) {
+  Accelerator own{.name = "Own 9", .custom = true, .cuda_min = "12.8"};
+  for (const char* cloud : {"vastai", "runpod"}) {
+    ProviderSpec spec{.name = cloud, .settings = {{"min_cuda", "12.4"}}};
+    EXPECT_EQ(least_cuda(spec, std::nullopt), 12.4);
+    EXPECT_EQ(least_cuda(spec, Accelerator{.name = "H100"}), 12.4);
+    EXPECT_EQ(least_cuda(spec, own), 12.8);
+    spec.settings["min_cuda"] = "13.0";
+    EXPECT_EQ(least_cuda(spec, own), 13);
+  }
+  own.cuda_min.clear();
+  EXPECT_EQ(least_cuda({.name = "vastai", .settings = {}}, own), 12);
+  EXPECT_EQ(least_cuda({.name = "runpod", .settings = {}}, own), 0) << "any";
+}
+
 }  // namespace
 }  // namespace skyward

@@ -48,7 +48,7 @@ constexpr std::array<ProviderSetting, 9> kKubernetes = {{
     {"autoscaled", flag, anybody, "false", ""},
 }};
 
-constexpr std::array<ProviderSetting, 18> kRunPod = {{
+constexpr std::array<ProviderSetting, 19> kRunPod = {{
     {"api_key", secret, trusted, "", ""},
     {"cluster_mode", choice, trusted, "individual", "individual|instant"},
     {"global_networking", flag, trusted, "", ""},
@@ -66,6 +66,7 @@ constexpr std::array<ProviderSetting, 18> kRunPod = {{
     {"instance_timeout", whole, anybody, "300", ""},
     {"request_timeout", whole, anybody, "30", ""},
     {"cpu_clock", choice, anybody, "3c", "3c|5c"},
+    {"min_cuda", number, anybody, "0", ""},
     {"bid_multiplier", number, trusted, "1", ""},
 }};
 

@@ -143,6 +143,8 @@ class RunPod(Cloud):
     """Time limit for one attempt of a request, in seconds."""
     cpu_clock: Literal["3c", "5c"] = "3c"
     """The kind of processors of pods without GPUs: `"3c"` or `"5c"`."""
+    min_cuda: float = 0.0
+    """Minimum CUDA version that the host's driver supports; 0: any."""
     bid_multiplier: float = 1.0
     """The bid, as a multiple of the lowest one; at least 1."""
 
@@ -188,7 +190,7 @@ class VastAI(NvidiaImages, Cloud):
     verified_only: bool = True
     """Only hosts that Vast.ai has verified."""
     min_cuda: float = 12.0
-    """Minimum CUDA version that the host's driver supports."""
+    """Minimum CUDA version that the host's driver supports; 13.0 for PyTorch."""
     geolocation: str | None = None
     """Countries, such as `"US"` or `"NO,SE"`. Default: any."""
     bid_multiplier: float = 1.2

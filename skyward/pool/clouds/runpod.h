@@ -52,6 +52,8 @@ struct RunPod {
   std::optional<int> request_timeout{};
   // The kind of processors of pods without GPUs: `"3c"` or `"5c"`. Default: "3c".
   std::optional<std::string> cpu_clock{};
+  // Minimum CUDA version that the host's driver supports; 0: any. Default: 0.
+  std::optional<double> min_cuda{};
   // The bid, as a multiple of the lowest one; at least 1. Default: 1.
   std::optional<double> bid_multiplier{};
   operator ProviderSpec() const;

@@ -17,7 +17,7 @@ struct VastAI {
   std::optional<double> min_reliability{};
   // Only hosts that Vast.ai has verified. Default: true.
   std::optional<bool> verified_only{};
-  // Minimum CUDA version that the host's driver supports. Default: 12.
+  // Minimum CUDA version that the host's driver supports; 13.0 for PyTorch. Default: 12.
   std::optional<double> min_cuda{};
   // Countries, such as `"US"` or `"NO,SE"`. Default: any.
   std::optional<std::string> geolocation{};

@@ -37,7 +37,8 @@ Status diagnose(const World& world, const SettingOrigin&,
           .hint = balance > 0 ? "" : "add credit at console.runpod.io, Billing"});
   }
   tell(finding_of("pods", api.pods(deadline)));
-  const auto kinds = api.gpus(limits_of(*spec).tier, 1, deadline);
+  const PodLimits limits = limits_of(*spec);
+  const auto kinds = api.gpus(limits.tier, 1, limits.least_cuda, deadline);
   const auto count = kinds ? std::ranges::count_if(*kinds, &GpuKind::available) : 0;
   Finding machines = finding_of("machines", kinds, fmt::format("{} kinds of GPUs on sale", count));
   machines.good = machines.good && count > 0;

@@ -47,6 +47,7 @@ PodLimits limits_of(const ProviderSpec& spec) {
   out.networked = spec.setting("global_networking") == "true";
   const std::string clock = spec.setting("cpu_clock");
   out.cpu = "cpu" + (clock.empty() ? "3c" : clock);
+  out.least_cuda = number_setting(spec, "min_cuda");
   out.bid_multiplier = std::max(1.0, number_setting(spec, "bid_multiplier"));
   out.start_limit = from_seconds(number_setting(spec, "provision_timeout") +
                                  number_setting(spec, "instance_timeout"));
@@ -80,14 +81,18 @@ void PodOffers::add_gpus(const PodCatalogue& catalogue, const PodLimits& limits)
                 .accelerator_memory_gb = kind.memory_gb,
                 .architecture = "x86_64",
                 .price_on_demand = price * catalogue.count + disks};
-    if (market->least_bid) {
+    // A bid names each version that will do.
+    const bool takes_bids = limits.least_cuda == 0 || !kind.cuda.empty();
+    if (market->least_bid && takes_bids) {
       offer.price_spot = *market->least_bid * catalogue.count * limits.bid_multiplier + disks;
     }
     types[type] = {.request = {.gpu = kind.id,
                                .count = catalogue.count,
                                .tier = limits.tier,
                                .disk_gb = limits.disk_gb,
-                               .volume_gb = limits.volume_gb},
+                               .volume_gb = limits.volume_gb,
+                               .least_cuda = limits.least_cuda,
+                               .cuda = kind.cuda},
                    .least_bid = market->least_bid};
     for (const std::string& place : secure ? kind.places : std::vector<std::string>{kCommunity}) {
       if (secure && !is_allowed(limits, catalogue, place)) continue;

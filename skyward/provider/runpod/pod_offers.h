@@ -21,6 +21,7 @@ struct PodLimits {
   std::string cpu{};                  // "cpu3c": the kind of pods without GPUs
   double bid_multiplier = 1;
   Duration start_limit{};  // until a pod runs
+  double least_cuda = 0;   // that a host's driver supports; 0: any
   int disk_gb = 0;
   int volume_gb = 0;  // of a second disk, for pods with GPUs; 0: none
 };

@@ -15,6 +15,7 @@
 #include "skyward/provider/renting/renting.h"
 #include "skyward/provider/runpod/pod_offers.h"
 #include "skyward/provider/runpod/runpod_account.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
@@ -142,7 +143,7 @@ class RunPodCloud final : public RentedCloud {
   }
 
  private:
-  Status look(const std::vector<int>& counts, bool cpus, Time deadline);
+  Status look(const PodLimits& allowed, const std::vector<int>& counts, bool cpus, Time deadline);
   Status check_places(const std::vector<DataCenter>& there) const;
   Status complete(PodRequest& request, Time deadline);
 
@@ -151,7 +152,7 @@ class RunPodCloud final : public RentedCloud {
   RunPodAccount account_;
   Api& api_ = account_.api();
   const ProviderSpec spec_;
-  PodLimits limits_;
+  const PodLimits limits_;
   PodOffers on_sale_;          // of the last look
   bool takes_bids_ = true;     // then
   std::vector<Offer> ranked_;  // of the last offers()
@@ -198,14 +199,15 @@ Status RunPodCloud::check_places(const std::vector<DataCenter>& there) const {
 }
 
 // What is on sale now.
-Status RunPodCloud::look(const std::vector<int>& counts, bool cpus, Time deadline) {
+Status RunPodCloud::look(const PodLimits& allowed, const std::vector<int>& counts, bool cpus,
+                         Time deadline) {
   const auto explained = [](const ApiError& error) {
     return std::unexpected(to_error(error, "RunPod: listing machines"));
   };
   on_sale_ = {};
   takes_bids_ = true;
   PodCatalogue catalogue;
-  PodLimits limits = limits_;
+  PodLimits limits = allowed;
   auto data_centers = api_.data_centers(deadline);
   if (!data_centers) return explained(data_centers.error());
   catalogue.data_centers = *std::move(data_centers);
@@ -224,9 +226,9 @@ Status RunPodCloud::look(const std::vector<int>& counts, bool cpus, Time deadlin
     on_sale_.add(std::exchange(catalogue, {.data_centers = catalogue.data_centers}), limits);
   }
   for (const int count : counts) {
-    auto gpus = api_.gpus(limits_.tier, count, deadline);
+    auto gpus = api_.gpus(limits.tier, count, limits.least_cuda, deadline);
     if (!gpus) return explained(gpus.error());
-    auto market = api_.market(limits_.tier, count, deadline);
+    auto market = api_.market(limits.tier, count, limits.least_cuda, deadline);
     if (!market) return explained(market.error());
     catalogue.count = count;
     catalogue.gpus = *std::move(gpus);
@@ -243,7 +245,11 @@ Result<std::vector<Offer>> RunPodCloud::offers(const PoolSpec& spec, Time deadli
   if (spec.accelerator) counts = {static_cast<int>(std::ceil(spec.accelerator->count))};
   if (!spec.accelerator && !spec.machine.empty())
     counts.assign(std::begin(kCounts), std::end(kCounts));
-  if (Status looked = look(counts, !spec.accelerator, deadline); !looked) return fail(looked);
+  PodLimits limits = limits_;
+  limits.least_cuda = least_cuda(spec_, spec.accelerator);
+  if (Status looked = look(limits, counts, !spec.accelerator, deadline); !looked) {
+    return fail(looked);
+  }
   if (!takes_bids_ && spec.spot.kind == SpotKind::always) {
     return fail(ErrorKind::unsupported,
                 "RunPod: spot pods cannot be rented any more: RunPod has retired its GraphQL API, "
@@ -271,7 +277,7 @@ Result<std::vector<Offer>> RunPodCloud::offers(const PoolSpec& spec, Time deadli
 
 Result<std::vector<Offer>> RunPodCloud::catalogue(Time deadline) {
   const std::vector<int> counts(std::begin(kCounts), std::end(kCounts));
-  if (Status looked = look(counts, true, deadline); !looked) return fail(looked);
+  if (Status looked = look(limits_, counts, true, deadline); !looked) return fail(looked);
   std::vector<Offer> all = on_sale_.offers;
   sort_catalogue(all);
   return all;

@@ -68,6 +68,17 @@ std::vector<std::string> read_places(const json& told) {
   return out;
 }
 
+// "12.8", as requests have it.
+std::string version_text(double version) { return fmt::format("{:.1f}", version); }
+
+std::vector<std::string> read_versions(const json& told) {
+  std::vector<std::string> out;
+  for (const json* one : json_items(told, "cudaVersions")) {
+    out.push_back(json_text(*one, "version"));
+  }
+  return out;
+}
+
 GpuKind read_gpu(const json& told) {
   return {.id = json_text(told, "id"),
           .name = json_text(told, "name"),
@@ -78,7 +89,8 @@ GpuKind read_gpu(const json& told) {
           .most_secure = count_of(json_number(told, "maxCount/secure")),
           .most_community = count_of(json_number(told, "maxCount/community")),
           .available = json_text(told, "availability") != "NONE",
-          .places = read_places(told)};
+          .places = read_places(told),
+          .cuda = read_versions(told)};
 }
 
 Pod read_pod(const json& told) {
@@ -110,6 +122,7 @@ json rest_body(const PodRequest& wanted) {
     body["cpu"] = {{"id", wanted.cpu}, {"vcpuCount", wanted.count}};
   } else {
     body["gpu"] = {{"id", wanted.gpu}, {"count", wanted.count}};
+    if (wanted.least_cuda > 0) body["gpu"]["minCudaVersion"] = version_text(wanted.least_cuda);
   }
   if (!wanted.place.empty()) body["dataCenterIds"] = json::array({wanted.place});
   if (!wanted.registry.empty()) body["registry"] = wanted.registry;
@@ -140,6 +153,7 @@ json graphql_input(const PodRequest& wanted, double bid) {
                 {"supportPublicIp", true},
                 {"env", std::move(env)}};
   if (!wanted.place.empty()) input["dataCenterId"] = wanted.place;
+  if (wanted.least_cuda > 0) input["allowedCudaVersions"] = wanted.cuda;
   if (!wanted.registry.empty()) input["containerRegistryAuthId"] = wanted.registry;
   if (!wanted.network_volume.empty()) input["networkVolumeId"] = wanted.network_volume;
   return input;
@@ -230,23 +244,26 @@ ApiResult<std::optional<RunPodUser>> Api::user(Time deadline) {
   return out;
 }
 
-ApiResult<std::vector<GpuKind>> Api::gpus(Tier tier, int count, Time deadline) {
-  const auto reply = client_.send({.path = "/v2/catalog/gpus",
-                                   .query = {{"include", "AVAILABILITY"},
-                                             {"product", "POD"},
-                                             {"cloud", name_of(tier)},
-                                             {"count", std::to_string(count)}}},
-                                  deadline);
+ApiResult<std::vector<GpuKind>> Api::gpus(Tier tier, int count, double least_cuda, Time deadline) {
+  RestRequest request{.path = "/v2/catalog/gpus",
+                      .query = {{"include", "AVAILABILITY"},
+                                {"product", "POD"},
+                                {"cloud", name_of(tier)},
+                                {"count", std::to_string(count)}}};
+  if (least_cuda > 0) request.query.emplace_back("minCudaVersion", version_text(least_cuda));
+  const auto reply = client_.send(request, deadline);
   if (!reply) return std::unexpected(reply.error());
   return read_list<GpuKind>(reply->json, "gpus", read_gpu);
 }
 
-ApiResult<std::optional<std::vector<GpuMarket>>> Api::market(Tier tier, int count, Time deadline) {
+ApiResult<std::optional<std::vector<GpuMarket>>> Api::market(Tier tier, int count,
+                                                             double least_cuda, Time deadline) {
+  json input = {{"gpuCount", count}, {"secureCloud", tier == Tier::secure}};
+  if (least_cuda > 0) input["minCudaVersion"] = version_text(least_cuda);
   const auto told =
       ask("query Market($input: GpuLowestPriceInput!) { gpuTypes { id lowestPrice(input: $input) "
           "{ minimumBidPrice minVcpu minMemory } } }",
-          {{"input", {{"gpuCount", count}, {"secureCloud", tier == Tier::secure}}}}, Repeat::safe,
-          deadline);
+          {{"input", std::move(input)}}, Repeat::safe, deadline);
   if (!told && is_retired(told.error())) return std::nullopt;
   if (!told) return std::unexpected(told.error());
   std::vector<GpuMarket> out;

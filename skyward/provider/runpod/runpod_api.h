@@ -33,6 +33,7 @@ struct GpuKind {
   int most_community = 0;
   bool available = false;
   std::vector<std::string> places{};  // data centres that have some; none in the community cloud
+  std::vector<std::string> cuda{};    // versions from the least one that was asked for
 };
 
 // What a pod with so many GPUs of a kind has besides, and the least bid for one GPU.
@@ -74,7 +75,9 @@ struct PodRequest {
   std::string network_volume{};  // instead of that
   std::string volume_path{};
   std::vector<std::string> ports{};
-  std::string registry{};  // id of a stored credential
+  std::string registry{};           // id of a stored credential
+  double least_cuda = 0;            // that the host's driver supports; 0: any
+  std::vector<std::string> cuda{};  // with `bid`, the versions from there on
   bool networked = false;
   std::optional<double> bid{};  // dollars an hour of one GPU; empty: on demand
 };
@@ -111,9 +114,11 @@ class Api {
 
   // Empty without GraphQL.
   ApiResult<std::optional<RunPodUser>> user(Time deadline);
-  ApiResult<std::vector<GpuKind>> gpus(Tier tier, int count, Time deadline);
+  // `least_cuda`: as in PodRequest.
+  ApiResult<std::vector<GpuKind>> gpus(Tier tier, int count, double least_cuda, Time deadline);
   // Empty without GraphQL.
-  ApiResult<std::optional<std::vector<GpuMarket>>> market(Tier tier, int count, Time deadline);
+  ApiResult<std::optional<std::vector<GpuMarket>>> market(Tier tier, int count, double least_cuda,
+                                                          Time deadline);
   ApiResult<std::vector<CpuKind>> cpus(Time deadline);
   ApiResult<std::vector<DataCenter>> data_centers(Time deadline);
   // The data centre of a network volume.

@@ -445,6 +445,34 @@ TEST_F(RunPodTest, OffersAreKindsInDataCentres) {
   }
 }
 
+TEST_F(RunPodTest, DriversAreAsNewAsTheSettingSays) {
+  set("min_cuda", "13.0");
+  for (const Spot& policy : {Spot::Never(), Spot::Always()}) {
+    spec_.spot = policy;
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    const doubles::Json& asked = cloud_->machines.back().request["gpu"];
+    if (policy.kind == SpotKind::always) {
+      EXPECT_EQ(asked["allowedCudaVersions"], doubles::Json::array({"13.0"}));
+    } else {
+      EXPECT_EQ(asked["minCudaVersion"], "13.0");
+    }
+  }
+  spec_.spot = Spot::Never();
+  set("min_cuda", "14.0");
+  EXPECT_FALSE(provider()->offers(spec_, soon())) << "no host has such a driver";
+}
+
+// An accelerator that the user describes may need a newer driver than the setting says.
+TEST_F(RunPodTest, DriversAreAsNewAsTheAcceleratorNeeds) {
+  spec_.accelerator = Accelerator{.name = "RTX 4090", .custom = true, .cuda_min = "12.9"};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(cloud_->machines.back().request["gpu"]["minCudaVersion"], "12.9");
+}
+
 TEST_F(RunPodTest, EightOfThemCostEightTimesAsMuch) {
   want("H100", 8);
   const auto cloud = provider();

@@ -234,6 +234,7 @@ class VastCloud final : public RentedCloud {
 
 AskFilter VastCloud::filter_for(const PoolSpec& spec) const {
   AskFilter filter = filter_of(spec_);
+  filter.min_cuda = least_cuda(spec_, spec.accelerator);
   filter.min_duration_s = seconds(spec.timeout);
   if (spec.accelerator) filter.min_gpus = static_cast<int>(std::ceil(spec.accelerator->count));
   return filter;
@@ -341,6 +342,7 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
       .unverified = takes_unverified(),
       .bid_multiplier = bid_multiplier(),
       .start_limit = start_limit()};
+  terms.filter.min_cuda = least_cuda(spec_, spec.accelerator);
   terms.filter.countries = {offer.region};
   terms.filter.min_duration_s = seconds(spec.timeout);
   for (const Offer& one : ranked_) {

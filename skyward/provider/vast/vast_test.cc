@@ -134,6 +134,24 @@ TEST_F(VastTest, StrangersGetNoPasswordOfAPackage) {
   EXPECT_EQ(refusal(), "") << "a name is none";
 }
 
+// An accelerator that the user describes may need a newer driver than the setting says.
+TEST_F(VastTest, DriversAreAsNewAsThePoolNeeds) {
+  spec_.provider.settings["min_cuda"] = "12.6";
+  const auto lowest = [&] {
+    cloud_->heard.clear();
+    const Life life = live(*provider());
+    EXPECT_TRUE(life.status) << life.status.error().message;
+    double out = 99;
+    for (const doubles::Heard& one : searches()) {
+      out = std::min(out, one.body["cuda_max_good"]["gte"].get<double>());
+    }
+    return out;
+  };
+  EXPECT_EQ(lowest(), 12.6);
+  spec_.accelerator = Accelerator{.name = "RTX 4090", .custom = true, .cuda_min = "13.0"};
+  EXPECT_EQ(lowest(), 13) << "when machines are looked for, and when they are taken";
+}
+
 TEST_F(VastTest, VolumesAreRefusedBeforeAnythingIsRented) {
   spec_.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
   const auto cloud = provider();
