@@ -14,6 +14,13 @@ Json read_env(const Json& pairs) {
   return out;
 }
 
+// More processors or memory than go with so many GPUs.
+bool asks_too_much(const Json& asked, int count) {
+  const PodGpu* const gpu = find_pod_gpu(asked["gpuTypeId"].get<std::string>());
+  return gpu != nullptr && (gpu->vcpus * count < asked.value("minVcpuCount", 0) ||
+                            gpu->ram_gb * count < asked.value("minMemoryInGb", 0));
+}
+
 io::HttpReply errors_reply(const std::vector<std::string>& messages, const Json& data,
                            const char* code) {
   Json errors = Json::array();
@@ -131,6 +138,9 @@ std::expected<Json, RunPod::Refused> RunPod::rent(const Json& input, bool bid) {
   if (!wrong.empty()) return std::unexpected(Refused{422, wrong.front()});
   if (!bid && asked.contains("bidPerGpu")) return std::unexpected(Refused{422, "a bid on demand"});
   const int count = asked.value("gpuCount", 1);
+  if (asks_too_much(asked, count)) {
+    return std::unexpected(Refused{400, "There are no longer any instances available."});
+  }
   Wish wish;
   wish.price = asked.value("bidPerGpu", 0.0) * count;
   wish.bid = bid;

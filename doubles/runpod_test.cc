@@ -159,6 +159,11 @@ TEST_F(RunPodTest, GraphQLRefusesWithStatus200) {
   EXPECT_TRUE(low.body["errors"][0]["message"].get<std::string>().contains("bid"));
   EXPECT_EQ(low.body["data"]["podRentInterruptable"], nullptr);
   EXPECT_EQ(client.violations(), "") << "no fault of form";
+  for (const char* field : {"minVcpuCount", "minMemoryInGb"}) {
+    const Told large = rent({{field, 1000}});
+    EXPECT_EQ(large.body["errors"].size(), 1U) << field;
+  }
+  EXPECT_EQ(client.violations(), "");
   const Told wrong = rent({{"gpuType", kCard}});
   EXPECT_TRUE(wrong.body.contains("errors"));
   EXPECT_NE(client.violations(), "");

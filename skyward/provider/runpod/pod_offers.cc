@@ -91,6 +91,8 @@ void PodOffers::add_gpus(const PodCatalogue& catalogue, const PodLimits& limits)
                                .tier = limits.tier,
                                .disk_gb = limits.disk_gb,
                                .volume_gb = limits.volume_gb,
+                               .vcpus = market->vcpus,
+                               .memory_gb = market->memory_gb,
                                .least_cuda = limits.least_cuda,
                                .cuda = kind.cuda},
                    .least_bid = market->least_bid};

@@ -153,6 +153,8 @@ json graphql_input(const PodRequest& wanted, double bid) {
                 {"supportPublicIp", true},
                 {"env", std::move(env)}};
   if (!wanted.place.empty()) input["dataCenterId"] = wanted.place;
+  if (wanted.vcpus > 0) input["minVcpuCount"] = wanted.vcpus;
+  if (wanted.memory_gb >= 1) input["minMemoryInGb"] = static_cast<int>(wanted.memory_gb);
   if (wanted.least_cuda > 0) input["allowedCudaVersions"] = wanted.cuda;
   if (!wanted.registry.empty()) input["containerRegistryAuthId"] = wanted.registry;
   if (!wanted.network_volume.empty()) input["networkVolumeId"] = wanted.network_volume;

@@ -75,7 +75,10 @@ struct PodRequest {
   std::string network_volume{};  // instead of that
   std::string volume_path{};
   std::vector<std::string> ports{};
-  std::string registry{};           // id of a stored credential
+  std::string registry{};  // id of a stored credential
+  // At least, beside GPUs. Only bids can ask for them.
+  int vcpus = 0;
+  double memory_gb = 0;
   double least_cuda = 0;            // that the host's driver supports; 0: any
   std::vector<std::string> cuda{};  // with `bid`, the versions from there on
   bool networked = false;

@@ -319,6 +319,13 @@ TEST_F(RunPodTest, BidsAreMadeByGraphQLAndKnownAsSuch) {
   const doubles::Machine& machine = cloud_->machines.front();
   EXPECT_TRUE(machine.spot);
   EXPECT_DOUBLE_EQ(machine.hourly, 0.59 / 2 * 1.5);
+  doubles::Json rents;
+  for (const doubles::Heard& one : cloud_->heard) {
+    const std::string query = one.body.is_object() ? one.body.value("query", "") : "";
+    if (query.contains("podRent")) rents = one.body["variables"]["input"];
+  }
+  EXPECT_EQ(rents["minVcpuCount"], 8) << "what was offered";
+  EXPECT_EQ(rents["minMemoryInGb"], 41);
   ASSERT_TRUE(life.instances.front().spot);
   EXPECT_DOUBLE_EQ(life.instances.front().price_spot.value_or(0), machine.hourly + kDisks);
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
