@@ -33,7 +33,7 @@ Stage stage_of(const Server& told) {
   return Stage::stopped;
 }
 
-// There is no network but the one outside: machines reach each other by the same addresses.
+// Its private networks are not used: machines reach each other by the addresses that everybody has.
 NamedMachine to_machine(const Server& told) {
   NamedMachine out{.name = told.hostname,
                    .status = {.instance = {.id = told.id, .spot = told.spot, .private_ip = told.ip},
