@@ -387,6 +387,21 @@ def test_caches_of_modules_are_found_there():
     assert pickle.loads(dumps(fnmatch._compile_pattern)) is fnmatch._compile_pattern
 
 
+def test_variables_are_those_of_the_process_that_uses_them(monkeypatch):
+    variables, encoded = os.environ, os.environb
+    monkeypatch.setenv("MARKED", "s3cret")
+
+    def find(given=os.environ):
+        return given is variables is os.environ and encoded is os.environb, "MARKED" in variables
+
+    body = functions.dumps_function(find, "find")
+    assert b"s3cret" not in body and functions.is_kept(find)
+    monkeypatch.setitem(ENVIRONMENT, "MARKED", "there")
+    assert pickle.loads(in_another_process(ANSWER, body)) == (True, True)
+    answer = pickle.loads(in_another_process(ANSWER, dumps(lambda: os.environ)))
+    assert type(answer) is dict and answer["MARKED"] == "there"
+
+
 class SlottedError(Exception):
     __slots__ = ("code", "unset")
 

@@ -1,5 +1,6 @@
 """What a function refers to, and whether that can change unnoticed."""
 
+import os
 import sys
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -65,6 +66,8 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
         return True
     if kind in (tuple, frozenset, Starts):
         return all(_is_fixed(item, seen, visited) for item in value)
+    if value is os.environ or value is os.environb:  # the worker's own, there
+        return True
     if isinstance(value, ModuleType):
         return sys.modules.get(value.__name__) is value and value.__name__ not in PROGRAMS
     if kind is BuiltinFunctionType or isinstance(value, type):

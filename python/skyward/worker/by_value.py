@@ -6,6 +6,7 @@ import enum
 import functools
 import gc
 import io
+import os
 import pkgutil
 import sys
 import types
@@ -42,6 +43,8 @@ class Pickler(cloudpickle.Pickler):
             return pkgutil.resolve_name, (f"{NAME}:{obj.__name__}",)
         if kind is types.FunctionType and obj.__code__ is _DISPATCHER:
             return _reduce_dispatcher(obj)
+        if kind is _VARIABLES:
+            return self._reduce_variables(obj)
         for known in (_REDUCERS, tensors.reducers(), kernels.reducers()):
             if kind in known:
                 return known[kind](obj)
@@ -70,6 +73,14 @@ class Pickler(cloudpickle.Pickler):
     @staticmethod
     def attributes_of(member):
         return _attributes_of(member)
+
+    def _reduce_variables(self, variables):
+        """``os.environ`` is that of the process that uses it: a copy would bring the variables of
+        this one along, secrets among them."""
+        for name in ("environ", "environb"):
+            if getattr(os, name) is variables:
+                return getattr, (os, name)
+        return NotImplemented
 
     def _dynamic_function_reduce(self, fn):
         try:
@@ -118,6 +129,7 @@ def _reduce_cached(function):
     return make_cached, (wrapped, limits["maxsize"], limits["typed"]), state
 
 
+_VARIABLES = type(os.environ)
 _OF_CACHES = ("__wrapped__", "cache_parameters")
 
 
@@ -370,6 +382,9 @@ class AnswerPickler(Pickler):
 
     set_class = staticmethod(set_class_if_new)
     set_member = staticmethod(set_member_if_new)
+
+    def _reduce_variables(self, variables):
+        return dict, (dict(variables),)  # whoever returns them wants those of the node
 
 
 _NAMED = frozenset(
