@@ -8,15 +8,17 @@ import functools
 import io
 import os
 import pickle
+import random
 import subprocess
 import sys
 import threading
 import types
 
 import cloudpickle.cloudpickle
+import numpy
 import pytest
 from skyward.transport import functions
-from skyward.worker.by_value import AnswerPickler, Pickler, dumps
+from skyward.worker.by_value import AnswerPickler, Pickler, dumps, module_with
 
 import skyward as sky
 
@@ -400,6 +402,24 @@ def test_variables_are_those_of_the_process_that_uses_them(monkeypatch):
     assert pickle.loads(in_another_process(ANSWER, body)) == (True, True)
     answer = pickle.loads(in_another_process(ANSWER, dumps(lambda: os.environ)))
     assert type(answer) is dict and answer["MARKED"] == "there"
+
+
+def test_functions_of_modules_that_are_methods_of_hidden_objects_go_by_name():
+    draw, pick, uniform = random.random, random.randint, numpy.random.rand
+    own = random.Random(5).random
+
+    def drawn():
+        assert draw == random.random and uniform == numpy.random.rand
+        return draw(), pick(1, 1 << 60), float(uniform()), own()
+
+    bodies = [functions.dumps_function(drawn, "drawn") for _ in range(2)]
+    first, second = (pickle.loads(in_another_process(ANSWER, body)) for body in bodies)
+    assert all(one != other for one, other in zip(first[:3], second[:3], strict=True))
+    assert first[3] == second[3], "a generator of the program's own brings its state along"
+    for fn in (lambda: (draw(), pick(1, 2)), lambda: uniform()):
+        assert len(functions.dumps_function(fn, "fn")) < 2000 and functions.is_kept(fn)
+    assert module_with(len) is module_with([].append) is module_with(str.upper) is None
+    assert pickle.loads(dumps([len, dict.fromkeys])) == [len, dict.fromkeys]
 
 
 class SlottedError(Exception):

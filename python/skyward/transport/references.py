@@ -2,7 +2,7 @@
 
 import os
 import sys
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from skyward.call.by_value import PROGRAMS
@@ -70,6 +70,8 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
         return True
     if isinstance(value, ModuleType):
         return sys.modules.get(value.__name__) is value and value.__name__ not in PROGRAMS
+    if kind in (BuiltinFunctionType, MethodType) and _is_of_hidden_object(value):
+        return True
     if kind is BuiltinFunctionType or isinstance(value, type):
         return _travels_by_name(value)
     if kind is ComputeFunction:
@@ -77,6 +79,12 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
     if kind is FunctionType:
         return _travels_by_name(value) or note_references(value, seen, visited)
     return False
+
+
+def _is_of_hidden_object(method: Any) -> bool:
+    from skyward.worker.by_value import module_with  # has cloudpickle, which takes long to load
+
+    return module_with(method) is not None
 
 
 def _travels_by_name(value: Any) -> bool:

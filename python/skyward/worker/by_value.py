@@ -129,7 +129,6 @@ def _reduce_cached(function):
     return make_cached, (wrapped, limits["maxsize"], limits["typed"]), state
 
 
-_VARIABLES = type(os.environ)
 _OF_CACHES = ("__wrapped__", "cache_parameters")
 
 
@@ -156,6 +155,23 @@ def set_dispatcher(function, state):
     for cls, one in functions.items():
         function.register(cls, one)
     vars(function).update(fields)
+
+
+def _reduce_method(method):
+    module = module_with(method)
+    return NotImplemented if module is None else (getattr, (module, method.__name__))
+
+
+def module_with(method: Any) -> Any:
+    """The module whose function this method of a hidden object is, as those of ``random`` are: a
+    copy of the object would draw the same numbers in each worker. None for other methods."""
+    owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
+    module = sys.modules.get(type(owner).__module__)
+    if not isinstance(module, types.ModuleType) or module.__name__ in ("builtins", "__main__"):
+        return None
+    found = vars(module).get(name)
+    is_same = type(found) is type(method) and found == method
+    return module if is_same and not _is_registered_pickle_by_value(module) else None
 
 
 def _reduce_cached_property(cached):
@@ -215,7 +231,10 @@ _REDUCERS = {
     types.CodeType: _reduce_code,
     functools._lru_cache_wrapper: _reduce_cached,
     functools.cached_property: _reduce_cached_property,
+    types.BuiltinFunctionType: _reduce_method,
+    types.MethodType: _reduce_method,
 }
+_VARIABLES = type(os.environ)
 
 
 # ---- Slots
