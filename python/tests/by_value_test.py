@@ -422,6 +422,53 @@ def test_functions_of_modules_that_are_methods_of_hidden_objects_go_by_name():
     assert pickle.loads(dumps([len, dict.fromkeys])) == [len, dict.fromkeys]
 
 
+NESTED = """
+import dataclasses, xml.dom.minidom as _
+import xml
+
+LR, DATA = 0.5, object()
+
+class Marker:
+    pass
+
+def mark(cls):
+    cls.marked = Marker
+    return cls
+
+def steps(factor=2):
+    @mark
+    @dataclasses.dataclass
+    class Step:
+        marker: Marker = None
+        rate: float = LR * factor
+        DATA = 1
+        twice = DATA * 2
+
+        class Inner:
+            rate = LR
+
+    parse = lambda text: xml.dom.minidom.parseString(text).documentElement.tagName
+    return Step(), Step.marked, Step.twice, Step.Inner.rate, parse("<a/>")
+
+def generator():
+    return list(xml.dom.minidom.parseString(text).firstChild.tagName for text in ["<a/>"])
+"""
+
+
+def test_names_that_only_nested_code_uses_travel():
+    names = {"__name__": "__main__"}
+    exec(NESTED, names)
+    steps, generator, unsendable = names["steps"], names["generator"], threading.Lock()
+    names["DATA"] = unsendable  # the class has its own
+
+    def run():
+        step, marked, *others = steps()
+        return step.rate, step.marker, marked.__name__, others, generator()
+
+    answer = pickle.loads(in_another_process(ANSWER, dumps(run)))
+    assert answer == (1.0, None, "Marker", [2, 0.5, "a"], ["a"])
+
+
 class SlottedError(Exception):
     __slots__ = ("code", "unset")
 

@@ -23,7 +23,7 @@ from cloudpickle.cloudpickle import (
     _should_pickle_by_reference,
 )
 
-from . import kernels, sources, tensors
+from . import kernels, nested_code, sources, tensors
 
 NAME = "skyward.worker.by_value"
 """This module, as its readers import it."""
@@ -87,12 +87,13 @@ class Pickler(cloudpickle.Pickler):
             fn.__annotations__  # noqa: B018  # from Python 3.14 on, this evaluates them
         except Exception:
             fn = _with_written_annotations(fn)
-        make, arguments, *state = super()._dynamic_function_reduce(fn)
+        make, arguments, state, *rest = super()._dynamic_function_reduce(fn)
+        nested_code.add_names(fn, state[1])
         if text := sources.lines_of(fn):
             code = fn.__code__
             arguments = (code.co_filename, code.co_firstlineno, text, make, arguments)
             make = sources.make_function
-        return make, arguments, *state
+        return make, arguments, state, *rest
 
 
 def dumps(value: Any, buffer_callback: Any = None, pickler: Any = Pickler) -> bytes:
