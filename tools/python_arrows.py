@@ -22,6 +22,7 @@ ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("by value", "worker/sentinels.py", frozenset()),
     ("by value", "worker/sources.py", frozenset()),
     ("by value", "worker/tensors.py", frozenset()),
+    ("by value", "worker/type_names.py", frozenset()),
     ("by value", "worker/unpicklable.py", frozenset()),
     ("output", "worker/output.py", frozenset()),
     ("worker", "worker/*", frozenset({"by value", "output"})),

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import types
+import typing
 
 import cloudpickle.cloudpickle
 import numpy
@@ -467,6 +468,64 @@ def test_names_that_only_nested_code_uses_travel():
 
     answer = pickle.loads(in_another_process(ANSWER, dumps(run)))
     assert answer == (1.0, None, "Marker", [2, 0.5, "a"], ["a"])
+
+
+TYPED = """
+import typing
+
+UserId = typing.NewType("UserId", int)
+P, R = typing.ParamSpec("P"), typing.TypeVar("R")
+Ts = typing.TypeVarTuple("Ts")
+
+def traced(fn: typing.Callable[P, R]) -> typing.Callable[P, R]:
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+        return fn(*args, **kwargs)
+    return inner
+
+class Task(typing.Generic[P, R]):
+    pass
+
+@traced
+def number(user: UserId, *rest: typing.Unpack[Ts]):
+    Task()
+    return user, UserId, P, Ts
+"""
+TYPED_BY_SYNTAX = """
+if False:
+    from elsewhere import Unknown
+
+type Json = dict[str, Json] | int
+type Rows[T] = list[T]
+type Late = Unknown
+
+def kept[**Q](fn: typing.Callable[Q, int], x: Json = 1, y: Late = 2):
+    assert Json.__value__.__args__[0].__args__[1] is Json
+    assert Rows.__value__.__args__ == Rows.__type_params__
+    return Late.__name__, kept.__annotations__["fn"].__args__[0].__name__
+"""
+
+
+def test_types_for_annotations_travel_and_each_exists_once():
+    names = {"__name__": "__main__"}
+    exec(TYPED, names)
+    answer = pickle.loads(in_another_process(ANSWER, dumps(lambda: names["number"](5))))
+    assert answer == (5, names["UserId"], names["P"], names["Ts"])
+    assert pickle.loads(dumps(typing.AnyStr)) is typing.AnyStr
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="has no syntax for them")
+def test_types_with_a_syntax_of_their_own_travel():
+    names = {"__name__": "__main__", "typing": typing}
+    exec(TYPED_BY_SYNTAX, names)
+    answer = pickle.loads(in_another_process(ANSWER, dumps(lambda: names["kept"](len))))
+    assert answer == ("Late", "Q")
+
+
+def test_an_object_that_pickles_by_its_name_in_the_program_is_refused_here():
+    names = {"__name__": "__main__"}
+    exec("class Unset:\n    def __reduce__(self): return 'UNSET'\nUNSET = Unset()", names)
+    with pytest.raises(sky.SerializationError, match="'UNSET': its class Unset pickles it by"):
+        functions.dumps_function(lambda x=names["UNSET"]: x, "fn")
 
 
 class SlottedError(Exception):

@@ -7,6 +7,7 @@ import functools
 import gc
 import io
 import os
+import pickle
 import pkgutil
 import sys
 import types
@@ -19,11 +20,11 @@ from cloudpickle.cloudpickle import (
     _DYNAMIC_CLASS_TRACKER_BY_ID,
     _class_setstate,
     _is_registered_pickle_by_value,
-    _lookup_module_and_qualname,
     _should_pickle_by_reference,
 )
 
-from . import kernels, nested_code, sources, tensors
+from . import kernels, nested_code, sources, tensors, type_names
+from .type_names import importable_name
 
 NAME = "skyward.worker.by_value"
 """This module, as its readers import it."""
@@ -51,6 +52,8 @@ class Pickler(cloudpickle.Pickler):
         if issubclass(kind, BaseException):
             return _reduce_exception(obj)
         reduced = super().reducer_override(obj)
+        if reduced is NotImplemented:
+            return self._reduce_own(obj)
         if not issubclass(type(obj), type) or type(reduced) is not tuple or len(reduced) != 6:
             return reduced
         make, arguments, state, *_ = reduced
@@ -60,6 +63,21 @@ class Pickler(cloudpickle.Pickler):
             arguments, state = _with_slots(obj, arguments, state)
         arguments = arguments[-2], make, arguments
         return find_or_make_class, arguments, state, None, None, self.set_class or set_class
+
+    def _reduce_own(self, obj):
+        """An object of the program's own, whose class may say how it pickles."""
+        kind = type(obj)
+        is_plain = kind.__reduce__ is _REDUCE and kind.__reduce_ex__ is _REDUCE_EX
+        if is_plain or kind in self.dispatch_table or getattr(obj, "__module__", "") != "__main__":
+            return NotImplemented
+        reduced = obj.__reduce_ex__(self.proto)
+        if isinstance(reduced, str):
+            raise pickle.PicklingError(
+                f"cannot pickle {reduced!r}: its class {kind.__name__} pickles it by this name in"
+                " __main__, which is another module on nodes: define both in a module that your"
+                " program imports"
+            )
+        return reduced
 
     def _reduce_member(self, member):
         cls, name = type(member), member._name_
@@ -117,8 +135,7 @@ def _reduce_code(code):
 
 def _reduce_cached(function):
     """An ``lru_cache`` goes empty."""
-    found = _lookup_module_and_qualname(function)
-    if found is not None and not _is_registered_pickle_by_value(found[0]):
+    if importable_name(function):
         return NotImplemented
     wrapped, limits = function.__wrapped__, function.cache_parameters()
     if not any(part is wrapped for part in gc.get_referents(function)):
@@ -130,6 +147,7 @@ def _reduce_cached(function):
     return make_cached, (wrapped, limits["maxsize"], limits["typed"]), state
 
 
+_REDUCE, _REDUCE_EX = object.__reduce__, object.__reduce_ex__
 _OF_CACHES = ("__wrapped__", "cache_parameters")
 
 
@@ -143,8 +161,7 @@ _OF_DISPATCHERS = ("__wrapped__", "_clear_cache", "dispatch", "register", "regis
 
 def _reduce_dispatcher(function):
     """A ``singledispatch`` function goes without its cache, which refers to classes weakly."""
-    found = _lookup_module_and_qualname(function)
-    if found is not None and not _is_registered_pickle_by_value(found[0]):
+    if importable_name(function):
         return NotImplemented
     fields = {name: value for name, value in vars(function).items() if name not in _OF_DISPATCHERS}
     state = dict(function.registry), fields
@@ -234,6 +251,7 @@ _REDUCERS = {
     functools.cached_property: _reduce_cached_property,
     types.BuiltinFunctionType: _reduce_method,
     types.MethodType: _reduce_method,
+    **type_names.REDUCERS,
 }
 _VARIABLES = type(os.environ)
 

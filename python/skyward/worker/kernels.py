@@ -4,9 +4,8 @@ code that was compiled for one machine. Driver and worker use this."""
 import inspect
 import sys
 
-from cloudpickle.cloudpickle import _is_registered_pickle_by_value, _lookup_module_and_qualname
-
 from .tensors import learn
+from .type_names import importable_name
 
 NAME = "skyward.worker.kernels"
 """This module, as its readers import it."""
@@ -22,9 +21,8 @@ _reducers = {}
 
 def reduce_kernel(kernel):
     """By its name, as a function, if a reader can import it."""
-    found = _lookup_module_and_qualname(kernel)
-    if found is not None and not _is_registered_pickle_by_value(found[0]):
-        return found[1]
+    if name := importable_name(kernel):
+        return name
     cls, fields, options = type(kernel), vars(kernel), {}
     for option in list(inspect.signature(cls).parameters)[1:]:  # after the function
         for field in ("_" + option, option):
