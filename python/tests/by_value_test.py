@@ -84,6 +84,14 @@ def counted(counter):
         raise LookupError(counter, Counter.count)
     return counter
 
+class Trainer:
+    count = 0
+
+    @sky.compute
+    def fit(self, counter: Counter):
+        Trainer.count += 1
+        return self
+
 with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
     missing, [kw_only] = sentinels(dataclasses.MISSING) >> pool
     assert missing is dataclasses.MISSING and kw_only is dataclasses.KW_ONLY
@@ -99,6 +107,10 @@ with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
         counted(Counter()) >> pool
     except LookupError as error:
         assert error.args[1] == 6 and type(error.args[0]) is Counter
+    assert Counter.count == 5 and Counter.factor is factor
+    fit = Trainer.fit
+    trained = Trainer().fit(Counter()) >> pool
+    assert type(trained) is Trainer and Trainer.fit is fit and Trainer.count == 0
     assert Counter.count == 5 and Counter.factor is factor
     print("done")
 """
@@ -151,6 +163,54 @@ def test_a_class_that_the_reader_does_not_know_is_made_once():
 
     data = pickle.dumps([dumps(Local(), pickler=AnswerPickler) for _ in range(2)])
     assert in_another_process(program, data) == b"True 2 4\n"
+
+
+COMPUTED = """
+import functools, pickle, sys, types
+import skyward as sky
+from skyward.worker.by_value import AnswerPickler, dumps
+from skyward.worker.results import dump
+
+class Config:
+    count = 0
+
+    def own(self):
+        return Config
+
+class Trainer:
+    @sky.compute
+    def fit(self, config: Config):
+        return self
+
+@sky.compute
+def given(config: Config):
+    return config
+
+if __name__ == "__main__":
+    own, fit = Config.own, Trainer.fit
+    plain = functools.partial(len, given)  # which plain pickle takes
+    sys.modules["_skyward_worker"] = types.ModuleType("_skyward_worker")
+    for data in (dumps(Trainer(), pickler=AnswerPickler), dump(plain)[0]):
+        Config.count, Config.own = 1, None
+        pickle.loads(data)
+        assert Config.count == 1 and Config.own is None and Trainer.fit is fit
+        Config.count, Config.own = 0, own
+    print("kept")
+"""
+
+
+def test_answers_with_compute_functions_leave_classes_alone(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(COMPUTED)
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    assert done.stdout == "kept\n", done.stderr
 
 
 ANSWER = """

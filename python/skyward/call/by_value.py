@@ -2,7 +2,6 @@
 
 import pickle
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,36 +14,34 @@ PROGRAMS = ("__main__", "__mp_main__")
 keep_sentinels()
 plain_dumps: Callable[..., bytes] = tensors.dumps
 """``pickle.dumps``, but for PyTorch's tensors, which travel as arrays do."""
-_reducing = threading.local()  # .by_value: inside cloudpickle, which pickles functions as they are
 
 
 def reduce_by_value(make: Any, fields: tuple[Any, ...]) -> Any:
     """The ``__reduce__`` of objects that hold a decorated function.
 
     Its module holds the wrapper under the function's name, so plain pickle would refuse to refer to
-    it: under plain pickle the fields become cloudpickle bytes of their own. Inside cloudpickle they
-    go as they are, so that pickling a function that refers to itself terminates."""
-    if getattr(_reducing, "by_value", False):
+    it: under plain pickle the fields become cloudpickle bytes of their own. Inside our cloudpickle
+    they go as they are, so that pickling a function that refers to itself terminates."""
+    from skyward.worker.by_value import AnswerPickler, is_pickling
+
+    if is_pickling():
         return make, fields
-    return _load_by_value, (make, dumps_by_value(fields))
+    pickler = AnswerPickler if "_skyward_worker" in sys.modules else None
+    return _load_by_value, (make, dumps_by_value(fields, pickler=pickler))
 
 
-def dumps_by_value(value: Any, buffer_callback: Any = None) -> bytes:
-    """cloudpickle bytes of a value. Raises what cloudpickle raises."""
+def dumps_by_value(value: Any, buffer_callback: Any = None, pickler: Any = None) -> bytes:
+    """cloudpickle bytes of a value. Raises what cloudpickle raises. `pickler`: of worker/by_value;
+    None: that of calls."""
     import cloudpickle
 
-    from skyward.worker.by_value import dumps
+    from skyward.worker.by_value import Pickler, dumps
 
     program: Any = sys.modules.get(PROGRAMS[1])
     if program is not None and program.__name__ == PROGRAMS[1]:
         cloudpickle.register_pickle_by_value(program)
-    outer = getattr(_reducing, "by_value", False)
-    _reducing.by_value = True
-    try:
-        data: bytes = dumps(value, buffer_callback)
-        return data
-    finally:
-        _reducing.by_value = outer
+    data: bytes = dumps(value, buffer_callback, pickler or Pickler)
+    return data
 
 
 def _load_by_value(make: Any, data: bytes) -> Any:

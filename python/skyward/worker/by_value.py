@@ -10,6 +10,7 @@ import os
 import pickle
 import pkgutil
 import sys
+import threading
 import types
 import typing
 import weakref
@@ -115,9 +116,22 @@ class Pickler(cloudpickle.Pickler):
 
 
 def dumps(value: Any, buffer_callback: Any = None, pickler: Any = Pickler) -> bytes:
-    with io.BytesIO() as file:
-        pickler(file, 5, buffer_callback).dump(value)
-        return file.getvalue()
+    outer = is_pickling()
+    _here.is_pickling = True
+    try:
+        with io.BytesIO() as file:
+            pickler(file, 5, buffer_callback).dump(value)
+            return file.getvalue()
+    finally:
+        _here.is_pickling = outer
+
+
+def is_pickling() -> bool:
+    """Whether this thread is inside dumps()."""
+    return getattr(_here, "is_pickling", False)
+
+
+_here = threading.local()
 
 
 # ---- What cloudpickle changes on the way, or cannot send
