@@ -17,6 +17,7 @@ EXTENSION = "skyward._core"
 # the compiled half: a node has the package without it.
 ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("by value", "worker/by_value.py", frozenset()),
+    ("by value", "worker/caches.py", frozenset()),
     ("by value", "worker/kernels.py", frozenset()),
     ("by value", "worker/nested_code.py", frozenset()),
     ("by value", "worker/sentinels.py", frozenset()),

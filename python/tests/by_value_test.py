@@ -588,6 +588,57 @@ def test_an_object_that_pickles_by_its_name_in_the_program_is_refused_here():
         functions.dumps_function(lambda x=names["UNSET"]: x, "fn")
 
 
+CACHED = """
+import dataclasses, functools
+
+SCALE, TABLE = 2, {"a": [1]}
+
+def load(name):
+    print(name)
+    return SCALE
+
+@functools.cache
+def shared():
+    return load("shared")
+
+@dataclasses.dataclass(frozen=True)
+class Predictor:
+    path: str = "model"
+
+    @functools.cache
+    def model(self):
+        return load("model") + TABLE["a"][0]
+
+    @staticmethod
+    @functools.lru_cache(maxsize=None)
+    def tokens():
+        return load("tokens")
+
+    def predict(self):
+        return self.model(), self.tokens(), shared()
+
+class Plain:
+    @functools.cache
+    def model(self):
+        return load("plain")
+"""
+CACHES = """
+import pickle, sys
+for predictor, plain in map(pickle.loads, pickle.loads(sys.stdin.buffer.read())):
+    print(*predictor.predict(), plain.model())
+"""
+
+
+def test_caches_of_classes_stay_while_what_they_calculate_from_does():
+    names, sent = {"__name__": "__main__"}, []
+    exec(CACHED, names)
+    for names["SCALE"] in (2, 2, 3):
+        sent.append(dumps((names["Predictor"](), names["Plain"]())))
+    shown = in_another_process(CACHES, pickle.dumps(sent)).decode().splitlines()
+    first = ["model", "tokens", "shared", "plain", "3 2 2 2"]
+    assert shown == [*first, "plain", "3 2 2 2", *first[:4], "4 3 3 3"]
+
+
 class SlottedError(Exception):
     __slots__ = ("code", "unset")
 

@@ -24,7 +24,7 @@ from cloudpickle.cloudpickle import (
     _should_pickle_by_reference,
 )
 
-from . import kernels, nested_code, sources, tensors, type_names
+from . import caches, kernels, nested_code, sources, tensors, type_names
 from .type_names import importable_name
 
 NAME = "skyward.worker.by_value"
@@ -411,6 +411,10 @@ def find_or_make_class(name, make, arguments):
 
 
 def set_class(cls, state):
+    if cls not in _unfinished:
+        fields, *others = state
+        kept = caches.kept_names(cls, fields)
+        state = ({name: fields[name] for name in fields if name not in kept}, *others)
     _class_setstate(cls, state)
     _unfinished.discard(cls)
 
