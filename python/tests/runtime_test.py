@@ -4,6 +4,7 @@ import errno
 import os
 import pathlib
 import sys
+import tarfile
 import tempfile
 
 import pytest
@@ -93,6 +94,23 @@ def test_an_archive_that_another_program_has_changed_is_written_again(cache):
     archive.write_bytes(b"something else")
     assert shipping.package_archive() == str(archive)
     assert archive.read_bytes() == data
+
+
+def test_links_to_folders_above_are_left_out(cache, tmp_path):
+    package = tmp_path / "package"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "data" / "table.csv").touch()
+    (package / "latest").symlink_to(".")
+    (package / "data" / "up").symlink_to("..")
+    (package / "data" / "again").symlink_to(package)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "more.csv").touch()
+    (package / "linked").symlink_to(tmp_path / "elsewhere")
+    with tarfile.open(shipping.modules_archive([str(package)], [])) as archive:
+        names = {name for name in archive.getnames() if name.startswith("package/")}
+    files = {"__init__.py", "data/table.csv", "linked/more.csv"}
+    assert names == {f"package/{name}" for name in files}
 
 
 @pytest.fixture

@@ -215,8 +215,17 @@ def _files_of(origin: Origin) -> Iterator[tuple[str, Path]]:
     def is_sent(name: str) -> bool:
         return not _matches(name, _NEVER) and (sends == "all" or not name.startswith("."))
 
+    above = {str(place): {os.path.realpath(place)}}  # of each folder: itself, and those it is in
     for folder, folders, names in os.walk(place, followlinks=True):
+        inside = above.pop(folder)
         folders[:] = sorted(name for name in folders if is_sent(name))
+        for name in list(folders):
+            below = os.path.join(folder, name)
+            real = os.path.realpath(below)
+            if real in inside:  # a link to a folder above: what is there is sent already
+                folders.remove(name)
+            else:
+                above[below] = {*inside, real}
         for name in sorted(names):
             path = Path(folder, name)
             if sends == "sources" and not name.endswith(".py"):
