@@ -4,10 +4,11 @@ import asyncio
 import pickle
 import traceback
 import types
+import zipfile
 
 import cloudpickle
 import pytest
-from skyward.transport import remote_error
+from skyward.transport import remote_error, shipping
 
 import skyward as sky
 
@@ -64,6 +65,23 @@ def raised(error, **changes):
         "notes": list(getattr(error, "__notes__", ())),
     }
     return remote_error.raised({**report, **changes}, 7, outcome())
+
+
+def hint_of(error):
+    (hint,) = [note for note in raised(error).__notes__ if note.startswith("hint")]
+    return hint
+
+
+def test_a_module_of_an_archive_is_no_package_to_install(tmp_path, monkeypatch):
+    archive = tmp_path / "app.pyz"
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.writestr("private_module_of_ours.py", "")
+    monkeypatch.syspath_prepend(str(archive))
+    name = "private_module_of_ours"
+    hint = hint_of(ModuleNotFoundError(f"No module named {name!r}", name=name))
+    assert f"is in the archive {archive}" in hint and "pip" not in hint
+    with pytest.raises(sky.ConfigurationError, match="no file, folder or module"):
+        shipping.modules_archive([name], [])
 
 
 ORIGINALS = [

@@ -1,6 +1,7 @@
 """Folders from which workers import what the caller imports."""
 
 import errno
+import importlib
 import os
 import pathlib
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import pytest
 from skyward.base.programs import PACKAGE, cache_folder
 from skyward.transport import runtime, shipping
+from skyward.transport.module_watch import ModuleWatch
 
 import skyward as sky
 
@@ -111,6 +113,22 @@ def test_links_to_folders_above_are_left_out(cache, tmp_path):
         names = {name for name in archive.getnames() if name.startswith("package/")}
     files = {"__init__.py", "data/table.csv", "linked/more.csv"}
     assert names == {f"package/{name}" for name in files}
+
+
+def test_own_modules_with_names_of_the_standard_library_are_sent(cache, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("profile", "sched", "own_of_that_kind"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "own_of_that_kind.py").write_text("def f():\n    import sched, calendar, zlib\n")
+    own = [importlib.import_module(name) for name in ("profile", "own_of_that_kind")]
+    names = {origin.name for origin in shipping.local_modules()}
+    assert {"profile.py", "sched.py", "own_of_that_kind.py"} <= names
+    places = [origin.place for origin in shipping.local_modules()]
+    assert not [place for place in places if place.is_relative_to(os.path.dirname(os.__file__))]
+    watch = ModuleWatch()
+    os.utime(own[0].__file__, (5, 5))
+    assert watch.changed() == [own[0].__file__]
 
 
 @pytest.fixture

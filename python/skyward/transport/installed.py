@@ -20,4 +20,5 @@ def _installed_roots() -> frozenset[str]:
     roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots.update(site.getsitepackages())
     roots.add(site.getusersitepackages())
+    roots.add(os.path.dirname(os.__file__))  # the library of an interpreter that was just compiled
     return frozenset(os.path.realpath(root) for root in roots if root)

@@ -45,8 +45,7 @@ def _written_at(path: str) -> float:
 
 def _own_modules() -> Iterator[str]:
     for name, module in list(sys.modules.items()):
-        top = name.partition(".")[0]
-        if top in sys.stdlib_module_names or top in ("__main__", "skyward", "cloudpickle"):
+        if name.partition(".")[0] in ("__main__", "skyward", "cloudpickle"):
             continue
         path = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(path, str) and not is_installed(os.path.dirname(path)):

@@ -94,9 +94,14 @@ _FRAME = re.compile(r'^(\s*(?:\| )?\s*)File "(.+)", line (\d+)(?:, in |$)')
 
 
 def _note_package(error: ModuleNotFoundError, module: str) -> None:
-    from skyward.transport.shipping import is_own
+    from skyward.transport.shipping import archive_of, is_own
 
-    if is_own(module):
+    if archive := archive_of(module):
+        error.add_note(
+            f"hint: your module {module!r} is in the archive {archive}, and nodes get no modules of"
+            " archives: unpack it, and run the program from that folder"
+        )
+    elif is_own(module):
         error.add_note(
             f"hint: the nodes do not have your module {module!r}: import it at the top of your"
             f" program, or add it with Image(includes=[{module!r}])"

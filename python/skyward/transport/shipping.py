@@ -110,14 +110,14 @@ def local_modules() -> list[Origin]:
     if main and os.path.isfile(main):
         queue.append(Path(main).absolute())
     for name, module in list(sys.modules.items()):
-        if "." in name or name in sys.stdlib_module_names:
+        if "." in name:
             continue
         spec = getattr(module, "__spec__", None)
         if getattr(spec, "name", None) == name or name in PROGRAMS:  # not of another name's
             take(name, _places(spec))
     while queue:
         for name in _imports_of(queue.pop()):
-            if name not in found and name not in sys.stdlib_module_names:
+            if name not in found:
                 take(name, _places(_spec_of(name)))
     return [origin for name in sorted(found) for origin in found[name]]
 
@@ -133,7 +133,7 @@ def hooked_modules(folders: Sequence[str]) -> Iterator[tuple[str, Path]]:
     for name, module in list(sys.modules.items()):
         if name.startswith("__editable__"):  # setuptools' hook, which lists what it finds
             names.update(found.partition(".")[0] for found in getattr(module, "MAPPING", ()))
-    for name in sorted(names - sys.stdlib_module_names):
+    for name in sorted(names):
         for place in _places(_spec_of(name)):
             if not _is_installed(place) and str(place.parent) not in folders:
                 yield name, place
@@ -142,6 +142,16 @@ def hooked_modules(folders: Sequence[str]) -> Iterator[tuple[str, Path]]:
 def is_own(name: str) -> bool:
     """Whether this program finds a top-level module that is not installed."""
     return any(not _is_installed(place) for place in _places(_spec_of(name)))
+
+
+def archive_of(name: str) -> Path | None:
+    """The archive in which this program finds a top-level module that is not installed: a zipapp
+    has its modules in itself, and these are not sent."""
+    for place in _places(_spec_of(name)):
+        for archive in place.parents:
+            if archive.is_file() and not is_installed(str(archive.parent)):
+                return archive
+    return None
 
 
 def _spec_of(name: str) -> Any:
@@ -154,6 +164,9 @@ def _spec_of(name: str) -> Any:
 def _places(spec: Any) -> list[Path]:
     """Where a top-level module is: its file, or the folders of a package."""
     if spec is None or spec.name in ("__main__", "skyward", "cloudpickle"):
+        return []
+    # The program may have a module of that name. Else the interpreter's own are all installed.
+    if spec.name in sys.stdlib_module_names and not str(spec.origin).endswith(".py"):
         return []
     if spec.submodule_search_locations is not None:
         return [Path(place).absolute() for place in spec.submodule_search_locations]
@@ -195,6 +208,7 @@ def _included(name: str) -> list[Origin]:
     if path.exists():
         return [Origin(path.absolute().name, path.absolute(), "all")]
     places = _places(_spec_of(name)) if name.isidentifier() else []
+    places = [place for place in places if place.exists()]  # not in an archive
     if not places:
         raise ConfigurationError(
             f"Image(includes=[{name!r}]): no file, folder or module has this name;"
