@@ -1,16 +1,20 @@
 """Errors of a worker, as the caller sees them."""
 
 import asyncio
+import importlib.metadata
 import pickle
+import sys
 import traceback
 import types
 import zipfile
 
 import cloudpickle
+import numpy
 import pytest
 from skyward.transport import remote_error, shipping
 
 import skyward as sky
+from skyward.worker import failures
 
 
 class FieldsError(Exception):
@@ -78,10 +82,40 @@ def test_a_module_of_an_archive_is_no_package_to_install(tmp_path, monkeypatch):
         opened.writestr("private_module_of_ours.py", "")
     monkeypatch.syspath_prepend(str(archive))
     name = "private_module_of_ours"
-    hint = hint_of(ModuleNotFoundError(f"No module named {name!r}", name=name))
+    hint = hint_of(lacking(name))
     assert f"is in the archive {archive}" in hint and "pip" not in hint
     with pytest.raises(sky.ConfigurationError, match="no file, folder or module"):
         shipping.modules_archive([name], [])
+
+
+def lacking(name):
+    return ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_package_that_lacks_a_part_is_no_package_that_is_missing(tmp_path, monkeypatch):
+    version = importlib.metadata.version("numpy")
+    for name in ("numpy.part.of_another_version", "numpy.linalg"):
+        assert f"Image(pip=['numpy=={version}'])" in hint_of(lacking(name))
+    package = tmp_path / "package_of_ours"
+    package.mkdir()
+    for name in ("__init__", "models"):
+        (package / f"{name}.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    importlib.import_module(package.name)
+    hint = hint_of(lacking("package_of_ours.models"))
+    assert "without 'package_of_ours.models'" in hint and "includes" not in hint
+    for name in ("package_of_ours.typo", "numpy.typo", "json.typo"):  # missing here, too
+        assert not [note for note in raised(lacking(name)).__notes__ if "hint" in note]
+
+
+def test_the_worker_names_the_part_that_its_package_lacks():
+    error = lacking("numpy.part")
+    failures.explain_missing_module(error, "the function")
+    assert error.__notes__ == [
+        "the function needs the module 'numpy.part'; the worker has 'numpy'"
+        f" ({numpy.__version__}) without it"
+    ]
 
 
 ORIGINALS = [

@@ -63,7 +63,8 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
             error.add_note(note)
     _add_notes(error, outcome)
     if isinstance(error, ModuleNotFoundError) and error.name:
-        _note_package(error, error.name.partition(".")[0])
+        if hint := _hint_of_module(error.name):
+            error.add_note(f"hint: {hint}")
     if isinstance(error, FileNotFoundError):
         _note_file_left_here(error)
     if text:
@@ -93,26 +94,42 @@ def with_sources(text: str) -> str:
 _FRAME = re.compile(r'^(\s*(?:\| )?\s*)File "(.+)", line (\d+)(?:, in |$)')
 
 
-def _note_package(error: ModuleNotFoundError, module: str) -> None:
-    from skyward.transport.shipping import archive_of, is_own
+def _hint_of_module(missing: str) -> str:
+    """What to do about a module that a node lacks. If that is a part of a package, the node has the
+    package."""
+    from skyward.transport.shipping import archive_of, is_own, lacks
 
+    module, _, part = missing.partition(".")
+    if part and lacks(missing):
+        return ""
     if archive := archive_of(module):
-        error.add_note(
-            f"hint: your module {module!r} is in the archive {archive}, and nodes get no modules of"
+        return (
+            f"your module {module!r} is in the archive {archive}, and nodes get no modules of"
             " archives: unpack it, and run the program from that folder"
         )
-    elif is_own(module):
-        error.add_note(
-            f"hint: the nodes do not have your module {module!r}: import it at the top of your"
-            f" program, or add it with Image(includes=[{module!r}])"
+    if is_own(module) and part:
+        return (
+            f"the nodes have your module {module!r} without {missing!r}, which was left out"
+            " (Image(excludes=[…])) or written after the pool opened: open the pool again with it"
         )
-    else:
-        from importlib.metadata import packages_distributions  # takes longer than all the rest
+    if is_own(module):
+        return (
+            f"the nodes do not have your module {module!r}: import it at the top of your program,"
+            f" or add it with Image(includes=[{module!r}])"
+        )
+    from importlib import metadata  # what it does takes longer than all the rest
 
-        package = next(iter(packages_distributions().get(module, ())), module)
-        error.add_note(
-            f"hint: the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it"
-        )
+    packages = metadata.packages_distributions().get(module, [])
+    if not part:
+        package = next(iter(packages), module)
+        return f"the nodes' environment has no {module!r}; Image(pip=[{package!r}]) adds it"
+    if not packages:
+        return ""
+    package = f"{packages[0]}=={metadata.version(packages[0])}"
+    return (
+        f"the nodes have another version of {module!r}; Image(pip=[{package!r}]) installs that of"
+        " this program"
+    )
 
 
 def _note_file_left_here(error: FileNotFoundError) -> None:

@@ -144,6 +144,11 @@ def is_own(name: str) -> bool:
     return any(not _is_installed(place) for place in _places(_spec_of(name)))
 
 
+def lacks(name: str) -> bool:
+    """Whether this program has no such module in a package that it has imported."""
+    return name.rpartition(".")[0] in sys.modules and _spec_of(name) is None
+
+
 def archive_of(name: str) -> Path | None:
     """The archive in which this program finds a top-level module that is not installed: a zipapp
     has its modules in itself, and these are not sent."""

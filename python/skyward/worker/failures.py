@@ -1,6 +1,7 @@
 """Describes the exceptions that functions raise."""
 
 import pickle
+import sys
 
 from .results import SerializationError
 
@@ -49,8 +50,13 @@ def chain_of(error):
 
 
 def explain_missing_module(error, what):
-    name = (error.name or "").partition(".")[0]
-    if name:
+    name, _, part = (error.name or "").partition(".")
+    if part:
+        version = getattr(sys.modules.get(name), "__version__", "")
+        known = f"{name!r} ({version})" if version else repr(name)
+        text = f"{what} needs the module {error.name!r}; the worker has {known} without it"
+        add_note(error, text)
+    elif name:
         add_note(
             error,
             f"{what} needs the module {name!r}, which is not on the worker: add its package to "
