@@ -1,5 +1,6 @@
 """What travels, and what does not."""
 
+import importlib
 import pickle
 import random
 import subprocess
@@ -113,6 +114,26 @@ def test_changed_closures_defaults_and_callees_are_seen():
     outer.__globals__["inner"].rate = 3  # a worker gets it, too
     body = functions.dumps_function(outer, "f")
     assert pickle.loads(body).__globals__["inner"].rate == 3
+
+
+def test_a_submodule_that_the_program_imports_later_is_sent(tmp_path, monkeypatch):
+    package = tmp_path / "package_with_parts"
+    (package / "inner").mkdir(parents=True)
+    for path in ("__init__", "inner/__init__", "inner/part"):
+        (package / f"{path}.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = package.name, f"{package.name}.inner", f"{package.name}.inner.part"
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module(names[0])
+    f = make_function("def f():\n    return [lib.inner.part for _ in '1']", lib=module)
+    bodies = []
+    for name in names:
+        importlib.import_module(name)
+        bodies.append(functions.dumps_function(f, "f"))
+        assert functions.is_kept(f) and functions.dumps_function(f, "f") is bodies[-1]
+    assert [name.encode() in body for body, name in zip(bodies, names, strict=True)] == [True] * 3
+    assert names[2].encode() not in bodies[1]
 
 
 def test_a_body_is_not_kept_if_what_it_refers_to_changes_while_it_is_pickled(monkeypatch):

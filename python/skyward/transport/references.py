@@ -1,7 +1,10 @@
 """What a function refers to, and whether that can change unnoticed."""
 
+import dis
+import functools
 import os
 import sys
+from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -55,7 +58,46 @@ def note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]
         value = fn.__globals__.get(name, MISSING)
         seen.append((fn.__globals__, name, value))
         values.append(value)
+    if any(map(_is_package, values)):
+        seen.extend(_missing_parts(fn))
     return all(_is_fixed(value, seen, visited) for value in values)
+
+
+def _is_package(value: Any) -> bool:
+    return isinstance(value, ModuleType) and "__path__" in vars(value)
+
+
+def _missing_parts(fn: FunctionType) -> Iterator[tuple[Any, Any, Any]]:
+    """Where submodules that the function names will be once the program has imported them: the body
+    makes workers import those that the program has."""
+    for name, *attributes in _chains_in(fn.__code__):
+        value = fn.__globals__.get(name)
+        for attribute in attributes:
+            if not _is_package(value):
+                break
+            place = vars(value)
+            value = place.get(attribute, MISSING)
+            if value is MISSING:
+                yield place, attribute, MISSING
+
+
+@functools.lru_cache(maxsize=256)
+def _chains_in(code: CodeType) -> frozenset[tuple[str, ...]]:
+    """Of the code and the functions inside it: ``("xml", "dom", "minidom")`` for
+    ``xml.dom.minidom``, where ``xml`` is a global."""
+    chains, chain = [], None
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            chain = [step.argval]
+            chains.append(chain)
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            if chain is not None:
+                chain.append(step.argval)
+        elif step.opname != "EXTENDED_ARG":
+            chain = None
+    found = {tuple(chain) for chain in chains if len(chain) > 1}
+    inside = (_chains_in(one) for one in code.co_consts if isinstance(one, CodeType))
+    return frozenset(found.union(*inside))
 
 
 def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -> bool:
