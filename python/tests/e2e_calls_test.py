@@ -552,6 +552,27 @@ def remote(x): return plain(x)
     assert answer == 200 or len(seen) == 1 and str(path) in seen[0]
 
 
+def test_an_edited_module_that_only_tasks_import_is_reported(tmp_path, monkeypatch):
+    helper = tmp_path / "helper_of_tasks.py"
+    write(helper, "def answer():\n    return 1\n", 1)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen = []
+
+    @sky.compute
+    def ask():
+        import helper_of_tasks
+
+        return helper_of_tasks.answer()
+
+    pool = sky.ComputePool(display="quiet")
+    pool.on(sky.Error, lambda event: seen.append(event.message))
+    with pool:
+        assert ask() >> pool == 1 and seen == []
+        write(helper, "def answer():\n    return 2\n", time.time() + 5)
+        assert sky.compute(lambda: 2)() >> pool == 2
+    assert len(seen) == 1 and seen[0].startswith(f"{helper} changed after the pool opened")
+
+
 def test_a_module_that_is_imported_after_it_was_written_is_no_news(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     seen = []

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 import threading
 
 from skyward.transport.module_watch import ModuleWatch
@@ -33,3 +34,27 @@ def test_another_thread_that_sends_may_find_new_modules_meanwhile(tmp_path, monk
     assert found == [first], "each change once"
     os.utime(tmp_path / "watched_second.py", (5, 5))
     assert watch.changed() == [str(tmp_path / "watched_second.py")]
+
+
+def test_modules_that_only_tasks_import_are_watched(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    package = tmp_path / "only_there"
+    package.mkdir()
+    files = [tmp_path / "only_there_alone.py", package / "__init__.py", package / "part.py"]
+    for file in (*files, package / "unused.py"):
+        file.touch()
+    names = {}
+    exec(
+        "def helper():\n    from only_there import part, attribute\n"
+        "def f():\n    import only_there_alone, json\n    return helper()\n",
+        names,
+    )
+    watch = ModuleWatch()
+    watch.watch(names["f"])
+    watch.watch(names["f"])
+    watch.watch(len)
+    assert watch.changed() == [] and "only_there" not in sys.modules
+    for file in (*files, package / "unused.py", tmp_path / "only_there_alone.py"):
+        os.utime(file, (5, 5))
+    assert sorted(watch.changed()) == sorted(map(str, files))
+    assert watch.changed() == []

@@ -197,6 +197,8 @@ class Packing:
         was_kept = functions.is_kept(item.fn)
         if not was_kept or time.monotonic() >= self._next_check:
             self._report_edits()
+        if not was_kept:
+            self._modules.watch(item.fn)
         begin = 0.0 if was_kept else time.monotonic()
         body = functions.dumps_function(item.fn, item.name)
         if again and not was_kept and not functions.is_kept(item.fn):

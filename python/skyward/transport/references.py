@@ -150,6 +150,36 @@ def names_in(code: CodeType) -> set[str]:
     return names
 
 
+def imports_of(fn: Any) -> set[str]:
+    """The modules that the function imports inside, or a function that travels with it, by their
+    full names. Some may be names of something else in a module."""
+    found: set[str] = set()
+    visited: set[int] = set()
+    left = [fn]
+    while left and len(visited) < 64:
+        one = left.pop()
+        one = one.local if type(one) is ComputeFunction else one
+        is_new = type(one) is FunctionType and id(one) not in visited
+        if is_new and (one is fn or not _travels_by_name(one)):
+            visited.add(id(one))
+            found |= _imports_in(one.__code__)
+            left.extend(one.__globals__.get(name) for name in names_in(one.__code__))
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _imports_in(code: CodeType) -> frozenset[str]:
+    found, module = set(), ""
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            module = step.argval
+            found.add(module)
+        elif step.opname == "IMPORT_FROM":
+            found.add(f"{module}.{step.argval}")
+    inside = (_imports_in(one) for one in code.co_consts if isinstance(one, CodeType))
+    return frozenset(found.union(*inside))
+
+
 def heaviest(fn: Any) -> str:
     """ " ('table')": the largest global or variable around that a function refers to, if any."""
     if type(fn) is not FunctionType:
