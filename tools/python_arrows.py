@@ -18,6 +18,7 @@ EXTENSION = "skyward._core"
 ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ("by value", "worker/by_value.py", frozenset()),
     ("by value", "worker/caches.py", frozenset()),
+    ("by value", "worker/class_hooks.py", frozenset()),
     ("by value", "worker/kernels.py", frozenset()),
     ("by value", "worker/nested_code.py", frozenset()),
     ("by value", "worker/sentinels.py", frozenset()),

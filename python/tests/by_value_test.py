@@ -639,6 +639,91 @@ def test_caches_of_classes_stay_while_what_they_calculate_from_does():
     assert shown == [*first, "plain", "3 2 2 2", *first[:4], "4 3 3 3"]
 
 
+PLUGINS = """
+KINDS = {}
+
+class Plugin:
+    def __init_subclass__(cls):
+        KINDS[cls.name] = cls
+        assert callable(cls.run)
+
+class Keyed:
+    def __init_subclass__(cls, *, key):
+        cls.key = key
+"""
+HOOKED = """
+import plugins_of_ours
+
+class Keyed:
+    def __init_subclass__(cls, *, key):
+        cls.key = key
+
+class Sub(Keyed, key="z"):
+    pass
+
+class Task:
+    def __init_subclass__(cls):
+        if not hasattr(cls, "run"):
+            raise TypeError(f"{cls.__name__} has no run()")
+
+class Run(Task):
+    def run(self):
+        return 1
+
+class Checked(type):
+    def __new__(meta, name, bases, members):
+        if bases and "field" not in members:
+            raise TypeError(f"{name} has no field")
+        return super().__new__(meta, name, bases, members)
+
+class Root(metaclass=Checked):
+    pass
+
+class Leaf(Root):
+    field = [1]
+
+class Plugin(plugins_of_ours.Plugin):
+    name = "a"
+
+    def run(self):
+        return 2
+
+class Refused(plugins_of_ours.Keyed, key=1):
+    pass
+
+def use():
+    class More(Keyed, key="y"):
+        pass
+
+    assert plugins_of_ours.KINDS == {"a": Plugin} and More.key == "y"
+    assert plugins_of_ours.Plugin.__subclasses__() == [Plugin] and Task.__subclasses__() == [Run]
+    try:
+        type(Root)("Other", (Root,), {})
+    except TypeError:
+        return Sub.key, Run().run(), Leaf.field, Plugin().run(), Plugin.name
+"""
+REFUSED = """
+import pickle, sys
+try:
+    pickle.loads(sys.stdin.buffer.read())
+except TypeError as error:
+    print(*error.__notes__)
+"""
+
+
+def test_classes_whose_hooks_look_at_them_travel(tmp_path, monkeypatch):
+    (tmp_path / "plugins_of_ours.py").write_text(PLUGINS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    monkeypatch.setitem(ENVIRONMENT, "PYTHONPATH", path)
+    names = {"__name__": "__main__"}
+    exec(HOOKED, names)
+    answer = pickle.loads(in_another_process(ANSWER, dumps(names["use"])))
+    assert answer == ("z", 1, [1], 2, "a")
+    note = in_another_process(REFUSED, dumps(names["Refused"])).decode()
+    assert "the class 'Refused' of your program" in note and "define the class in a module" in note
+
+
 class SlottedError(Exception):
     __slots__ = ("code", "unset")
 

@@ -24,7 +24,7 @@ from cloudpickle.cloudpickle import (
     _should_pickle_by_reference,
 )
 
-from . import caches, kernels, nested_code, sources, tensors, type_names
+from . import caches, class_hooks, kernels, nested_code, sources, tensors, type_names
 from .type_names import importable_name
 
 NAME = "skyward.worker.by_value"
@@ -58,11 +58,14 @@ class Pickler(cloudpickle.Pickler):
         if not issubclass(type(obj), type) or type(reduced) is not tuple or len(reduced) != 6:
             return reduced
         make, arguments, state, *_ = reduced
+        early = []
         if issubclass(type(obj), enum.EnumMeta):
             arguments, state = _with_members(obj, arguments, state, self.attributes_of)
-        elif "__slots__" in vars(obj) and typing.NamedTuple not in arguments[2]:
-            arguments, state = _with_slots(obj, arguments, state)
-        arguments = arguments[-2], make, arguments
+        else:
+            if "__slots__" in vars(obj) and typing.NamedTuple not in arguments[2]:
+                arguments, state = _with_slots(obj, arguments, state)
+            early = class_hooks.early_members(obj, state[0])
+        arguments = (arguments[-2], make, arguments, *early)
         return find_or_make_class, arguments, state, None, None, self.set_class or set_class
 
     def _reduce_own(self, obj):
@@ -400,12 +403,12 @@ def _with_written_annotations(fn):
 _unfinished = weakref.WeakSet()  # classes that were made here and are not yet filled
 
 
-def find_or_make_class(name, make, arguments):
+def find_or_make_class(name, make, arguments, *early):
     """The class of this process that cloudpickle calls so, or a new one. cloudpickle itself makes
     one first, which metaclasses and ``__init_subclass__`` would note."""
     cls = _DYNAMIC_CLASS_TRACKER_BY_ID.get(name)
     if cls is None:
-        cls = make(*arguments)
+        cls = class_hooks.make(make, arguments, *early)
         _unfinished.add(cls)
     return cls
 
