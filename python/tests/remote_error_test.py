@@ -88,6 +88,14 @@ def test_a_module_of_an_archive_is_no_package_to_install(tmp_path, monkeypatch):
         shipping.modules_archive([name], [])
 
 
+def test_an_absolute_path_of_this_machine_gets_a_hint(tmp_path):
+    missing = FileNotFoundError(2, "No such file", str(tmp_path / "nowhere"))
+    assert not [note for note in raised(missing).__notes__ if "hint" in note]
+    (tmp_path / "prompts.json").touch()
+    hint = hint_of(FileNotFoundError(2, "No such file", str(tmp_path / "prompts.json")))
+    assert "exists on this machine, and the node had no such file" in hint
+
+
 def lacking(name):
     return ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -134,7 +134,15 @@ def _hint_of_module(missing: str) -> str:
 
 def _note_file_left_here(error: FileNotFoundError) -> None:
     path = error.filename
-    if isinstance(path, str) and not os.path.isabs(path) and os.path.exists(path):
+    if not isinstance(path, str) or not os.path.exists(path):
+        return
+    if os.path.isabs(path):
+        error.add_note(
+            f"hint: {path!r} exists on this machine, and the node had no such file: pass its"
+            " content, or mount a volume (importlib.resources.files() finds the files of a"
+            " package of yours where the node has them)"
+        )
+    else:
         error.add_note(
             f"hint: {path!r} exists on this machine, but tasks run in another folder: pass the"
             " file's content, or mount a volume (a file of Image(includes=[…]) is in a folder of"

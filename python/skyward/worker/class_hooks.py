@@ -43,8 +43,8 @@ def make(make_class, arguments, *early):
         if cls is None:
             with contextlib.suppress(Exception):  # its class is read-only
                 error.add_note(
-                    f"the class {arguments[1]!r} of your program is made again here, at first"
-                    " without its attributes and without the arguments of its class statement. Its"
+                    f"the class {arguments[1]!r} of your program is made here without its"
+                    " attributes at first, and without the arguments of its class statement. Its"
                     " metaclass or __init_subclass__ needs them: define the class in a module"
                 )
             raise
