@@ -15,7 +15,6 @@ import select
 import shutil
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -27,7 +26,6 @@ import pytest
 from cloud import Cloud, Faults, Request, clouds
 from machines import why_not
 from programs import ROOT, Told, begin, begin_skyward, finish, hear
-
 
 
 def third_of_commit() -> str:
