@@ -6,7 +6,7 @@ namespace skyward::doubles {
 namespace {
 
 constexpr Tariff kTariff{.increment = std::chrono::minutes(10)};
-constexpr long long kPage = 10, kLongestPage = 100;
+constexpr long long kScriptsOfAPage = 10, kLongestPage = 100;
 
 // A form as it is sent without JSON: "grant_type=client_credentials&client_id=…".
 Json read_form(const Request& request) {
@@ -247,7 +247,7 @@ io::HttpReply Verda::list_texts(const Request& request, const Names&) {
     const auto asked = request.query.find(name);
     return asked == request.query.end() ? otherwise : whole(asked->second).value_or(0);
   };
-  const long long page = number("page", 1), size = number("pageSize", kPage);
+  const long long page = number("page", 1), size = number("pageSize", kScriptsOfAPage);
   if (page < 1 || size < 1 || size > kLongestPage) {
     return refuse_all(400, {"a page has 1 to 100 scripts"});
   }
