@@ -415,9 +415,9 @@ def find_or_make_class(name, make, arguments, *early):
 
 def set_class(cls, state):
     if cls not in _unfinished:
-        fields, *others = state
-        kept = caches.kept_names(cls, fields)
-        state = ({name: fields[name] for name in fields if name not in kept}, *others)
+        fields = state[0]
+        for name in caches.kept_names(cls, fields):
+            del fields[name]
     _class_setstate(cls, state)
     _unfinished.discard(cls)
 

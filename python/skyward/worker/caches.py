@@ -8,6 +8,7 @@ from cloudpickle.cloudpickle import _extract_code_globals
 
 _CACHE = functools._lru_cache_wrapper
 _METHODS = staticmethod, classmethod
+_LOOKED_AT = frozenset({FunctionType, _CACHE, *_METHODS})
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
 _MISSING = object()
 MOST_PAIRS, MOST_ITEMS = 100, 1000
@@ -17,15 +18,19 @@ MOST_PAIRS, MOST_ITEMS = 100, 1000
 def kept_names(cls, fields):
     """Of these attributes, with which a known class arrives again: those that are, or use, caches,
     and calculate the same as the attribute that the class has."""
-    looked_at = {}
-    return [
-        name
-        for name, new in fields.items()
-        if _has_cache(cls, new, looked_at) and _is_same(vars(cls).get(name), new, set())
-    ]
+    known, without, kept = vars(cls), set(), []
+    for name, new in fields.items():
+        kind = type(new)
+        if kind is FunctionType and id(new.__globals__) in without:
+            continue
+        if kind in _LOOKED_AT and name in known and _has_cache(cls, new, without):
+            if _is_same(known[name], new, set()):
+                kept.append(name)
+    return kept
 
 
-def _has_cache(cls, value, looked_at):
+def _has_cache(cls, value, without):
+    """`without`: the globals that have no cache. The functions of one module share theirs."""
     if type(value) is _CACHE:
         # Each call has its own copy of the object. If that equals itself alone, the cache would
         # keep all of them, and never be of use.
@@ -33,10 +38,11 @@ def _has_cache(cls, value, looked_at):
     function = value.__func__ if type(value) in _METHODS else value
     if type(function) is not FunctionType:
         return type(function) is _CACHE
-    variables = function.__globals__  # the functions of one module share them
-    if id(variables) not in looked_at:
-        looked_at[id(variables)] = any(type(one) is _CACHE for one in variables.values())
-    return looked_at[id(variables)]
+    variables = function.__globals__
+    if any(type(one) is _CACHE for one in variables.values()):
+        return True
+    without.add(id(variables))
+    return False
 
 
 def _is_same(one, other, seen):
