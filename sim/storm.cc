@@ -299,7 +299,8 @@ void Storm::connect(NodeId node, const Instance& instance) {
   events.on_lost = [this, node, id = instance.id](const Error& why) {
     simulator_.say("node {} is lost: {}", node.value, why.message);
     ++report_.losses;
-    lost_at_.emplace(id, simulator_.now());
+    // One with a preemption notice may be left to its cloud.
+    if (!taken_back_.contains(node)) lost_at_.emplace(id, simulator_.now());
     give_up(node, *links_.at(node));
     links_.erase(node);
     turn([&](Time now) { on_node_lost(state_, *this, now, node, why); });

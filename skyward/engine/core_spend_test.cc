@@ -405,6 +405,7 @@ TEST_F(SpendTest, WhatHasNotBegunWhenTheBudgetIsNearlySpentDoesNot) {
   const TaskId free = submit_to(0);
   wire::Call call = task();
   call.options.node = kFirst;
+  call.options.worker = 0;  // it waits there
   const TaskId pinned = submit_to(0, std::move(call));
   while (!state.budget.is_draining()) advance_alive();
   effects.drop_all();

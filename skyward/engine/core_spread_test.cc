@@ -19,8 +19,9 @@ class SpreadTest : public CoreTest {
  protected:
   // A running pool whose agents can talk to each other.
   void open(int nodes, const std::string& key = "secret") {
-    make({.nodes = nodes});
-    open_to_bootstrapping({.nodes = nodes});
+    const auto shape = PoolShape{.nodes = nodes, .concurrency = 4};  // no task waits for another
+    make(shape);
+    open_to_bootstrapping(shape);
     state.options.peer_key = key;
     for (int i = 0; i < nodes; ++i) ready(static_cast<unsigned>(i));
     effects.drop_all();

@@ -84,7 +84,7 @@ is_below_agent() {
   local process=$1 facts
   while ((process > 1)); do
     if ((process == PPID)); then return 0; fi
-    { facts=$(<"/proc/$process/stat"); } 2>/dev/null || return 1
+    facts=$(cat "/proc/$process/stat" 2>/dev/null) || return 1
     read -r _ process _ <<<"${facts##*) }"
   done
   return 1

@@ -227,7 +227,7 @@ TEST_F(VastTest, TheDaysQuotaOfSearchesIsExplained) {
   ASSERT_FALSE(offers);
   EXPECT_EQ(offers.error().kind, ErrorKind::exhausted);
   EXPECT_THAT(offers.error().message, HasSubstr("Daily search quota exceeded."));
-  EXPECT_THAT(offers.error().hint, HasSubstr("search results for today"));
+  EXPECT_THAT(offers.error().hint, HasSubstr("today's search results"));
 }
 
 TEST_F(VastTest, AContractThatARefusalMadeIsOurs) {
