@@ -196,6 +196,7 @@ class MappedCalls(GroupedCalls):
         self._drafted: list[tuple[Any, ...]] = []  # its inputs
         self._tokens = 0
         self._pace = Pace()
+        self._probe: Group | None = None  # the last group, until it has ended
         self._body: Any = None  # the core's function, of groups
         # Functions stay as they are with the first call; some take long to serialize.
         self._known: dict[int, tuple[Any, int]] = {}
@@ -420,6 +421,10 @@ class MappedCalls(GroupedCalls):
         if len(item.args) != len(first) or not is_plain(self._pool, item):
             self._pace.in_groups = False
             return False
+        # Those of a group are retried in their turn, which only slow calls would notice. Whether
+        # they are slow, one group of one call at a time finds out.
+        if item.retries and self._pace.size < 2 and self._probe is not None:
+            return False
         if id(item.fn) not in self._known:
             self._known[id(item.fn)] = (self._pool.packing.function(item, again=False), 0)
         self._body, _ = self._known[id(item.fn)]
@@ -434,7 +439,8 @@ class MappedCalls(GroupedCalls):
         except NotProvisionedError as reason:
             self._enter_refused(len(calls), reason)
             return
-        self._enter_group(Group(core, calls, self._pace))
+        self._probe = Group(core, calls, self._pace)
+        self._enter_group(self._probe)
 
     def _send_singles(self, inputs: list[tuple[Any, ...]]) -> None:
         """Sends calls one by one; the error of one that cannot be sent is kept for its place."""
@@ -517,6 +523,8 @@ class MappedCalls(GroupedCalls):
         self._calls -= calls
 
     def _note_end(self, group: Group) -> None:
+        if group is self._probe:
+            self._probe = None
         self._leave(group, len(group.calls) - group.got)
         self._pace.in_groups &= not (self._all_end and self._pace.slow >= SLOW_GROUPS)
 
