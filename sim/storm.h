@@ -107,7 +107,7 @@ class Storm final : private engine::EngineEffects {
   Simulator::Timer timer_ = Simulator::kNoTimer;
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;
-  std::set<InstanceId> standing_;  // announced, and their end not announced yet
+  std::set<InstanceId> standing_;       // announced, and their end not announced yet
   std::map<InstanceId, Time> lost_at_;  // and the cloud not yet asked to end it
   bool launching_ = true;
   bool all_told_ = false;             // the cloud's last charges have arrived
