@@ -17,6 +17,7 @@
 #include "skyward/provider/pip_settings.h"
 #include "skyward/provider/uv_config.h"
 #include "skyward/provider/volume_script.h"
+#include "skyward/spec/apt_script.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/json_text.h"
 #include "skyward/spec/pip_index.h"
@@ -137,29 +138,7 @@ if sys.prefix != sys.base_prefix:
 for package in "${programs[@]}"; do
   command -v "$package" >/dev/null || packages+=("$package")
 done
-if [[ ${#packages[@]} -gt 0 ]]; then
-  missing=()
-  for package in "${packages[@]}"; do
-    status=$(dpkg-query -W -f '${db:Status-Status}' "${package%%[=/]*}" 2>/dev/null || true)
-    [[ $status == installed ]] || missing+=("$package")
-  done
-  if [[ ${#missing[@]} -gt 0 ]]; then
-    as_root=()
-    if [[ $(id -u) != 0 ]]; then
-      if ! sudo -n true; then
-        say "the system packages ${missing[*]} are missing, and only root can install them:" \
-          "log in as root, allow sudo without a password, or install them yourself"
-        exit 1
-      fi
-      as_root=(sudo -n --preserve-env=http_proxy,https_proxy,no_proxy)
-    fi
-    export DEBIAN_FRONTEND=noninteractive
-    patient=(-q -o DPkg::Lock::Timeout=300)
-    "${as_root[@]}" apt-get "${patient[@]}" update </dev/null
-    "${as_root[@]}" apt-get "${patient[@]}" install -y --no-install-recommends -- "${missing[@]}" \
-      </dev/null
-  fi
-fi
+install_packages "${packages[@]}"
 step apt
 
 if [[ ! $ready ]]; then
@@ -563,13 +542,13 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   image.bootstrap.script = fmt::format(
       "set -euo pipefail\ncd "
       "/\n{}{}{}key={}\npython={}\nminor={}\nvisible={}\nuv_file={}\nrequirements=({})\n"
-      "on_disk=({})\noptions=({})\n{}packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}",
+      "on_disk=({})\noptions=({})\n{}packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}{}",
       volumes.begin, kRoot, kSystem, key, has_python ? shell_quote(request.python) : "",
       shell_quote(minor_version(request.python)), request.sees_image ? "yes" : "", files->uv,
       list_of(spec.image.pip), list_of(on_disk), installing->no_index ? "--no-index" : "",
       refresh_line(request), list_of(spec.image.apt), list_of(volumes.packages),
-      list_of(files->archives), kInstallRequirements, kVersionOf, kUntilPackages, volumes.mount,
-      kModules);
+      list_of(files->archives), kInstallRequirements, kInstallPackages, kVersionOf, kUntilPackages,
+      volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
   image.bootstrap.environment = std::move(installing->environment);
   add_image_variables(image.bootstrap.environment, spec.image);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "skyward/base/check.h"
+#include "skyward/spec/apt_script.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/pip_index.h"
 
@@ -29,7 +30,7 @@ trap 'failed "$?" "$BASH_COMMAND"' ERR
 exec 9>"$root/.lock"
 flock 9
 rm -f "$root/.error"
-export DEBIAN_FRONTEND=noninteractive HOME="${HOME:-/root}"
+export HOME="${HOME:-/root}"
 export PATH="$HOME/.local/bin:$PATH"
 )bash";
 
@@ -48,24 +49,13 @@ echo "$!" >"$root/.timer"
 constexpr std::string_view kSteps = R"bash(
 done_with() { touch "$root/.step_$1"; }
 
-install_missing() {
-  local package missing=()
-  for package in "$@"; do
-    dpkg-query -W -f '${db:Status-Status}\n' "${package%%[=/]*}" 2>/dev/null |
-      grep -qx installed || missing+=("$package")
-  done
-  if ((${#missing[@]} == 0)); then return 0; fi
-  apt-get -q -o DPkg::Lock::Timeout=600 update
-  apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends -- "${missing[@]}"
-}
-
 if ! command -v uv >/dev/null; then
-  install_missing curl ca-certificates
+  install_packages curl ca-certificates
   curl -LsSf https://astral.sh/uv/install.sh | sh
 fi
 done_with uv
 
-install_missing "${packages[@]}"
+install_packages "${packages[@]}"
 done_with apt
 
 if [[ ! -x $root/.venv/bin/python || $(cat "$root/.image" 2>/dev/null || true) != "$image" ]]; then
@@ -110,9 +100,9 @@ std::string Image::bootstrap(int ttl) const {
   packages.insert(packages.end(), apt.begin(), apt.end());
   std::vector<std::string> requirements = {"cloudpickle"};
   requirements.insert(requirements.end(), pip.begin(), pip.end());
-  script += fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}{}",
+  script += fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}{}{}",
                         content_hash(), shell_quote(python), quoted_list(packages),
-                        quoted_list(requirements), kInstallRequirements, kSteps);
+                        quoted_list(requirements), kInstallRequirements, kInstallPackages, kSteps);
   return script;
 }
 

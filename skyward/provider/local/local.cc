@@ -125,25 +125,44 @@ Status check_python(const PoolSpec& spec) {
                   minor_version(client), minor_version(wanted)));
 }
 
+// The versions of a system package that are installed here, one for each architecture.
+std::vector<std::string> installed_versions(const std::string& name) {
+  io::SpawnOptions query;
+  query.command = {"dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}\n", name};
+  const Result<io::CommandResult> answer = io::run_command(query, kQueryTimeout);
+  std::vector<std::string> versions;
+  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return versions;
+  constexpr std::string_view kInstalled = "installed ";
+  for (std::string_view rest = answer->out; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.starts_with(kInstalled)) versions.emplace_back(line.substr(kInstalled.size()));
+  }
+  return versions;
+}
+
 // System packages are the user's own to install here; those that are there already are fine.
 Status check_apt(const std::vector<std::string>& packages) {
   std::string missing;
+  std::string found;
   for (const std::string& package : packages) {
     const std::string name = package.substr(0, package.find_first_of("=/"));
-    io::SpawnOptions query;
-    query.command = {"dpkg-query", "-W", "-f", "${db:Status-Status}\n", name};
-    const Result<io::CommandResult> answer = io::run_command(query, kQueryTimeout);
-    if (answer && answer->status.code == 0 && answer->status.signal == 0 &&
-        answer->out.starts_with("installed")) {
-      continue;
+    const std::vector<std::string> versions = installed_versions(name);
+    const std::size_t equals = package.find('=');
+    if (equals == std::string::npos) {
+      if (!versions.empty()) continue;
+    } else {
+      if (std::ranges::find(versions, package.substr(equals + 1)) != versions.end()) continue;
+      if (!versions.empty()) found += fmt::format("; of {}, {} is installed", name, versions[0]);
     }
-    missing += (missing.empty() ? "" : " ") + name;
+    missing += (missing.empty() ? "" : " ") + package;
   }
   if (missing.empty()) return {};
   return fail(ErrorKind::invalid,
               fmt::format("Image(apt=…) needs system packages that are not installed on this "
-                          "machine, and the local provider cannot install them: {}",
-                          missing),
+                          "machine, and the local provider cannot install them: {}{}",
+                          missing, found),
               fmt::format("run 'sudo apt-get install {}' once, or leave them out", missing));
 }
 

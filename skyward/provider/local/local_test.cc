@@ -202,13 +202,16 @@ TEST_F(Local, CheckRefusesSystemPackagesThatAreNotThere) {
   const Status refused = make()->check(with);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(refused.error().message, HasSubstr(": no-such-package-1 no-such-package-2"));
+  EXPECT_THAT(refused.error().message, HasSubstr(": no-such-package-1 no-such-package-2=1.0"));
   EXPECT_THAT(refused.error().hint,
-              HasSubstr("sudo apt-get install no-such-package-1 no-such-package-2"));
+              HasSubstr("sudo apt-get install no-such-package-1 no-such-package-2=1.0"));
 
-  if (run_program({"dpkg-query", "-W", "dpkg"})) {
-    with.image.apt = {"dpkg"};
+  if (const auto dpkg = run_program({"dpkg-query", "-W", "-f", "${Version}", "dpkg"})) {
+    with.image.apt = {"dpkg", "dpkg=" + dpkg->out, "dpkg/stable"};
     EXPECT_TRUE(make()->check(with));
+    with.image.apt = {"dpkg=0.1"};
+    EXPECT_THAT(make()->check(with).error().message,
+                HasSubstr(": dpkg=0.1; of dpkg, " + dpkg->out + " is installed"));
   }
 }
 
