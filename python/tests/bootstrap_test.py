@@ -175,6 +175,19 @@ def test_another_image_on_the_same_machine(machine):
     assert (first["timers"], second["curl"]) == ("0", "1")
 
 
+def test_an_image_is_set_up_again_after_another_one_failed(machine):
+    broken = sky.Image(pip=["skyward_test_package_that_is_not_there"], env=OFFLINE)
+    out = machine(
+        "run script; echo --; run broken; echo --; run script; report",
+        script=IMAGE.bootstrap(),
+        broken=broken.bootstrap(),
+    )
+    first, failed, again = out.split("--\n")
+    assert "failed with" not in first and "failed with" in failed
+    (report,) = reported(again)
+    assert report["error"] == "" and report["version"] == f"{CLIENT_PYTHON} pickled mine"
+
+
 def test_the_machine_is_switched_off_in_time(machine):
     out = machine(
         "run script; for i in $(seq 300); do [[ -e /halted ]] && break; sleep 0.1; done;"

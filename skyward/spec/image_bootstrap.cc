@@ -59,7 +59,7 @@ install_packages "${packages[@]}"
 done_with apt
 
 if [[ ! -x $root/.venv/bin/python || $(cat "$root/.image" 2>/dev/null || true) != "$image" ]]; then
-  rm -rf "$root/.venv" "$root/.ready"
+  rm -rf "$root/.venv" "$root/.ready" "$root/.image"
   uv venv --quiet --no-project --python "$python" "$root/.venv" </dev/null
   install_requirements uv "$root/.venv"
   printf '%s\n' "$image" >"$root/.image"
