@@ -69,6 +69,9 @@ inline bool contains_any(std::string_view text, std::initializer_list<std::strin
 // errors="replace" does.
 std::string to_utf8(std::string_view text);
 
+// With the bytes that a URL escapes: "a%20b" → "a b".
+std::string percent_decode(std::string_view text);
+
 // What a map of texts holds under a name; empty without such an entry.
 template <class Map>
 std::string value_at(const Map& texts, const std::string& name) {

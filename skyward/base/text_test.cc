@@ -26,6 +26,12 @@ TEST(Text, OneWordOfSeveralIsFound) {
   EXPECT_FALSE(contains_any("over", {}));
 }
 
+TEST(Text, WhatAUrlEscapesIsDecoded) {
+  EXPECT_EQ(percent_decode("a%20b%2fc%2F"), "a b/c/");
+  EXPECT_EQ(percent_decode("100%"), "100%");
+  EXPECT_EQ(percent_decode("%zz%2"), "%zz%2");
+}
+
 TEST(Text, WhatIsNotUtf8IsReplaced) {
   const std::string r = "\xEF\xBF\xBD";
   EXPECT_EQ(to_utf8("a\x80z"), "a" + r + "z");

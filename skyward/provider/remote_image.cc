@@ -512,8 +512,8 @@ Status check_packages(const Image& image) {
     const bool is_here = !path.empty() && std::filesystem::exists(path, error);
     if (!is_here && !path.starts_with('.')) continue;
     return fail(ErrorKind::invalid,
-                fmt::format("Image(pip=[{}]) is on this computer, but rented machines do not have "
-                            "its files; nothing was started",
+                fmt::format("Image(pip=[{}]) is on this computer, but the machines of the pool do "
+                            "not have its files; nothing was started",
                             json_string(package)),
                 "send a package's source with Image(includes=[…]), or publish it to an index");
   }

@@ -56,8 +56,8 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
 // Fails with `invalid` when the agent that would be uploaded cannot run here.
 Status check_agent(const PoolSpec& spec);
 
-// Fails with `invalid` when a package is a file or folder of this computer: rented machines have
-// none of those. A path that is not here may be one of the machine's image.
+// Fails with `invalid` when a package is a file or folder of this computer, for machines that
+// have none of those. A path that is not here may be one of the machine's image.
 Status check_packages(const Image& image);
 
 // The variables of the client that make uv and apt on a node use the same indexes, mirrors and

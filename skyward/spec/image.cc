@@ -71,6 +71,31 @@ bool is_marker(std::string_view text) {
          (text.find_first_of("<>=") != std::string_view::npos || text.contains(" in "));
 }
 
+// Of files that list packages, and of packages.
+constexpr std::array<std::string_view, 4> kLists = {".txt", ".toml", "uv.lock", "poetry.lock"};
+constexpr std::array<std::string_view, 3> kPackageFiles = {".whl", ".zip", ".gz"};
+
+template <std::size_t kCount>
+bool ends_with_any(std::string_view text, const std::array<std::string_view, kCount>& ends) {
+  return std::ranges::any_of(ends, [&](std::string_view end) { return text.ends_with(end); });
+}
+
+std::string_view requirement_hint(std::string_view text) {
+  text = trimmed(text, " ");
+  if (text.starts_with("-r") || text.starts_with("--requirement") || ends_with_any(text, kLists)) {
+    return "files are not read here: give the packages that the file lists, a string for each";
+  }
+  if (text.starts_with("-e") || text.starts_with("--editable")) {
+    return "send a package's source with Image(includes=[…]), or give the absolute path of its "
+           "folder if the nodes have it";
+  }
+  if (text.starts_with('-')) {
+    return "options cannot be given as packages; use pip_extra_index_url or pip_indexes for an "
+           "index";
+  }
+  return "write it as \"name\", \"name[extra]==1.2\", \"name @ URL\", a URL, or an absolute path";
+}
+
 // A requirement as pip reads it: name[extras] version ; marker, or name @ URL, or a URL, or an
 // absolute path.
 bool is_requirement(std::string_view text) {
@@ -80,7 +105,8 @@ bool is_requirement(std::string_view text) {
   while (name < text.size() && (is_alphanumeric(text[name]) ||
                                 (name > 0 && std::string_view("._-").contains(text[name]))))
     ++name;
-  if (name == 0) return false;
+  const std::string_view file = text.substr(0, name);
+  if (name == 0 || ends_with_any(file, kLists) || ends_with_any(file, kPackageFiles)) return false;
   std::string_view rest = trimmed(text.substr(name), " ");
   if (rest.starts_with('[')) {
     const std::size_t end = rest.find(']');
@@ -159,15 +185,10 @@ Status validate(const Image& image) {
   }
   for (const std::string& package : image.pip) {
     if (is_requirement(package)) continue;
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("Image(pip=[{}]) is not a package requirement",
-                    json_string(without_login(package))),
-        package.starts_with('-')
-            ? "options cannot be given as packages; use pip_extra_index_url or pip_indexes for "
-              "an index"
-            : "write it as \"name\", \"name[extra]==1.2\", \"name @ URL\", a URL, or an "
-              "absolute path");
+    return fail(ErrorKind::invalid,
+                fmt::format("Image(pip=[{}]) is not a package requirement",
+                            json_string(without_login(package))),
+                std::string(requirement_hint(package)));
   }
   for (const std::string& package : image.apt) {
     if (is_apt_package(package)) continue;

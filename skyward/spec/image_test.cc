@@ -97,6 +97,16 @@ TEST(ImageValidate, RefusesTheRestAndNamesIt) {
 TEST(ImageValidate, SaysWhatIsWrong) {
   EXPECT_EQ(validate(Image{.pip = {"--index-url"}}).error().message,
             "Image(pip=[\"--index-url\"]) is not a package requirement");
+  const auto hint = [](const char* package) {
+    return validate(Image{.pip = {package}}).error().hint;
+  };
+  for (const char* list : {"requirements.txt", "-r requirements.txt", "pyproject.toml"}) {
+    EXPECT_TRUE(hint(list).contains("packages that the file lists")) << list;
+  }
+  for (const char* file : {"own-1-py3-none-any.whl", "own-1.tar.gz", "own.whl[gpu]"}) {
+    EXPECT_TRUE(hint(file).contains("an absolute path")) << file;
+  }
+  EXPECT_TRUE(hint("-e /srv/own").contains("includes"));
   EXPECT_EQ(validate(Image{.python = "3"}).error().message,
             "Image(python=\"3\") is not a Python version");
   // A password in an index address never reaches a message.

@@ -64,7 +64,7 @@ class ContainerProvider final : public KeptNodes {
 };
 
 Status ContainerProvider::check_wishes(const PoolSpec& spec) {
-  if (spec.volumes.empty()) return {};
+  if (spec.volumes.empty()) return check_packages(spec.image);
   return fail(ErrorKind::unsupported,
               "Containers: volumes cannot be mounted in containers, which may not use FUSE; "
               "nothing was created",

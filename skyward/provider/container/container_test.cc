@@ -215,6 +215,9 @@ TEST_F(ContainerPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   spec_.machine.clear();
   spec_.volumes = {Volume{}};
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));
+  spec_.volumes.clear();
+  spec_.image.pip = {::testing::TempDir()};
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("is on this computer"));
   EXPECT_EQ(creations(), 0);
   spec_.provider.settings["image"] = "--privileged";
   EXPECT_THAT(refusal_of_making().message, HasSubstr("image=\"--privileged\" is not an image"));

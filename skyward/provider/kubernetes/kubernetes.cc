@@ -82,7 +82,7 @@ Status KubernetesProvider::check_wishes(const PoolSpec& spec) {
                 "nothing was created",
                 "use an image= that has them");
   }
-  return {};
+  return check_packages(spec.image);
 }
 
 // ---- What there is

@@ -180,6 +180,9 @@ TEST_F(KubernetesPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   spec_.nodes = 2;
   spec_.volumes = {Volume{}};
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));
+  spec_.volumes.clear();
+  spec_.image.pip = {::testing::TempDir()};
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("is on this computer"));
   EXPECT_THAT(cloud_->machines, IsEmpty());
 }
 

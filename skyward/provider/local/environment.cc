@@ -110,12 +110,16 @@ std::string disk_path_of(std::string_view requirement) {
   requirement = trimmed(requirement, " ");
   const bool is_git = requirement.starts_with("git+");
   if (is_git) requirement.remove_prefix(4);
-  if (requirement.starts_with("file://")) requirement.remove_prefix(7);
+  constexpr std::string_view kScheme = "file://";
+  constexpr std::string_view kThisHost = "localhost/";
+  const bool is_url = requirement.starts_with(kScheme);
+  if (is_url) requirement.remove_prefix(kScheme.size());
+  if (is_url && requirement.starts_with(kThisHost)) requirement.remove_prefix(kThisHost.size() - 1);
   if (!requirement.starts_with('/') && !requirement.starts_with('.')) return "";
   requirement = requirement.substr(0, requirement.find('#'));
   if (is_git) requirement = requirement.substr(0, requirement.rfind('@'));  // the revision
   if (requirement.ends_with(']')) requirement = requirement.substr(0, requirement.rfind('['));
-  return std::string(requirement);
+  return is_url ? percent_decode(requirement) : std::string(requirement);
 }
 
 std::string minor_version(std::string_view version) {

@@ -71,6 +71,14 @@ TEST(EnvironmentKey, DoesNotSeeWhoAsks) {
   EXPECT_NE(environment_key(one), environment_key(two));
 }
 
+TEST(DiskPath, IsThatOfAPathOrAnUrlOfThisComputer) {
+  EXPECT_EQ(disk_path_of("/a%20b/x.whl"), "/a%20b/x.whl");
+  EXPECT_EQ(disk_path_of("file:///a%20b/x.whl#sha256=00"), "/a b/x.whl");
+  EXPECT_EQ(disk_path_of("x @ file://localhost/a%40b/x.whl ; python_version > '3'"), "/a@b/x.whl");
+  EXPECT_EQ(disk_path_of("file://elsewhere/x.whl"), "");
+  EXPECT_EQ(disk_path_of("x>=1"), "");
+}
+
 TEST(EnvironmentKey, DoesNotSeeOrderOrPlace) {
   EnvironmentRequest one = request();
   EnvironmentRequest two = request();
