@@ -35,6 +35,16 @@ def test_a_module_is_alone_in_its_folder(cache):
     assert os.path.samefile(f"{folder}/skyward", PACKAGE)
 
 
+def test_an_environment_finds_skyward_and_cloudpickle_alone_of_what_is_installed(cache):
+    linked = [
+        name
+        for folder in runtime.importable_folders(True)
+        if folder.startswith(str(cache))
+        for name in os.listdir(folder)
+    ]
+    assert linked == ["skyward", "cloudpickle"]
+
+
 def test_machines_may_ask_for_uv_whatever_the_image(monkeypatch):
     monkeypatch.setattr(shipping, "modules_archive", lambda *_: None)
     monkeypatch.setattr(shipping, "package_archive", lambda: "/package.tar")

@@ -120,11 +120,7 @@ class PoolRequest:
             return spec, remote_runtime(self.image, slots)
         if not own:
             return spec, worker_runtime(self.image, slots)
-        if self.image.needs_environment():
-            import cloudpickle  # nothing else of a local pool needs it before its nodes start
-
-            spec.settings = {**spec.settings, "cloudpickle": cloudpickle.__version__}
-        elif not sys.executable:
+        if not self.image.needs_environment() and not sys.executable:
             raise ConfigurationError(
                 "sys.executable is empty, so no worker can be started with this program's Python:"
                 " set sys.executable to the path of an interpreter with the same packages, or give"

@@ -69,8 +69,8 @@ def remote_runtime(image: Image, slots: int = 1) -> Any:
 def importable_folders(own_environment: bool) -> list[str]:
     """Folders from which a worker imports what the caller imports.
 
-    With an environment of its own a worker gets the caller's own folders and skyward, but none of
-    the packages that are installed for the caller: those it declares in the image."""
+    With an environment of its own a worker gets the caller's own folders, skyward and cloudpickle,
+    but none of the packages that are installed for the caller: those it declares in the image."""
     entries = [os.path.abspath(entry or ".") for entry in sys.path]
     program = sys.modules.get("__main__")
     script = getattr(program, "__file__", None)
@@ -80,9 +80,12 @@ def importable_folders(own_environment: bool) -> list[str]:
     entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
     if not own_environment:
         return entries
+    import cloudpickle  # nothing else of a local pool needs it before its nodes start
+
     return [
         *(entry for entry in entries if not is_installed(entry)),
         _folder_with("skyward", PACKAGE),
+        _folder_with("cloudpickle", Path(cloudpickle.__file__).parent),
     ]
 
 

@@ -15,14 +15,6 @@ namespace skyward::provider {
 
 namespace {
 
-// Everything to install, as requirements.
-std::vector<std::string> requirements(const EnvironmentRequest& request) {
-  std::vector<std::string> all;
-  if (!request.cloudpickle.empty()) all.push_back("cloudpickle==" + request.cloudpickle);
-  all.insert(all.end(), request.pip.begin(), request.pip.end());
-  return all;
-}
-
 // The value in the quotes that Python's repr() gave it.
 std::string unquoted(std::string_view text) {
   if (text.size() < 2 || (text.front() != '\'' && text.front() != '"')) return std::string(text);
@@ -94,7 +86,6 @@ if ! install_requirements "$uv" "$environment" "${options[@]}"; then
 fi
 echo deps >&3
 
-"$environment/bin/python" -c "$check" </dev/null
 touch -- "$environment/skyward-ready"
 echo skyward >&3
 )bash";
@@ -136,7 +127,7 @@ std::string_view refresh_line(const EnvironmentRequest& request) {
 
 std::string environment_key(const EnvironmentRequest& request) {
   std::vector<std::string> parts;
-  for (const std::string& part : requirements(request)) parts.push_back(without_logins(part));
+  for (const std::string& part : request.pip) parts.push_back(without_logins(part));
   std::ranges::sort(parts);
   std::string text = "3";  // the number of this recipe: a change in the script needs a new one
   const auto add = [&](std::string_view part) {
@@ -174,7 +165,7 @@ std::string environment_marker(const EnvironmentRequest& request) {
 
 std::string environment_script(const EnvironmentRequest& request, bool no_index) {
   std::string list;
-  for (const std::string& requirement : requirements(request)) {
+  for (const std::string& requirement : request.pip) {
     if (!list.empty()) list += ' ';
     list += shell_quote(requirement);
   }
@@ -187,14 +178,11 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
       "uv={}\n"
       "requirements=({})\n"
       "options=({})\n"
-      "{}"
-      "check={}\n"
-      "{}{}{}",
+      "{}{}{}{}",
       shell_quote(environment_directory(request)), shell_quote(request.python),
       request.version.empty() ? "3" : shell_quote(minor_version(request.version)),
       shell_quote(request.uv), list, no_index ? "--no-index" : "", refresh_line(request),
-      request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kInstallRequirements,
-      kVersionOf, kEnvironmentScript);
+      kInstallRequirements, kVersionOf, kEnvironmentScript);
 }
 
 std::map<std::string, std::string> parse_pip_config(std::string_view text) {

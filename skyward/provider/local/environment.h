@@ -28,7 +28,6 @@ struct EnvironmentRequest {
   std::string python;              // path of an interpreter, or a version for uv to find
   std::string version{};           // "3.12", "3.12.4": what `python` is; empty: not known
   std::string machine{};           // its architecture; empty: not a part of the key
-  std::string cloudpickle{};       // exact version; empty: not installed (C++ workers)
   std::vector<std::string> pip{};  // requirements
   // What the requirements on this disk look like: when they change, they are installed again.
   std::vector<std::string> contents{};

@@ -269,7 +269,6 @@ bool LocalProvider::needs_environment(const PoolSpec& spec) const {
 EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) const {
   EnvironmentRequest request;
   request.root = surroundings_.environment_root;
-  request.cloudpickle = value_at(settings_, "cloudpickle");
   request.pip = spec.image.pip;
   for (const DiskPackage& package : packages_on_disk(request.pip)) {
     request.contents.push_back(package.look);

@@ -31,8 +31,7 @@ struct LocalSurroundings {
 // no memory; environments in $XDG_CACHE_HOME or ~/.cache.
 LocalSurroundings surroundings_of_this_process();
 
-// Settings: "python" (path of the driver's interpreter), "cloudpickle" (its exact version), "uv"
-// (path of uv; else PATH).
+// Settings: "python" (path of the driver's interpreter), "uv" (path of uv; else PATH).
 std::unique_ptr<Provider> make_local(const ProviderSpec& spec, LocalSurroundings surroundings);
 Result<std::unique_ptr<Provider>> make_local(const ProviderSpec& spec);
 
