@@ -1,7 +1,9 @@
 """Modules that an import hook finds, as editable installs have them."""
 
+import importlib.metadata
 import importlib.util
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -71,6 +73,39 @@ def test_a_package_keeps_its_name_on_rented_machines(project, monkeypatch):
         names = names_in(modules_archive(includes, []))
         assert {"editable_package/__init__.py", "editable_package/part.py"} <= names
         assert "lib/part.py" not in names
+
+
+@pytest.fixture
+def installed(project, tmp_path, monkeypatch):
+    """What pip writes into site-packages, in which another project is, too."""
+    for name, place in (("editable_package", project), ("other", tmp_path / "elsewhere")):
+        info = tmp_path / "site-packages" / f"{name}-4.5.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 4.5\n")
+        (info / "entry_points.txt").write_text("[plugs]\none = editable_package.part:number\n")
+        (info / "direct_url.json").write_text(
+            json.dumps({"url": place.as_uri(), "dir_info": {"editable": True}})
+        )
+        names = ("METADATA", "entry_points.txt", "direct_url.json", "RECORD")
+        (info / "RECORD").write_text("".join(f"{info.name}/{each},,\n" for each in names))
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+
+
+def test_nodes_know_the_version_of_an_editable_package(installed, monkeypatch):
+    spec = importlib.util.find_spec("editable_package")
+    monkeypatch.setitem(sys.modules, "editable_package", importlib.util.module_from_spec(spec))
+    info = "editable_package-4.5.dist-info"
+    names = names_in(modules_archive([], []))
+    assert {name for name in names if ".dist-info/" in name and "4.5" in name} == {
+        f"{info}/METADATA",
+        f"{info}/entry_points.txt",
+    }
+    folders = worker_runtime(sky.Image(pip=["six"])).environment["SKYWARD_SYS_PATH"].split(":")
+    found = importlib.metadata.distributions(path=folders)
+    assert [one.version for one in found if one.name == "editable_package"] == ["4.5"]
+    assert not [
+        one for one in importlib.metadata.distributions(path=folders) if one.name == "other"
+    ]
 
 
 def test_a_plugin_that_was_loaded_under_a_name_of_its_own_shadows_nothing(project, monkeypatch):

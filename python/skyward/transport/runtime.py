@@ -25,10 +25,14 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     # With packages an image has an interpreter of its own, else the caller's.
     folders = importable_folders(image.needs_environment())
     if image.needs_environment() or image.includes:
+        from skyward.transport.editable import metadata_folders
         from skyward.transport.shipping import hooked_modules, included_folders
 
         if image.needs_environment():
-            folders += [_folder_with(name, place) for name, place in hooked_modules(folders)]
+            hooked = list(hooked_modules(folders))
+            places = [*map(Path, folders), *(place for _, place in hooked)]
+            folders += [_folder_with(name, place) for name, place in hooked]
+            folders += [_folder_with(place.name, place) for place in metadata_folders(places)]
         folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
     for folder in folders:
         unicode_path("a folder of modules (in sys.path)", folder)

@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 from skyward.base.programs import PACKAGE, cache_folder
 from skyward.call.by_value import PROGRAMS
 from skyward.exceptions import ConfigurationError
+from skyward.transport.editable import READ_BY_PROGRAMS, metadata_folders
 from skyward.transport.installed import is_installed
 
 MAX_ARCHIVE_BYTES = 256 << 20
@@ -76,6 +77,10 @@ def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | N
                     " a folder keeps its name on the nodes"
                 )
         files |= more
+    for folder in metadata_folders({path.parent for path in files.values()}):
+        for name in READ_BY_PROGRAMS:
+            if (folder / name).is_file():
+                files[f"{folder.name}/{name}"] = folder / name
     return _store(files) if files else None
 
 
