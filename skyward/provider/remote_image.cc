@@ -157,6 +157,8 @@ if [[ ! $ready ]]; then
     say "could not install the image's packages; see uv's output above"
     exit 1
   fi
+else
+  exec 9>&- # who needs this environment, too, need not wait for our volumes
 fi
 step deps
 )bash";
