@@ -51,7 +51,8 @@ def test_an_accelerator_finds_its_machines(cloud: Cloud, tmp_path: Path) -> None
 
 
 def test_what_nobody_has_is_told_with_what_is_near(cloud: Cloud, tmp_path: Path) -> None:
-    told = skyward(cloud, tmp_path, "offers", "list", "--accelerator", "A100", "--count", "64")
+    words = ["--provider", "aws", "--accelerator", "A100", "--count", "64"]
+    told = skyward(cloud, tmp_path, "offers", "list", *words)
     assert told.code == 2
     assert "no machine has 64 A100" in told.err and "offered with 8 devices" in told.err
     assert told.out == ""
