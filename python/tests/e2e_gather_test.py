@@ -129,6 +129,23 @@ def test_each_call_has_its_answer_when_the_pool_closes_meanwhile(tmp_path, slow)
     assert len({id(answer) for _, answer in others}) == len(others)
 
 
+def test_calls_that_a_closed_pool_refuses_have_errors_of_their_own(monkeypatch):
+    with sky.ComputePool(display="quiet") as pool:
+
+        def close_first(*_):
+            pool.close()
+            return False, 0.0
+
+        monkeypatch.setattr(type(pool._engine()), "_are_quick", close_first)
+        answers = sky.gather(*map(double, range(3000)), return_exceptions=True) >> pool
+    assert len(answers) == 3000
+    refused = [one for one in answers if isinstance(one, sky.NotProvisionedError)]
+    assert len(refused) > 100
+    assert len({id(one) for one in refused}) == len(refused)
+    failed = [(i, one) for i, one in enumerate(answers) if one != 2 * i]
+    assert all(isinstance(one, sky.SkywardError) for _, one in failed)
+
+
 def test_calls_that_become_slow_have_their_answers(pool):
     @sky.compute
     def quick_then_slow(x):

@@ -135,26 +135,33 @@ class OpenPool:
             return ()
         sent = _core.Sent()
         tried = max(TRIED_CALLS, int(self.core.total_slots))  # they keep all slots busy
+        refused = ""  # why the rest was: the pool has closed meanwhile
         if len(items) > tried and (make := maker_of(self, items)):
             self._send(items, sent, 0, tried)
             quick, round_trip = self._are_quick(sent)
             if quick:
                 return self._run_mapped(make, items, sent, return_exceptions, round_trip)
-            self._send(items, sent, tried)
+            try:
+                self._send(items, sent, tried)
+            except NotProvisionedError as reason:
+                refused = str(reason)
         else:
             self._send(items, sent)
         taken = None
         if sent.is_plain:
             answers, others = taken = self._take(sent)
-            if not others:
+            if not others and not refused:
                 self.tell_lines()
                 return tuple(answers)
         try:
             calls, handles = sent.calls(), sent.handles()
-            answers, errors = self._collect(items, calls, handles, taken=taken)
+            answers, errors = self._collect(items[: len(calls)], calls, handles, taken=taken)
         except BaseException:  # Ctrl-C
             sent.cancel()
             raise
+        for position in range(len(answers), len(items)):
+            answers.append(None)
+            errors[position] = NotProvisionedError(refused)
         return _in_places(items, answers, errors, return_exceptions)
 
     def _run_mapped(
