@@ -1,13 +1,8 @@
 """What the program itself defines: classes with their slots, each made once in a process, and
 functions that dispatch by class. Comparing bytes with text is an error, as with ``python -bb``."""
 
-import os
-import subprocess
-import sys
-
 import pytest
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+from other_process import run_program
 
 SLOTTED = """
 import dataclasses, typing, weakref
@@ -176,14 +171,5 @@ with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
     ids=["slots", "registered", "dispatched", "strict"],
 )
 def test_what_the_program_defines_travels(program, tmp_path):
-    script = tmp_path / "program.py"
-    script.write_text(program)
-    done = subprocess.run(
-        [sys.executable, "-bb", script],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    done = run_program(tmp_path, program, "-bb")
     assert done.stdout == "done\n", done.stderr

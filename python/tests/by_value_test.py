@@ -8,14 +8,13 @@ import functools
 import io
 import os
 import pickle
-import subprocess
 import sys
 import threading
 import types
 
 import cloudpickle.cloudpickle
 import pytest
-from other_process import ANSWER, ENVIRONMENT, in_another_process
+from other_process import ANSWER, in_another_process, run_program
 from skyward.transport import functions
 from skyward.worker.by_value import AnswerPickler, Pickler, dumps
 
@@ -114,16 +113,7 @@ with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
 
 
 def test_classes_arrive_whole_and_answers_do_not_change_the_drivers(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, program],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    done = run_program(tmp_path, PROGRAM)
     assert done.stdout == "done\n", done.stderr
 
 
@@ -183,16 +173,7 @@ if __name__ == "__main__":
 
 
 def test_answers_with_compute_functions_leave_classes_alone(tmp_path):
-    script = tmp_path / "program.py"
-    script.write_text(COMPUTED)
-    done = subprocess.run(
-        [sys.executable, script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=ENVIRONMENT,
-    )
+    done = run_program(tmp_path, COMPUTED)
     assert done.stdout == "kept\n", done.stderr
 
 
@@ -407,16 +388,7 @@ print("all of it arrived")
 
 
 def test_caches_source_lines_and_groups_of_errors_arrive(tmp_path):
-    script = tmp_path / "program.py"
-    script.write_text(KEEPS)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-    )
+    done = run_program(tmp_path, KEEPS)
     assert done.stdout == "all of it arrived\n", done.stderr
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from quick_calls import double, note, stay_at, wait_at
+from quick_calls import double, fail_once, note, stay_at, wait_at
 from waiting import wait_until
 
 import skyward as sky
@@ -244,24 +244,8 @@ def test_an_interrupt_between_two_answers_cancels_all(pool, tmp_path, monkeypatc
 
 
 def test_a_retry_does_not_wait_for_the_other_calls(pool, tmp_path):
-    def work(name, folder):
-        import pathlib
-        import time
-
-        tried, done = pathlib.Path(folder, "tried"), pathlib.Path(folder, "done")
-        if name == "fails once":
-            if not tried.exists():
-                tried.touch()
-                raise LookupError("no row")
-            done.touch()
-        end = time.monotonic() + 20
-        while not done.exists():
-            assert time.monotonic() < end, "the retry has not run"
-            time.sleep(0.01)  # on a worker
-        return name
-
-    waits = sky.compute(work)("waits", str(tmp_path))
-    fails = sky.compute(retries=1)(work)("fails once", str(tmp_path))
+    waits = sky.compute(fail_once)("waits", str(tmp_path))
+    fails = sky.compute(retries=1)(fail_once)("fails once", str(tmp_path))
     assert sky.gather(waits, fails) >> pool == ("waits", "fails once")
 
 

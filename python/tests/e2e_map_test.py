@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from quick_calls import Strange, double, lose_node_at, note, runs, wait_at
+from quick_calls import Strange, double, fail_once, lose_node_at, note, runs, wait_at
 from skyward.pool.grouped_calls import new_draft
 from waiting import DEADLINE, wait_until
 
@@ -163,24 +163,8 @@ def test_only_the_call_that_failed_is_retried(pool, tmp_path):
 
 
 def test_a_retry_does_not_wait_for_its_turn(pool, tmp_path):
-    @sky.compute(retries=1)
-    def work(name, folder):
-        import pathlib
-        import time
-
-        tried, done = pathlib.Path(folder, "tried"), pathlib.Path(folder, "done")
-        if name == "fails once":
-            if not tried.exists():
-                tried.touch()
-                raise LookupError("no row")
-            done.touch()
-        end = time.monotonic() + 20
-        while not done.exists():
-            assert time.monotonic() < end, "the retry has not run"
-            time.sleep(0.01)  # on a worker
-        return name
-
     names = ["waits", "fails once"]
+    work = sky.compute(retries=1)(fail_once)
     assert list(pool.map(work, names, itertools.repeat(str(tmp_path)))) == names
 
 

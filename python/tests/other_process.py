@@ -1,4 +1,4 @@
-"""Another Python process, which reads what the tests pickle."""
+"""Other Python processes: programs, and readers of what the tests pickle."""
 
 import os
 import subprocess
@@ -13,6 +13,20 @@ from skyward.worker.by_value import AnswerPickler, dumps
 sys.stdout.buffer.write(dumps(answer, pickler=AnswerPickler))
 """
 """Calls the function that it reads, and writes the answer as a worker does."""
+
+
+def run_program(folder, program, *options):
+    """A program that ran as a script: its status, and what it printed, as text."""
+    script = folder / "program.py"
+    script.write_text(program)
+    return subprocess.run(
+        [sys.executable, *options, script],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env=ENVIRONMENT,
+    )
 
 
 def in_another_process(program, data):

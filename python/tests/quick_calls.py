@@ -43,6 +43,24 @@ def runs(folder):
     return collections.Counter(map(int, lines))
 
 
+def fail_once(name, folder):
+    """Two calls: one waits until the other has failed and been retried."""
+    import pathlib
+    import time
+
+    tried, done = pathlib.Path(folder, "tried"), pathlib.Path(folder, "done")
+    if name == "fails once":
+        if not tried.exists():
+            tried.touch()
+            raise LookupError("no row")
+        done.touch()
+    end = time.monotonic() + 20
+    while not done.exists():
+        assert time.monotonic() < end, "the retry has not run"
+        time.sleep(0.01)  # on a worker
+    return name
+
+
 @sky.compute
 def stay_at(x, at, folder):
     import pathlib
