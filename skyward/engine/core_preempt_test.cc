@@ -18,6 +18,9 @@ class CorePreemptTest : public CoreTest {
   NodeId notify_last_machine();
   // In a cloud that does not charge for machines that it takes back in their first hour.
   void open_with_free_hour(int nodes, bool ready = true);
+  void open_with_volume();
+  // Node 0 has its notice, and the machine that follows has been launched.
+  void preempt_first();
 };
 
 const wire::Preempted kNotice{.left_ms = 120'000, .reason = "EC2 will terminate this machine"};
@@ -34,6 +37,17 @@ void CorePreemptTest::open_with_free_hour(int nodes, bool ready) {
   for (int i = 0; i < nodes; ++i) join(static_cast<std::uint32_t>(i));
   for (int i = 0; ready && i < nodes; ++i) receive(static_cast<std::uint32_t>(i), wire::Ready{});
   effects.drop_all();
+}
+
+void CorePreemptTest::open_with_volume() {
+  open_to_running({.nodes = 1});
+  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+}
+
+void CorePreemptTest::preempt_first() {
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
 }
 
 TEST_F(CorePreemptTest, ANoticeIsToldAndAnotherMachineLaunchedAtOnce) {
@@ -400,9 +414,7 @@ TEST_F(CorePreemptTest, ANoticeIsForAnHourAtMost) {
 TEST_F(CorePreemptTest, AMachineThatIsFreeIfItIsTakenBackIsLeftToItsCloud) {
   open_with_free_hour(1);
   const Time gone_at = now + 2min + kPreemptionGrace;
-  receive(0, kNotice);
-  effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  preempt_first();
   effects.drop_events();
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-0-2") << "the rank does not wait";
@@ -420,9 +432,7 @@ TEST_F(CorePreemptTest, AfterItsFreeTimeAMachineIsTerminatedAtOnce) {
   open_with_free_hour(1);
   const Time due = now + 58min;
   while (now < due) advance_alive();
-  receive(0, kNotice);
-  effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  preempt_first();
   effects.drop_events();
   effects.take<Disconnect>();
   EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-0-1"});
@@ -440,9 +450,7 @@ TEST_F(CorePreemptTest, AMachineThatIsLostAfterItsNoticeIsTerminatedAtOnce) {
 
 TEST_F(CorePreemptTest, ClosingTerminatesMachinesThatAreHeld) {
   open_with_free_hour(1);
-  receive(0, kNotice);
-  effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  preempt_first();
   effects.drop_all();
   on_close(state, effects, now);
   effects.drop_events();
@@ -463,11 +471,8 @@ TEST_F(CorePreemptTest, ANoticeWhileThePoolOpensLeavesAFreeMachineToItsCloud) {
 }
 
 TEST_F(CorePreemptTest, AMachineWithVolumesLetsThemGoBeforeItIsTerminated) {
-  open_to_running({.nodes = 1});
-  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
-  receive(0, kNotice);
-  effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  open_with_volume();
+  preempt_first();
   effects.drop_events();
   EXPECT_EQ(effects.take_message<wire::Shutdown>(NodeId{0}).grace_ms, kCancelGrace / 1ms);
   effects.expect_nothing_else();
@@ -484,11 +489,8 @@ TEST_F(CorePreemptTest, AMachineWithVolumesLetsThemGoBeforeItIsTerminated) {
 }
 
 TEST_F(CorePreemptTest, VolumesThatAreSlowKeepAMachineForALimitedTime) {
-  open_to_running({.nodes = 1});
-  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
-  receive(0, kNotice);
-  effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  open_with_volume();
+  preempt_first();
   effects.drop_all();
   advance_to(now + closing_time(state.spec));
   EXPECT_NE(effects.take_event<ErrorEvent>().message.find("node 0 did not unmount its volumes"),
@@ -500,11 +502,8 @@ TEST_F(CorePreemptTest, VolumesThatAreSlowKeepAMachineForALimitedTime) {
 }
 
 TEST_F(CorePreemptTest, ClosingWhileVolumesAreLetGoWaitsForTheAgent) {
-  open_to_running({.nodes = 1});
-  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
-  receive(0, kNotice);
-  effects.drop_all();
-  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  open_with_volume();
+  preempt_first();
   effects.drop_all();
   on_close(state, effects, now);
   effects.drop_events();
