@@ -27,7 +27,12 @@ void Journal::begun(TaskId task, std::uint32_t attempt, const BeginningPlace& pl
   }
   SKYWARD_CHECK(attempts.emplace(attempt, place).second, "attempt {} of task {} begins twice",
                 attempt, task.value);
-  ++size_;
+}
+
+std::size_t Journal::size() const {
+  std::size_t attempts = 0;
+  for (const auto& [task, begun] : begun_) attempts += begun.size();
+  return attempts;
 }
 
 void Journal::begun_together(TaskId task, std::uint32_t attempt,

@@ -40,7 +40,7 @@ class Journal {
  public:
   // Fails if an attempt before it still runs, on a machine that the engine has not lost.
   void begun(TaskId task, std::uint32_t attempt, const BeginningPlace& place);
-  std::size_t size() const { return size_; }
+  std::size_t size() const;
   // The engine has lost this machine, or has let go of it.
   void lost(const std::string& machine) { lost_.insert(machine); }
 
@@ -64,7 +64,6 @@ class Journal {
   std::map<TaskId, std::map<NodeId, std::size_t>> sent_together_;
   std::unordered_map<TaskId, std::map<std::uint32_t, BeginningPlace>> begun_;  // by attempt
   std::set<std::string> lost_;
-  std::size_t size_ = 0;
 };
 
 class SimulatedWorker {
