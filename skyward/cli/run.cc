@@ -341,7 +341,7 @@ class Run {
   Stopping stopping_;
   Time ask_at_ = kNever;                 // before the machines' lifetime ends, by pool_time()
   Time ask_for_budget_at_ = kNever;      // … and before their money does; by `shared_.mutex`
-  Duration budget_left_{};               // … which lasts for so long then; the same
+  Duration budget_left_{};               // how long their money lasts from then on; the same
   std::map<int, Preemption> preempted_;  // of nodes, until they have other machines; the same
   bool cut_off_ = false;                 // the command was asked to end before any of them
   bool given_up_ = false;

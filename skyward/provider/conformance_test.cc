@@ -375,7 +375,7 @@ class Conformance : public ::testing::TestWithParam<SubjectRow> {
     EXPECT_TRUE(found) << found.error().message;
     return found && found->has_value();
   }
-  // Nobody has to sweep for that.
+  // Its machines end without a sweep.
   void end(Provider& provider, const Cluster& cluster) {
     const Status ended = provider.teardown(cluster, soon());
     EXPECT_TRUE(ended) << ended.error().message;

@@ -248,8 +248,8 @@ void PoolMachines::stop_slow(std::vector<MachineStatus>& machines) const {
 
 namespace {
 
-// Adds those of these machines that no look has shown for so long, as terminated. `since`: when
-// each was missing first.
+// Adds, as terminated, the machines that every look has missed for `limit`. `since`: when each was
+// first missing.
 void add_vanished(std::vector<MachineStatus>& found, const std::vector<std::string>& ids,
                   std::map<std::string, Time>& since, Time now, Duration limit) {
   for (const std::string& id : ids) {

@@ -38,9 +38,9 @@ struct LaunchRefusal {
 struct MachineApiFacts {
   std::string cloud{};  // as messages name it: "AWS"
   std::string region{};
-  Duration listing_lag{};  // new machines may be missing from listings for so long
-  // ... and unknown to every other request for so long. One that starts and has been missing for as
-  // long has vanished.
+  Duration listing_lag{};  // how long new machines may be missing from listings
+  // ... and unknown to every other request. One that is missing for longer while it starts has
+  // vanished.
   Duration known_after{};
   Duration release_time{};  // to release the machines of a failed launch, even past its deadline
   // After so long, a request that was never answered has launched nothing, or its machines have

@@ -32,8 +32,8 @@ def kept_names(cls, fields):
 def _has_cache(cls, value, without):
     """`without`: the globals that have no cache. The functions of one module share theirs."""
     if type(value) is _CACHE:
-        # Each call has its own copy of the object. If that equals itself alone, the cache would
-        # keep all of them, and never be of use.
+        # Each call has its own copy of the object. Where copies are not equal, the cache would
+        # keep them all and never find one.
         return cls.__hash__ is not object.__hash__
     function = value.__func__ if type(value) in _METHODS else value
     if type(function) is not FunctionType:

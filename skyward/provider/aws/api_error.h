@@ -19,7 +19,7 @@ CodeMeaning meaning_of(std::string_view code, int status);
 
 ApiError make_error(std::string code, std::string message, int status);
 
-// Whether the account has no spot machines, for want of a role; it may have others.
+// Whether the account lacks the role that spot machines need. On-demand machines need none.
 bool lacks_spot_role(const ApiError& error);
 
 // Whether an account on the free plan was refused this type; another type may work.

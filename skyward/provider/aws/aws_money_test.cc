@@ -183,14 +183,14 @@ TEST_F(AwsMoney, APriceThatNobodyKnowsIsNotNothing) {
   spec_.budget = spec_.max_hourly_cost = std::nullopt;
   const auto aws = provider();
   const Cluster cluster = open(*aws);
-  EXPECT_TRUE(aws->provision(cluster, 2, 0, soon())) << "nobody has set a limit";
+  EXPECT_TRUE(aws->provision(cluster, 2, 0, soon())) << "there is no limit";
   EXPECT_TRUE(aws->teardown(cluster, soon()));
 }
 
 TEST_F(AwsMoney, WhyNoPriceIsKnownIsToldToAPoolWithALimit) {
   amazon_.missing = {"pricing:GetProducts"};
   spec_.spot = Spot::Never();
-  EXPECT_TRUE(provider()->offers(spec_, soon())) << "nobody has set a limit";
+  EXPECT_TRUE(provider()->offers(spec_, soon())) << "there is no limit";
   spec_.budget = 5;
   const auto refused = provider()->offers(spec_, soon());
   ASSERT_FALSE(refused);

@@ -22,7 +22,7 @@ constexpr std::int64_t kDay_s = 86400;
 constexpr std::int64_t kSpotPrices_s = 900;
 // A price list that did not answer is not waited for again at once.
 constexpr std::int64_t kNoPrices_s = 300;
-// One that was cut off is gone on with for so long.
+// How long the pages of a list that was cut off are kept, for the next pool to go on from.
 constexpr std::int64_t kBegun_s = 3600;
 // Prices are good to have; nobody waits longer for them, unless the pool has a limit.
 constexpr Duration kPriceTime = 20s;
