@@ -260,44 +260,49 @@ class Pipe(io.TextIOWrapper):
         return found.decode().lstrip(".")
 
     def close(self):
+        if self.closed:
+            return
         with contextlib.suppress(BlockingIOError):
             super().close()
+        os.close(self.read_end)
 
 
 def test_a_pipe_that_does_not_block_gets_everything(monkeypatch):
-    pipe = on(monkeypatch, Pipe())
-    monkeypatch.setattr(display, "BUSY_SECONDS", 60)
-    shown = display.Display("log")
-    texts = []
+    with Pipe() as pipe, monkeypatch.context() as patch:
+        on(patch, pipe)
+        patch.setattr(display, "BUSY_SECONDS", 60)
+        shown = display.Display("log")
+        texts = []
 
-    def read():
-        pipe.is_full.wait(60)
-        while not texts or "the end" not in texts[-1]:
-            select.select([pipe.read_end], [], [], 60)
-            texts.append(pipe.read())
+        def read():
+            pipe.is_full.wait(60)
+            while not texts or "the end" not in texts[-1]:
+                select.select([pipe.read_end], [], [], 60)
+                texts.append(pipe.read())
 
-    reader = threading.Thread(target=read)
-    reader.start()
-    shown(events.LogLine(0, "i-0", "ö" * 300_000, 0))
-    shown(events.LogLine(0, "i-0", "the end", 0))
-    reader.join(60)
-    shown.close()
-    assert "".join(texts).count("ö") == 300_000
-    assert "missing" not in "".join(texts)
+        reader = threading.Thread(target=read)
+        reader.start()
+        shown(events.LogLine(0, "i-0", "ö" * 300_000, 0))
+        shown(events.LogLine(0, "i-0", "the end", 0))
+        reader.join(60)
+        shown.close()
+        assert "".join(texts).count("ö") == 300_000
+        assert "missing" not in "".join(texts)
 
 
 def test_what_could_not_be_written_is_counted_and_does_not_end_the_display(monkeypatch):
-    pipe = on(monkeypatch, Pipe())
-    monkeypatch.setattr(display, "BUSY_SECONDS", 0.01)
-    shown = display.Display("log")
-    for number in range(3):
-        shown(events.Error(f"error {number}", None))
-    pipe.read()
-    shown(events.Error("the last one", None))
-    shown.close()
-    text = pipe.read()
-    assert "up to 3 lines missing above: write could not complete without blocking\n" in text
-    assert text.endswith("the last one\n")
+    with Pipe() as pipe, monkeypatch.context() as patch:
+        on(patch, pipe)
+        patch.setattr(display, "BUSY_SECONDS", 0.01)
+        shown = display.Display("log")
+        for number in range(3):
+            shown(events.Error(f"error {number}", None))
+        pipe.read()
+        shown(events.Error("the last one", None))
+        shown.close()
+        text = pipe.read()
+        assert "up to 3 lines missing above: write could not complete without blocking\n" in text
+        assert text.endswith("the last one\n")
 
 
 def test_others_may_print_while_a_spinner_counts_tasks(monkeypatch):
