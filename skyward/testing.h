@@ -1,8 +1,8 @@
 #pragma once
 
 // A cloud for tests: sky::testing::FakeCloud sells machines that are processes of this computer,
-// so that functions really run, and bills, throttles, loses replies and takes machines back as it
-// is told to.
+// so that functions really run. It bills, throttles, loses replies and preempts machines as its
+// options say.
 //
 //   sky::testing::FakeCloud cloud({.prices = {{"A100", 4.0}}, .preemptions = 2});
 //   {
@@ -11,9 +11,9 @@
 //   }
 //   assert(cloud.preempted() == 2 && cloud.bill() < 3 && cloud.running() == 0);
 //
-// It has a clock of its own, `speed` times as fast as this computer's; all durations here are of
-// the cloud's time. What real clouds let pass and careful clients never do (a thing without tags, a
-// token used twice, ending what was never sold) it refuses, and keeps in violations().
+// It has a clock of its own, `speed` times as fast as this computer's; all durations here are in
+// the cloud's time. It refuses what real clouds tolerate but careful clients never do (a resource
+// without tags, a token used twice, terminating what was never sold), and lists it in violations().
 
 #include <cstdint>
 #include <map>
@@ -39,14 +39,14 @@ struct FakeCloudOptions {
   std::map<std::string, double> spot_prices = {};
   double price_volatility = 0;  // spot prices move by about this share, every five minutes
 
-  // Machines that there are in each of the two zones, and how many of them as spot machines.
-  // Not named: as many as one likes.
+  // How many machines each of the two zones has, and how many of them are sold as spot machines.
+  // Unlimited for names that are not listed.
   std::map<std::string, int> capacity = {};
   std::map<std::string, int> spot_capacity = {};
   std::optional<int> quota = {};  // machines of the account at the same time
 
-  // So many spot machines are preempted, drawn by the seed; each gets its notice when it has been
-  // in use for about `preempt_after`, and is gone `notice` later. A storm takes all spot machines.
+  // How many spot machines are preempted; the seed decides which. Each gets its notice when it has
+  // been in use for about `preempt_after`, and is gone `notice` later. A storm preempts them all.
   int preemptions = 0;
   Duration preempt_after = std::chrono::seconds(60);
   Duration notice = std::chrono::seconds(120);
@@ -71,14 +71,14 @@ class FakeCloud {
   explicit FakeCloud(const FakeCloudOptions& options = {});
   operator ProviderSpec() const;
 
-  // Lets so much time pass there at once.
+  // Skips this much of the cloud's time at once.
   void advance(Duration duration);
   Duration elapsed() const;  // since the beginning
 
   // Preempts the machine of this node; throws if there is none. Without a notice of its own,
   // the options'.
   void preempt(int node, std::optional<Duration> notice = {});
-  // Takes all spot machines back; returns how many.
+  // Preempts all spot machines; returns how many.
   int storm(std::optional<Duration> notice = {});
   void set_spot_price(const std::string& name, double dollars_an_hour);
 

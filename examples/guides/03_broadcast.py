@@ -1,4 +1,4 @@
-"""Broadcast: `@` runs a call once on every node; each knows its place and takes its part."""
+"""Broadcast: `@` runs a call once on every node; each takes its part by its rank."""
 
 import skyward as sky
 

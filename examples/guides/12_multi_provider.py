@@ -1,4 +1,4 @@
-"""Several providers: whoever has the machines gets the pool; what the others said is not lost."""
+"""Several providers: the first that has machines gets the pool; the others' errors are kept."""
 
 import skyward as sky
 

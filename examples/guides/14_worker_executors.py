@@ -1,4 +1,4 @@
-"""Slots are processes: tasks that compute share no lock, and a crash takes no other along."""
+"""Slots are processes: tasks share no interpreter lock, and a crash takes no other task down."""
 
 import os
 

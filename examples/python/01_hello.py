@@ -1,4 +1,4 @@
-"""Hello: one call, which runs on another machine; what it prints there is shown here."""
+"""Hello: one call that runs on another machine; what it prints there appears here."""
 
 import skyward as sky
 

@@ -1,4 +1,4 @@
-"""Parallel calls: `&` for a few of different kinds, `gather` for any number; the order is kept."""
+"""Parallel calls: `&` for a few different ones, `gather` for any number; results keep the order."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Coordination: nodes know their place, take roles by it, and count words together."""
+"""Coordination: each node takes a role by its rank, and together they count words."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Volumes, in short: ``{path: address}``; and input that cannot be written beside output that can.
+"""Volumes, the short form: ``{path: address}``; read-only input beside writable output.
 
 With SKYWARD_PROVIDER=local folders of your machine take the place of the bucket."""
 

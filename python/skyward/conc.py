@@ -27,11 +27,10 @@ def map_async(
     fn: Callable[[T], R], items: Iterable[T], concurrency: int | None = None
 ) -> Iterator[R]:
     """Calls ``fn`` for each item, at most `concurrency` at a time (None: all at once, up to 1024),
-    starting right away; yields the results in the order of the items. Draws an item when its call
-    can start and no more than 1024 results wait for the reader, so with `concurrency` the input may
-    be endless. The error of the first failing item, in
-    that order, is raised; calls that have not started by then never do. Each call sees the context
-    variables of the caller."""
+    starting right away, and yields the results in the order of the items. Draws an item only when
+    its call can start and at most 1024 results wait for the reader, so with `concurrency` the input
+    may be endless. Raises the error of the first failing item, in that order; calls that have not
+    started by then never do. Each call sees the context variables of the caller."""
     if concurrency is None:
         items = list(items)
         concurrency = min(max(1, len(items)), MOST_THREADS)

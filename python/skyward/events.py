@@ -141,7 +141,7 @@ class ClusterSetupCompleted(Event):
 class Metrics(Event):
     """How busy a node is. Memory is in MiB: of the container or job, if it has a limit. CPU is that
     of the whole machine. With several GPUs, utilization is their mean, memory their sum, and
-    temperature that of the hottest. The GPU fields are None without a GPU of NVIDIA."""
+    temperature that of the hottest. The GPU fields are None without an NVIDIA GPU."""
 
     instance_id: str
     node: int
@@ -187,9 +187,9 @@ class LogLine(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted(Event):
-    """The engine sent a task to a node, which starts it now, or as soon as a slot is free. Comes
-    again, with the new node, when a waiting task moves to an idle node, or the node is lost: the
-    last one counts. For pools with ``collect_tasks=True``, as are the next two."""
+    """The engine sent a task to a node, which starts it now, or as soon as a slot is free. Emitted
+    again, with the new node, when a waiting task moves to an idle node or its node is lost; the
+    last one counts. Only in pools with ``collect_tasks=True``, like the next two events."""
 
     task: int
     name: str

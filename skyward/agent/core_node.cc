@@ -314,7 +314,7 @@ void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::
                      Time now, std::string_view silent) {
   state.accelerators = std::move(names);
   if (!silent.empty() && !is_ending(state)) {
-    say(effects, fmt::format("{} does not answer on this machine: the node opens without it, and "
+    say(effects, fmt::format("{} does not answer on this machine: the node starts without it, and "
                              "tasks that use its devices may hang",
                              silent));
   }

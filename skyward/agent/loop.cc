@@ -61,7 +61,7 @@ AgentLoop::AgentLoop(io::FileDescriptor listener, std::string directory) : Agent
   });
   directory_ = std::move(directory);
   events_.watch_signal(io::kTerminateSignal, [this] {
-    disconnect("it was told to end (SIGTERM; perhaps the machine shuts down)");
+    disconnect("it was told to end (SIGTERM; perhaps the machine is shutting down)");
   });
   // It ends unless the driver greets in time.
   events_.start_timer(now() + kGreetTimeout, [this] {

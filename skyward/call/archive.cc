@@ -19,7 +19,7 @@ constexpr std::size_t kMaxBlobs = kMaxFrameDescriptors - 1;
 
 constexpr std::string_view kBytes = "bytes";
 constexpr std::string_view kMismatch =
-    "hint: save and load of one of the types do not read what they write";
+    "hint: for one of the types, load() does not read what save() writes";
 
 [[noreturn]] void ended_early(std::uint64_t wanted, std::string_view of, std::uint64_t left) {
   throw SerializationError(

@@ -31,8 +31,8 @@ template <typename F>
 struct SignatureOf {
   static_assert(
       requires { &F::operator(); },
-      "sky::compute takes a plain function or a captureless lambda without auto parameters; of an "
-      "overloaded function say which: sky::compute<static_cast<int (*)(int)>(f)>");
+      "sky::compute takes a plain function or a captureless lambda without auto parameters; for an "
+      "overloaded function, say which one: sky::compute<static_cast<int (*)(int)>(f)>");
   using Type = typename SignatureOf<decltype(&F::operator())>::Type;
 };
 template <typename R, typename... P>

@@ -186,7 +186,7 @@ void operator&(const Left&, const Gathered<R>&) {
                 "vector, or send the two one after the other");
 }
 
-// A call & a result: the mistake that the paragraph above speaks of.
+// A call & a result: the parentheses are missing that the comment at the top asks for.
 template <typename Left, typename Right>
   requires(IsCall<Left> && !IsCall<Right>)
 void operator&(const Left&, const Right&) {

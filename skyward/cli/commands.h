@@ -3,9 +3,9 @@
 // The commands of the program `skyward`: options in, exit code out. Data goes to `out`; what went
 // wrong, and what is worth knowing beside the data, goes to `err`.
 //
-// Exit codes: 0 well · 1 it failed · 2 the request is wrong · 69 the provider does not answer · 74
-// the ledger of this computer cannot be used · 75 no capacity, try later · 77 credentials or rights
-// · 124 the time was over · 130 interrupted.
+// Exit codes: 0 success · 1 it failed · 2 the request is wrong · 69 the provider does not answer ·
+// 74 this computer's ledger cannot be used · 75 no capacity, try later · 77 credentials or
+// permissions are missing · 124 timed out · 130 interrupted.
 
 #include <iosfwd>
 #include <optional>
@@ -122,8 +122,8 @@ void warn_of_variables(const Streams& streams);
 // Settings, and with `origin` where each comes from.
 int show_settings(const Streams& streams, bool origin);
 
-// A project's file, or the skyward.toml in a folder, whose settings all count from now on, until it
-// changes; no longer; and the ones there are.
+// Trust a project's file, or the skyward.toml in a folder, until it changes; stop trusting it; list
+// the trusted files.
 int trust_settings(const Streams& streams, const std::string& path);
 int distrust_settings(const Streams& streams, const std::string& path);
 int list_trusted(const Streams& streams);

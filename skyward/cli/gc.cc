@@ -334,10 +334,10 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
     (void)complain(
         streams,
         {ErrorKind::lost,
-         fmt::format("nothing carries the tag {} at {}, and the ledger has nothing of this pool",
+         fmt::format("nothing carries the tag {} at {}, and the ledger does not list this pool",
                      digits, provider_label(std::string(clouds->rows.front()->name))),
-         fmt::format("a pool that went on to another region has another tag: 'skyward gc --dry-run "
-                     "--provider {}' lists what is there",
+         fmt::format("if the pool moved to another region, its tag there is different: 'skyward gc "
+                     "--dry-run --provider {}' lists what is there",
                      clouds->rows.front()->name)});
     return 1;
   }

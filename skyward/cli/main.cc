@@ -107,8 +107,9 @@ void CommandLine::add_offers() {
                return cli::list_offers(streams, offers);
              });
   list->add_option("--provider", offers.provider,
-                   "only this provider; else every cloud with credentials here");
-  list->add_option("--region", offers.region, "only this region; else where a pool would look");
+                   "only this provider (default: every cloud with credentials here)");
+  list->add_option("--region", offers.region,
+                   "only this region (default: where a pool would look)");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
   list->add_option("--count", offers.count, "devices per machine (1)")->check(above_zero());
   list->add_option("--cpu", offers.cpus, "minimum number of CPU cores per machine")
@@ -184,7 +185,7 @@ void CommandLine::add_run() {
     command = [this](const cli::Streams& streams) { return cli::run_program(streams, to_run); };
   });
   made->add_option("--provider", to_run.provider,
-                   "where machines come from; else the pools' default");
+                   "where machines come from (default: as for pools)");
   made->add_option("--region", to_run.region, "region of the provider");
   made->add_option("--nodes", to_run.nodes, "how many machines; the command runs on all (1)");
   made->add_option("--accelerator", to_run.accelerator, "a model, for example A100 or H100-80GB");
@@ -219,9 +220,9 @@ void CommandLine::add_run() {
   made->add_flag("--no-sync", to_run.no_sync, "send nothing");
   made->add_option("--max-sync", to_run.max_sync, "refuse to send more than this (1GB)");
   made->add_option("--output", to_run.output,
-                   "bring back this directory; relative to the command's working directory on the "
-                   "node, and to the current directory here; with several nodes to node-0, "
-                   "node-1, … in it");
+                   "the directory to bring back: on the node, relative to the command's working "
+                   "directory; here, relative to the current directory; with several nodes, into "
+                   "node-0, node-1, … inside it");
   made->add_flag("--quiet", to_run.quiet, "show no events of the pool and no receipt");
 }
 
@@ -233,7 +234,7 @@ void CommandLine::add_rest() {
                              });
   collect->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   collect->add_option("--provider", gc.provider,
-                      "only this provider; else every cloud with credentials here");
+                      "only this provider (default: every cloud with credentials here)");
   collect->add_option(
       "--region", gc.regions,
       "search only this region; may be repeated; without --provider, an AWS region");
@@ -250,7 +251,7 @@ void CommandLine::add_rest() {
                         [this](const cli::Streams& s) { return cli::show_settings(s, origin); });
   show->add_flag("--origin", origin, "where each value comes from");
   const char* path_help = "a skyward.toml, or the folder that it is in";
-  verb(config, "trust", "let a project's file set hosts, commands, keys and images, as it is now",
+  verb(config, "trust", "let a project's file, as it is now, set hosts, commands, keys and images",
        [this](const cli::Streams& s) { return cli::trust_settings(s, name); })
       ->add_option("path", name, path_help)
       ->required();

@@ -1,8 +1,8 @@
 #pragma once
 
-// The names of a pool. Its id are the eight digits that its program tells first, "161f1c15"; what
-// it has at a cloud bears them, "aws-161f1c15", or other ones where it sought machines in several
-// regions; the directory of its log files ends with them, "20240131-235900-161f1c15".
+// The names of a pool. Its id is the eight digits in the first line of its log, "161f1c15". Its
+// name at a cloud contains them, "aws-161f1c15", or other digits if it tried several regions. The
+// directory of its log files ends with them, "20240131-235900-161f1c15".
 
 #include <optional>
 #include <string>
@@ -52,8 +52,8 @@ RecordedClouds clouds_of_record(const provider::World& world, const std::string&
 // The process that has its pool open, 0 if it is not known which; empty: none has.
 std::optional<int> opener_of_record(const provider::World& world, const std::string& record);
 
-// Of a kind that neither costs nor runs: it stays until its machines have shut down, for minutes,
-// and the next pool or `skyward gc` takes it away.
+// Whether resources of this kind cost nothing and may stay for minutes, until their machines have
+// shut down. The next pool or `skyward gc` removes them.
 bool may_stay(std::string_view kind);
 
 }  // namespace skyward::cli

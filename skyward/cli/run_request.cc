@@ -51,7 +51,7 @@ Result<std::string> sync_root(const RunOptions& options) {
   const fs::path root = fs::canonical(said, error);
   if (error || !fs::is_directory(root, error)) {
     return fail(ErrorKind::invalid, fmt::format("--sync {}: there is no such directory here", said),
-                "it is the directory that is sent, and in which the command runs");
+                "name the directory to send; the command runs in its copy");
   }
   if (options.sync.empty() && (root == "/" || root == home_directory())) {
     return fail(ErrorKind::invalid,

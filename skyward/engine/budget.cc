@@ -195,9 +195,8 @@ Error Budget::spent(const Facts& facts) const {
   return {ErrorKind::over_budget,
           total >= *facts.spec.budget
               ? fmt::format("the pool's budget of {} is spent: ${:.2f} so far", budget, total)
-              : fmt::format("the pool's budget of {} is spent but for what ends the pool: ${:.2f} "
-                            "so far; the rest pays for running tasks and for terminating the "
-                            "machines",
+              : fmt::format("the pool's budget of {} is spent, except for a reserve that pays for "
+                            "running tasks and for terminating the machines: ${:.2f} so far",
                             budget, total),
           "open the pool again with a larger budget=, or with fewer or cheaper machines"};
 }
@@ -205,7 +204,7 @@ Error Budget::spent(const Facts& facts) const {
 Error Budget::outlived(const Facts& facts) const {
   return {ErrorKind::over_budget,
           fmt::format("{} is still launching {} × {}, which may have cost nearly all of the budget "
-                      "of {} by now; Skyward releases what there is of them",
+                      "of {} by now; Skyward releases those that have launched",
                       provider_label(facts.spec.provider.name), facts.spec.nodes,
                       facts.offer.instance_type, dollars_text(*facts.spec.budget)),
           "try again with a larger budget=, with fewer or cheaper machines, or elsewhere"};

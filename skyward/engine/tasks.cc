@@ -464,7 +464,7 @@ void Tasks::blame(EngineEffects& effects, Time now, NodeLoad& node) {
   if (std::exchange(node.failed_row.told, true)) return;
   effects.emit(Notice{.message = fmt::format(
                           "node {}: {} calls in a row failed, while other nodes completed theirs; "
-                          "it gets few calls until one succeeds",
+                          "it gets only a few calls until one succeeds",
                           node.id.value, node.failed_row.calls),
                       .level = "warning",
                       .instance_id = node.instance});

@@ -42,7 +42,7 @@ std::unexpected<Error> no_memory(std::size_t size, int error) {
   return fail(ErrorKind::exhausted,
               fmt::format("cannot get shared memory of {} bytes: {}", size, errno_text(error)),
               error == EFBIG
-                  ? "raise the limit of file sizes (ulimit -f), which holds for shared memory, too"
+                  ? "raise the limit of file sizes (ulimit -f): it applies to shared memory, too"
                   : "free memory, send less at once, or raise the limits of memory and open files");
 }
 

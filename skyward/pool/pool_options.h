@@ -68,8 +68,8 @@ struct PoolOptions {
   std::optional<ProviderSpec> provider = {};  // none: see provider_to_take()
   // Tried when that one has no machines: .other_providers = {sky::AWS{}, sky::SSH{.hosts = {…}}}.
   std::vector<ProviderSpec> other_providers = {};
-  // The order of trying: "first" as given, "cheapest" by what the pool would cost there,
-  // "available" as given, but last those without a matching offer.
+  // The order in which providers are tried. "first": as given; "cheapest": by what the pool would
+  // cost there; "available": as given, but those without a matching offer last.
   std::string selection = "first";
   Image image = {};  // its env and apt; pip is for Python functions and refused here
   int nodes = 1;

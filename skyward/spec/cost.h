@@ -102,7 +102,7 @@ class CostBook {
   void on_launched(const std::string& instance, int node, Time now,
                    std::optional<MachinePrice> price);
   void on_ready(const std::string& instance, Time now);
-  // For so long tasks ran on it, in all; for so long more, work was done that was lost with it.
+  // How long tasks ran on it in all, and how much longer it did work that was lost with it.
   void on_work(const std::string& instance, Duration useful, Duration lost);
   // It is seen to be gone: the clock stops.
   void on_gone(const std::string& instance, Time now);
@@ -114,7 +114,7 @@ class CostBook {
   // Some machine's price may be another one now than it was when the cloud was asked last.
   bool prices_may_change() const;
   bool asked_for_any() const { return asked_for_any_; }
-  // Some machine has a price that is not nothing.
+  // Some machine has a price above zero.
   bool costs_anything() const { return costs_anything_; }
   CostNow now(Time now) const;
   CostSplit split(Time now) const;

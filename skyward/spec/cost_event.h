@@ -1,6 +1,6 @@
 #pragma once
 
-// Events about money, and what a pool tells at its end; see event.h for what all events share.
+// Events about money, and what a pool reports at its end; see event.h for what all events share.
 
 #include <cstdint>
 #include <string>
@@ -18,8 +18,8 @@ struct CostUpdate {
   bool operator==(const CostUpdate&) const = default;
 };
 
-// Money is getting short: in so many seconds a pool that has a budget begins no more tasks, and
-// soon after that it stops.
+// The budget is nearly spent: in `seconds_left`, the pool stops starting tasks, and soon afterwards
+// it stops altogether.
 struct BudgetWarning {
   double spent = 0;        // dollars
   double budget = 0;       // dollars
@@ -33,8 +33,8 @@ struct BudgetWarning {
 struct CostFinal {
   double total_cost = 0;  // dollars
   double total_seconds = 0;
-  double hourly_rate = 0;  // at most, at a time
-  int spot_count = 0;      // machines that there were
+  double hourly_rate = 0;  // the highest at any time
+  int spot_count = 0;      // machines launched in all
   int ondemand_count = 0;
   double savings_vs_ondemand = 0;
   double setup_cost = 0;   // from launch to ready
@@ -53,7 +53,7 @@ struct NodeReceipt {
   std::uint64_t failed = 0;  // of these; not the cancelled ones, unless the pool's end cut them
   double busy_seconds = 0;   // time inside the user's functions, over all slots
   double up_seconds = 0;     // from ready to the end
-  double cost = 0;           // dollars, of all machines that stood there
+  double cost = 0;           // dollars, for all machines that this node had
   bool operator==(const NodeReceipt&) const = default;
 };
 

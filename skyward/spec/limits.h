@@ -96,7 +96,8 @@ inline constexpr Duration kProvisionTimeout = 300s;
 // Regions in which a pool's machines are looked for when the first ones have none: each takes as
 // long as the pool's Spot says.
 inline constexpr std::size_t kMaxPlacesTried = 4;
-// What several providers sell is asked for at the same time; one that is silent is left out.
+// When several providers are compared, all are asked for their offers at the same time. One that
+// does not answer within this time is left out.
 inline constexpr Duration kCompareTimeout = 60s;
 inline constexpr Duration kBootstrapTimeout = 600s;
 // From the start of a worker process to its greeting: cold disks are slow.
@@ -115,8 +116,8 @@ inline constexpr Duration kWorkerStartPause = 250ms;
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
 // When a machine is lost that was ready for at least this long, the count starts again from zero.
 inline constexpr Duration kSteadyTime = 600s;
-// After a cloud had no machine to replace one, before the next request; twice that each further
-// time. The last request is a quarter of an hour after the first.
+// The pause before a replacement is requested again from a cloud that had no machine; it doubles
+// each time. The last request is a quarter of an hour after the first.
 inline constexpr Duration kRefusalPause = 15s;
 inline constexpr int kMaxRefusals = 6;
 // The same while the pool opens: its ready nodes cost money and do nothing.
@@ -166,7 +167,7 @@ inline constexpr Duration kBudgetVerb = 10s;
 inline constexpr Duration kBudgetLook = 10s;
 // A cloud that does not tell its bills in this time is asked later.
 inline constexpr Duration kChargesTimeout = 20s;
-// Costs are told no more often than this.
+// Costs are reported no more often than this.
 inline constexpr Duration kCostUpdateInterval = 1s;
 
 // ---- Memory of the driver

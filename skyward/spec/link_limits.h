@@ -27,8 +27,8 @@ inline constexpr Duration kHeartbeatInterval = 1s;
 // stopped process is silent there.
 inline constexpr Duration kHeartbeatTimeout = 10s;
 // If a deadline is noticed this late, the process was stopped (Ctrl-Z) or its loop was held up.
-// What others have sent in the meantime waits in buffers, and the silence is not theirs. So it is
-// between agents, too; for the engine, the loop gets kReadingGrace to read it.
+// What others have sent in the meantime waits in buffers: the silence is not theirs. The same holds
+// between agents. The engine's loop gets kReadingGrace to read what waits.
 inline constexpr Duration kHeldUp = kHeartbeatInterval / 4;
 inline constexpr Duration kReadingGrace = 2 * kHeartbeatInterval;
 // The defaults for nodes on other machines, which ComputePool can change. Without a byte for this
@@ -56,11 +56,11 @@ static_assert(kMostSilence / 4 / 1ms <= UINT32_MAX);
 // reconnect_timeout, between these two.
 inline constexpr Duration kFirstAttemptPatience = 15s;
 inline constexpr Duration kAttemptPatience = 5s;
-// But they get, and a node that is out of reach has, at least twice what a login to it took, of
-// which no more counts than this.
+// Where logins are slow, later attempts get at least twice the time that a login took, and so does
+// an unreachable node before it counts as lost. No login counts as longer than this.
 inline constexpr Duration kSlowestLogin = 60s;
-// What is uploaded to a node disappears into buffers on its way, megabytes of it. It counts as
-// moving for as long as a line of so many bytes a second would take, which all uploads share.
+// Megabytes of an upload disappear into buffers on the way to a node. The upload counts as moving
+// for the time that a line with this many bytes a second, shared by all uploads, would need for it.
 inline constexpr std::uint64_t kSlowestUpload = std::uint64_t{32} << 10;
 // Between two attempts; the pause doubles up to the second value.
 inline constexpr Duration kFirstReconnectPause = 100ms;

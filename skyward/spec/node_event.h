@@ -103,8 +103,8 @@ struct ClusterSetupCompleted {
 };
 
 // Memory in MiB, of the container or job if it has a limit; CPU of the whole machine. GPU fields
-// combine all GPUs (mean utilization, memory in all, highest temperature), and are empty without
-// one of NVIDIA.
+// combine all GPUs (mean utilization, total memory, highest temperature), and are empty without an
+// NVIDIA GPU.
 struct Metrics {
   std::string instance_id{};
   int node = 0;
@@ -127,7 +127,7 @@ struct InstanceStopping {
   bool operator==(const InstanceStopping&) const = default;
 };
 
-// The cloud takes the machine of a node back. The node gets no new tasks, and another machine.
+// The cloud preempts a node's machine. The node gets no new tasks until it has another machine.
 struct InstancePreempted {
   std::string instance_id{};
   int node = 0;

@@ -90,9 +90,9 @@ struct PoolSpec {
   Duration timeout{};                        // lifetime of the pool's machines
   std::map<std::string, std::string> env{};  // merged over image.env
   bool collect_metrics = true;
-  bool collect_tasks = false;  // TaskStarted and the others are told
-  // A notice of preemption brings another machine at once. For pools of one call that cannot run
-  // again, it would come for nothing.
+  bool collect_tasks = false;  // emit TaskStarted, TaskFinished and TaskFailed
+  // Whether a preemption notice launches a replacement at once. A pool of a single call that cannot
+  // run again has no use for one.
   bool prepares_successors = true;
   WorkerRuntime runtime{};
   std::string agent_path{};  // the skyward-agent binary to run or to upload

@@ -26,7 +26,7 @@ struct ProviderSpec;
 enum class SettingKind : std::uint8_t {
   text,
   region,     // becomes part of host names: letters, digits and '-'
-  secret,     // text that is shown to nobody
+  secret,     // text that is never shown
   path,       // of a file here; absolute, or relative to where the program runs
   flag,       // "true", "false"
   whole,      // digits, at most the largest int

@@ -14,10 +14,10 @@
 namespace skyward {
 
 enum class ShortageKind : std::uint8_t {
-  capacity,       // nobody has that many, of any market that the pool allows
-  spot_capacity,  // not as spot machines, and the pool allows no others
-  spot_minimum,   // fewer spot machines than the pool's least share
-  quota,          // the account may not have so many
+  capacity,       // too few machines in the markets that the pool allows
+  spot_capacity,  // too few spot machines, and the pool allows no others
+  spot_minimum,   // fewer spot machines than the pool's minimum share
+  quota,          // the account's quota does not allow so many
   region,         // no region sells the type
   no_match,       // no type has what is asked for
 };

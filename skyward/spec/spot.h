@@ -44,8 +44,8 @@ struct Spot {
 
 Status validate(const Spot& spot);
 
-// "always", "if-available", "never" and "cheapest"; of the other vocabulary "always-spot", "spot",
-// "spot-if-available" and "on-demand". "0.8": the least share.
+// Accepts "always", "if-available", "never" and "cheapest", the other names "always-spot", "spot",
+// "spot-if-available" and "on-demand", and a minimum share: "0.8".
 Result<Spot> parse_spot(std::string_view text);
 // "if-available", "0.8".
 std::string to_string(const Spot& spot);

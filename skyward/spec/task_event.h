@@ -8,9 +8,9 @@
 
 namespace skyward {
 
-// The engine sent a task to a node, which starts it now, or as soon as a slot is free. Comes again,
-// with the new node, when a waiting task moves to an idle node, or the node is lost: the last one
-// counts.
+// The engine sent a task to a node, which starts it now, or as soon as a slot is free. Emitted
+// again, with the new node, when a waiting task moves to an idle node or its node is lost; the last
+// one counts.
 struct TaskStarted {
   std::uint64_t task = 0;
   std::string name{};  // of the function
@@ -37,7 +37,7 @@ struct TaskFinished {
 struct TaskFailed {
   std::uint64_t task = 0;
   std::string name{};
-  int node = -1;  // -1: it never came to one
+  int node = -1;  // -1: it never reached one
   int worker = -1;
   double run_seconds = 0;
   std::string reason{};  // "it raised" for an exception; otherwise what happened

@@ -42,8 +42,8 @@ sklearn_backend = joblib_backend
 
 
 class JoblibPool(ComputePool):
-    """A ComputePool whose block is a ``joblib_backend``; takes the same parameters, and
-    `joblib_version`: the version of joblib on the nodes; None: that of this machine. joblib is
+    """A ComputePool whose block is also a ``joblib_backend``. It takes the same parameters, and
+    `joblib_version`, the version of joblib on the nodes (None: that of this machine). joblib is
     added to the image, unless the image names it.
 
     with JoblibPool(nodes=4, concurrency=4):

@@ -13,14 +13,14 @@ from skyward.spec.options import text_or_none
 @suggesting_class
 @dataclass(frozen=True)
 class Command:
-    """Nodes that are reached by commands: whatever takes one more argument and runs it in a shell.
+    """Nodes that commands reach. A command takes one more argument, and runs it in a shell there.
 
         Command(commands=[["podman", "exec", "-i", "c1", "sh", "-c"],
                           ["podman", "exec", "-i", "c2", "sh", "-c"]])
 
-    ``["kubectl", "exec", "-i", "pod", "--", "sh", "-c"]``, ``["sudo", "-u", "me", "sh", "-c"]`` and
-    ``["sh", "-c"]`` are others. Each command is one node. Skyward brings its agent there and ends
-    it with the pool; machines are neither started nor stopped.
+    Other examples: ``["kubectl", "exec", "-i", "pod", "--", "sh", "-c"]``,
+    ``["sudo", "-u", "me", "sh", "-c"]``, ``["sh", "-c"]``. Each command is one node. Skyward brings
+    its agent there and ends it with the pool; it neither starts nor stops machines.
 
     Parameters:
         commands: one for each node, each a list of words. More than `nodes`: the others replace

@@ -7,7 +7,7 @@ _MAKERS = ("NVIDIA", "AMD", "AWS", "GOOGLE", "HABANA", "INTEL", "TESLA", "GEFORC
 
 
 def is_nvidia(acc: str) -> bool:
-    """True for a model of NVIDIA, with or without a variant ("A100-40GB"), in any case."""
+    """True for an NVIDIA model, with or without a variant ("A100-40GB"), in upper or lower case."""
     return _vendor(acc) == "nvidia"
 
 

@@ -24,8 +24,8 @@ def checkpoint_dir() -> Path:
 
     At a restart, every node gets the latest version of every file. To survive the loss of a node, a
     file must exist on another one, too: let one worker of each node save, not only rank 0. Write to
-    a name that ends in ``.tmp`` and rename it: such files and folders are left out, and a
-    checkpoint is then whole or not there. The folder belongs to one call and is removed when the
+    a name that ends in ``.tmp`` and rename it: such files and folders are not copied, so that no
+    node ever sees half a checkpoint. The folder belongs to one call and is removed when the
     call is over, unless its last restart failed before it could use the checkpoints.
 
     Anywhere else it is a temporary folder of this process, the same at each call, and removed when

@@ -13,7 +13,7 @@ class InstanceInfo:
     node: int
     total_nodes: int
     is_head: bool = False
-    """True for the first worker of node 0; it follows from the place, whatever is given."""
+    """True for the first worker of node 0. Always computed: a value that is passed is ignored."""
     accelerators: list[str] = field(default_factory=list, hash=False)
     """Model name of each accelerator of this node."""
     head_addr: str = "127.0.0.1"
@@ -33,8 +33,8 @@ class InstanceInfo:
     network: dict[str, Any] = field(default_factory=dict, hash=False)
     """{"missing": provider} when nodes of this provider cannot reach each other."""
     slot: int = 0
-    """Index of this process among the `concurrency` ones of its worker. Calls that run at the same
-    time on a worker have different ones."""
+    """Index of this process among the `concurrency` processes of its worker. Calls that run at the
+    same time on one worker have different slots."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_head", self.global_worker_index == 0)

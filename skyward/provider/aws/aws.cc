@@ -155,8 +155,8 @@ Result<std::vector<Offer>> AwsCloud::priced(Result<std::vector<Offer>> offers,
               "AWS: the prices of the machines that fit are not known, so Skyward cannot enforce "
               "budget= or max_hourly_cost=: " +
                   prices_.trouble,
-              "try again: what was read of the list is kept; the credentials need "
-              "pricing:GetProducts");
+              "try again: Skyward continues reading the price list from where it stopped; the "
+              "credentials need pricing:GetProducts");
 }
 
 // Regions with the same beginning ("us", "eu") first.

@@ -116,7 +116,7 @@ class CommandProvider final : public Provider {
 Status CommandProvider::check(const PoolSpec& spec) {
   if (static_cast<std::size_t>(spec.nodes) > commands_.size()) {
     return fail(ErrorKind::invalid,
-                fmt::format("nodes={}, but commands reach {}: each node has a command of its own",
+                fmt::format("nodes={}, but commands= has {}: each node needs a command of its own",
                             spec.nodes, commands_.size()),
                 "name more commands or ask for fewer nodes");
   }

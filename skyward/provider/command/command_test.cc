@@ -77,7 +77,7 @@ TEST_F(CommandTest, GivesAllOrNothing) {
 TEST_F(CommandTest, RefusesWhatCanNeverWork) {
   open(R"([["a"]])");
   pool.nodes = 2;
-  EXPECT_THAT(provider->check(pool).error().message, HasSubstr("nodes=2, but commands reach 1"));
+  EXPECT_THAT(provider->check(pool).error().message, HasSubstr("nodes=2, but commands= has 1"));
   pool.nodes = 1;
   EXPECT_TRUE(provider->check(pool));
   pool.cpus = 4;

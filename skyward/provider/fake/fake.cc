@@ -253,8 +253,8 @@ Result<std::unique_ptr<Provider>> make_fake(const ProviderSpec& spec) {
   const auto name = spec.settings.find("cloud");
   auto cloud = name == spec.settings.end() ? nullptr : Simulation::find(name->second);
   if (!cloud) {
-    return fail(ErrorKind::invalid, "the fake cloud of this pool is not there (any more)",
-                "make a FakeCloud in this program, and keep it for as long as its pools");
+    return fail(ErrorKind::invalid, "this pool's fake cloud does not exist, or no longer does",
+                "create a FakeCloud in this program, and keep it at least as long as its pools");
   }
   const std::string state = cloud->directory();
   return make_fake(spec, make_client_computer(std::move(cloud), state));

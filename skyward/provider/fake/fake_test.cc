@@ -337,7 +337,7 @@ TEST_F(FakeTest, ALedgerThatFailsKeepsNothingRunning) {
 TEST_F(FakeTest, ACloudThatIsGoneIsNamed) {
   const auto missing = make_fake(ProviderSpec{.name = "fake", .settings = {{"cloud", "fake-0"}}});
   ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().hint, HasSubstr("keep it for as long as its pools"));
+  EXPECT_THAT(missing.error().hint, HasSubstr("keep it at least as long as its pools"));
 }
 
 TEST_F(FakeTest, AMachineWhosePowerIsCutDoesNotStartAgain) {

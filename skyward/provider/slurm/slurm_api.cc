@@ -152,7 +152,7 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran, const std:
     if (ran.status.code == kNoProgram && !login.empty()) {
       out.hint = fmt::format(
           "'ssh {} sbatch --version' must work: put Slurm's folder on the PATH in ~/.bashrc there, "
-          "above the line that returns where the shell is not interactive",
+          "above the line that returns if the shell is not interactive",
           login);
     }
   } else if (contains_any(said, {"QOSMax", "AssocMax", "AssocGrp", "QOSGrp", "violates accounting",
