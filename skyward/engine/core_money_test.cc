@@ -346,6 +346,31 @@ TEST_F(MoneyTest, ABudgetThatPaysForNothingIsRefusedBeforeAnythingIsLaunched) {
   effects.take<Closed>();
 }
 
+TEST_F(MoneyTest, ABudgetTakesTheFirstMachineThatItCovers) {
+  make({.nodes = 2});
+  state.spec.budget = 0.14;
+  on_open(state, effects, now);
+  effects.drop_all();
+  // A machine with burstable processors ranks behind dearer ones.
+  on_offers(state, effects, now,
+            std::vector<Offer>{{.instance_type = "full", .price_on_demand = 2 * kHourly},
+                               {.instance_type = "burst", .price_on_demand = kHourly / 2}});
+  EXPECT_EQ(state.placement.offer().instance_type, "burst");
+  EXPECT_EQ(state.phase, Phase::preparing);
+  effects.drop_all();
+
+  make({.nodes = 2});
+  state.spec.budget = 0.01;
+  on_open(state, effects, now);
+  effects.drop_all();
+  on_offers(state, effects, now,
+            std::vector<Offer>{{.instance_type = "full", .price_on_demand = 2 * kHourly},
+                               {.instance_type = "burst", .price_on_demand = kHourly / 2}});
+  ASSERT_TRUE(state.open_error);
+  EXPECT_THAT(state.open_error->message, testing::HasSubstr("× burst")) << "the cheapest";
+  effects.drop_all();
+}
+
 TEST_F(MoneyTest, ABudgetIsAsGoodAtACloudWhoseTimeIsFaster) {
   for (const double rate : {1.0, 60.0}) {
     for (const bool enough : {false, true}) {

@@ -181,11 +181,10 @@ void on_offers(EngineState& state, EngineEffects& effects, Time now,
                Result<std::vector<Offer>> offers) {
   if (state.phase != Phase::offering) return release_machines(state, effects);
   Placement& placement = state.placement;
-  Result<Offer> offer = placement.choose(state.spec, std::move(offers));
+  Result<Offer> offer = placement.choose(state.spec, std::move(offers), [&](const Offer& one) {
+    return state.budget.check_offer(budget_facts(state, now), one);
+  });
   if (!offer) return fail_open(state, effects, now, offer.error());
-  if (const Status paid = state.budget.check_offer(budget_facts(state, now), *offer); !paid) {
-    return fail_open(state, effects, now, placement.explain_with(paid.error()));
-  }
   placement.take(*std::move(offer));
   state.costs.take_offer(state.options, placement.offer());
   if (!placement.is_prepared()) return prepare_region(state, effects);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "skyward/engine/costs.h"
 #include "skyward/spec/limits.h"
@@ -12,17 +13,27 @@
 namespace skyward::engine {
 namespace {
 
-// The first offer within the hourly limit.
-Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers) {
-  if (!spec.max_hourly_cost) return offers.front();
+// The first offer within the hourly limit that the budget covers. They are not in the order of their
+// prices: a machine that may use its processors for a part of the time ranks behind dearer ones.
+Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers,
+                         const Covers& covers) {
   std::optional<double> least;
+  const Offer* cheapest = nullptr;  // of those within the hourly limit
+  double its_price = 0;
   for (const Offer& offer : offers) {
     const std::optional<double> price = asking_price(offer, spec.spot.allows_spot());
-    if (!price) continue;  // nobody knows what it costs
-    const double cost = *price * spec.nodes;
-    if (cost <= *spec.max_hourly_cost) return offer;
-    least = std::min(least.value_or(cost), cost);
+    if (spec.max_hourly_cost) {
+      if (!price) continue;  // nobody knows what it costs
+      const double cost = *price * spec.nodes;
+      least = std::min(least.value_or(cost), cost);
+      if (cost > *spec.max_hourly_cost) continue;
+    }
+    if (covers(offer)) return offer;
+    if (cheapest != nullptr && price.value_or(its_price) >= its_price) continue;
+    cheapest = &offer;
+    its_price = price.value_or(std::numeric_limits<double>::infinity());
   }
+  if (cheapest != nullptr) return std::unexpected(covers(*cheapest).error());
   if (!least) {
     return fail(ErrorKind::invalid,
                 fmt::format("{} does not report what its machines cost, so Skyward cannot enforce "
@@ -40,7 +51,8 @@ Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers)
 
 }  // namespace
 
-Result<Offer> Placement::choose(const PoolSpec& spec, Result<std::vector<Offer>> offers) const {
+Result<Offer> Placement::choose(const PoolSpec& spec, Result<std::vector<Offer>> offers,
+                                const Covers& covers) const {
   if (!offers) return std::unexpected(explain(std::move(offers).error()));
   std::erase_if(*offers, [&](const Offer& offer) {
     return std::ranges::any_of(refusals_,
@@ -52,8 +64,8 @@ Result<Offer> Placement::choose(const PoolSpec& spec, Result<std::vector<Offer>>
                  fmt::format("{} has no machine that fits", provider_label(spec.provider.name)),
                  "ask for less, or for another region"}));
   }
-  Result<Offer> offer = affordable(spec, *offers);
-  if (!offer) return std::unexpected(explain(offer.error()));
+  Result<Offer> offer = affordable(spec, *offers, covers);
+  if (!offer) return std::unexpected(explain_with(offer.error()));
   return offer;
 }
 

@@ -3,6 +3,7 @@
 // Where the pool's machines come from: the chosen offer, its region, what was prepared there, and
 // the regions without capacity. A part of the core: pure; core_place_test.cc shows its rules.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,10 +16,14 @@
 
 namespace skyward::engine {
 
+// Whether the pool's budget covers its machines, if they are of this offer; why not.
+using Covers = std::function<Status(const Offer&)>;
+
 class Placement {
  public:
-  // The first offer within the hourly limit, of a region that has not refused yet.
-  Result<Offer> choose(const PoolSpec& spec, Result<std::vector<Offer>> offers) const;
+  // The first offer within the hourly limit and the budget, of a region that has not refused yet.
+  Result<Offer> choose(const PoolSpec& spec, Result<std::vector<Offer>> offers,
+                       const Covers& covers) const;
   void take(Offer offer) { offer_ = std::move(offer); }
   // The region of the offer has no capacity. Returns nothing if other regions are tried, else why
   // opening fails.

@@ -112,8 +112,9 @@ std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer&
   if (first == ranked.end() || !price || !spec.machine.empty()) return out;
   for (auto at = first + 1; at != ranked.end() && out.size() < kMostTypes; ++at) {
     const std::optional<double> other = asking_price(*at, prefers_spot);
-    if (!other || *other > *price * kMostTimesThePrice) break;
-    if (spec.max_hourly_cost && *other * spec.nodes > *spec.max_hourly_cost) break;
+    // Not the end of the list: one with burstable processors ranks behind dearer ones.
+    if (!other || *other > *price * kMostTimesThePrice) continue;
+    if (spec.max_hourly_cost && *other * spec.nodes > *spec.max_hourly_cost) continue;
     if (at->accelerator != offer.accelerator) continue;
     out.push_back(*at);
   }

@@ -182,6 +182,20 @@ TEST(Market, OtherTypesAreTriedWhileTheyCostLittleMore) {
   EXPECT_THAT(names(limited), ElementsAre("p4d.24xlarge"));
 }
 
+TEST(Market, BurstableTypesBehindDearerOnesAreTriedToo) {
+  const auto sold = [](std::string type, double price, double baseline) {
+    return Offer{.instance_type = std::move(type),
+                 .region = "r",
+                 .price_on_demand = price,
+                 .baseline = baseline};
+  };
+  const std::vector<Offer> ranked = {sold("t3a.small", 0.0188, 0.2), sold("m5.large", 0.096, 1),
+                                     sold("t3.small", 0.0208, 0.2)};
+  const std::vector<Offer> tried = with_alternatives(ranked, ranked.front(), on_demand());
+  ASSERT_EQ(tried.size(), 2U);
+  EXPECT_EQ(tried.back().instance_type, "t3.small");
+}
+
 TEST(Market, TypesSurviveTheCache) {
   const std::vector<InstanceType> types = some_types();
   const std::vector<InstanceType> again = types_of_text(to_text(types));
