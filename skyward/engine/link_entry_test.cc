@@ -125,6 +125,7 @@ TEST_F(EntryTest, AFileStaysHereWhereACommandSaysThatItIsNotNeeded) {
   EXPECT_THAT(said, Not(HasSubstr("not found")));
   fs::remove(home / "bin/tool");
   EXPECT_THAT(run({"sh", "-c"}, ""), HasSubstr("need " + files[0].hash));
+  EXPECT_THAT(run({"sh", "-c"}, "", true), Not(HasSubstr("need"))) << "asked once for each agent";
   EXPECT_THAT(entry_line(agents, files, place, false), Not(HasSubstr("base64")));
 }
 
