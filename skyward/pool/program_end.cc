@@ -55,11 +55,14 @@ bool is_handled_by(int number, void (*handler)(int)) {
          now.sa_handler == handler;
 }
 
-void handle(int number, void (*handler)(int)) {
+// Returns what handled it before.
+struct sigaction handle(int number, void (*handler)(int)) {
   struct sigaction action{};
+  struct sigaction former{};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  sigaction(number, &action, nullptr);
+  sigaction(number, &action, &former);
+  return former;
 }
 
 // False when the system has no more threads.
@@ -165,7 +168,10 @@ class ProgramEnd {
 
   static void take_signals() {
     for (const int number : kSignals) {
-      if (is_handled_by(number, SIG_DFL)) handle(number, on_signal);
+      if (!is_handled_by(number, SIG_DFL)) continue;
+      const struct sigaction former = handle(number, on_signal);
+      // Another thread has set a handler of its own in this very moment.
+      if (former.sa_handler != SIG_DFL) sigaction(number, &former, nullptr);
     }
   }
 

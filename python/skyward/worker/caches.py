@@ -39,7 +39,8 @@ def _has_cache(cls, value, without):
     if type(function) is not FunctionType:
         return type(function) is _CACHE
     variables = function.__globals__
-    if any(type(one) is _CACHE for one in variables.values()):
+    # In one step: other threads may assign to a global meanwhile.
+    if any(type(one) is _CACHE for one in list(variables.values())):
         return True
     without.add(id(variables))
     return False

@@ -23,6 +23,9 @@ using namespace std::chrono_literals;
 
 // From the launch to the agent's first word: some machines take twenty minutes to boot.
 constexpr Duration kGreetTimeout = 1500s;
+// A launch waits no longer for scripts of former ones to be removed. They cost nothing, and go at the
+// latest when the pool closes.
+constexpr Duration kScriptTime = 10s;
 constexpr Duration kBillingStep = 600s;
 constexpr int kBillingMinutes = 10;
 // Room for a framework and its packages, gigabytes.
@@ -84,10 +87,14 @@ Status VerdaSite::furnish(PoolBook& book, const Mark& mark, const std::string& l
 
 // An account may have a hundred scripts, and each of these holds a key.
 Status VerdaSite::refresh(Time deadline) {
+  const Time now = api_.world().now();
+  deadline = std::min(deadline, now + kScriptTime);
   VerdaTexts scripts = VerdaTexts::scripts(api_);
+  bool answered = true;
   std::erase_if(scripts_, [&](const LaunchScript& one) {
-    return one.needed_until <= api_.world().now() &&
-           remove_early(*book_, scripts, one.id, deadline);
+    if (!answered || one.needed_until > now) return false;
+    answered = remove_early(*book_, scripts, one.id, deadline);
+    return answered;
   });
   return {};
 }

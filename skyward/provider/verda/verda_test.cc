@@ -194,6 +194,23 @@ TEST_F(VerdaTest, AScriptStaysWhileItsMachinesMayNeedIt) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(VerdaTest, AReplacementDoesNotWaitForOldScriptsToBeRemoved) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  fixture_.now += 20min;
+  ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  fixture_.now += 10min;
+  cloud_->dials.answers = {
+      {.method = "DELETE", .path = "/v1/scripts", .times = -1, .status = 503}};
+  const Time before = fixture_.now;
+  ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  EXPECT_LT(fixture_.now - before, 1min);
+  EXPECT_EQ(scripts(), 3);
+  cloud_->dials.answers.clear();
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(VerdaTest, AScriptIsFoundBehindThoseOfOthers) {
   cloud_->dials.quote_ids = 0;
   cloud_->dials.script_limit = 200;
