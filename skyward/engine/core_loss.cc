@@ -203,6 +203,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
 
 void hand_over(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   state.nodes.lose(node.id, now);
+  if (state.budget.is_draining()) return dismiss_when_done(state, effects, now, node);
   release_machine(state, effects, now, node, /*by_notice=*/true);
   connect_successor(state, effects, now, node);
 }
@@ -283,12 +284,21 @@ void replace_what_waited(EngineState& state, EngineEffects& effects, Time now) {
   }
 }
 
+void unmount(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
+  state.nodes.shut_down(effects, node.id, now,
+                        std::min(now + closing_time(state.spec), node.gone_at));
+}
+
 std::vector<InstanceId> dismiss_if_idle(EngineState& state, EngineEffects& effects, Time now,
                                         const Node& node) {
   if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return {};
-  if (node.state == NodeState::gone) return {};
+  if (node.state == NodeState::gone || node.state == NodeState::stopping) return {};
   const Error& why = *state.tasks.abandoned();
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
+  if (node.state == NodeState::ready && !state.spec.volumes.empty()) {
+    unmount(state, effects, now, node);
+    return {};
+  }
   state.nodes.dismiss(effects, node.id, now);
   std::vector<InstanceId> machines = take_machines(state, node.id);
   for (const InstanceId& machine : machines) effects.emit(InstanceStopping{machine});

@@ -22,11 +22,13 @@ void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId nod
                 bool is_successor, const Error& why);
 // Some machines no longer cost anything: the budget may allow others now.
 void replace_what_waited(EngineState& state, EngineEffects& effects, Time now);
+// The node's agent unmounts its volumes, so that what was written reaches their stores, and ends.
+void unmount(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 // While the budget runs out: if the node is idle, it gets no more tasks and no other machine.
-// Returns its machines, to be released.
+// Returns its machines, to be released; none of one that unmounts its volumes first.
 std::vector<InstanceId> dismiss_if_idle(EngineState& state, EngineEffects& effects, Time now,
                                         const Node& node);
-// A task has ended on the node: the same, and releases them.
+// A task has ended on the node, or its agent has: the same, and releases them.
 void dismiss_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 
 }  // namespace skyward::engine

@@ -57,9 +57,7 @@ void retire_when_done(EngineState& state, EngineEffects& effects, Time now, cons
     effects.disconnect(node.id);
     return hand_over(state, effects, now, node);
   }
-  // Its agent lets the volumes go first, and what was written reaches their stores.
-  state.nodes.shut_down(effects, node.id, now,
-                        std::min(now + closing_time(state.spec), node.gone_at));
+  unmount(state, effects, now, node);
 }
 
 }  // namespace skyward::engine

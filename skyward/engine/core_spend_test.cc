@@ -385,6 +385,40 @@ TEST_F(SpendTest, ASuccessorIsReleasedWhenTheBudgetIsNearlySpent) {
   close();
 }
 
+TEST_F(SpendTest, IdleMachinesUnmountTheirVolumesBeforeTheyAreReleased) {
+  open(2, 3.0);
+  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+  const TaskId task = submit_to(0);
+  while (!state.budget.is_draining()) advance_alive();
+  EXPECT_EQ(state.nodes[kSecond].state, NodeState::stopping);
+  EXPECT_EQ(state.releases.requests(), 0U);
+  effects.drop_all();
+  lose(1, "it has ended");
+  effects.drop_events();
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1-1"));
+  on_terminated(state, effects, now, {});
+  effects.drop_all();
+  answer(0, task);
+  EXPECT_EQ(state.nodes[kFirst].state, NodeState::stopping);
+  effects.drop_all();
+  lose(0, "it has ended");
+  EXPECT_EQ(state.phase, Phase::terminating);
+  effects.drop_all();
+  finish();
+}
+
+TEST_F(SpendTest, AMachineThatUnmountsItsVolumesIsNotCutOffByTheBudget) {
+  open(1, 1.0);
+  state.spec.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+  while (state.nodes[kFirst].state != NodeState::stopping) advance_alive();
+  effects.drop_all();
+  while (state.nodes[kFirst].state == NodeState::stopping) advance();
+  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("node 0 did not unmount its volumes"),
+            std::string::npos);
+  effects.drop_all();
+  finish();
+}
+
 TEST_F(SpendTest, AMachineThatComesWhenTheBudgetIsNearlySpentIsReleased) {
   open(2, 2.0);
   submit_to(0);
