@@ -15,8 +15,6 @@ using namespace std::chrono_literals;
 constexpr Duration kRecallDelay = 5ms;
 // ... and how far the delay grows while recalls bring nothing.
 constexpr Duration kMaxRecallDelay = 1s;
-// How long a node gets no tasks whose workers cannot begin any, or whose calls fail.
-constexpr Duration kSetAside = 30s;
 // How improbable failures in a row must be, if calls failed on all nodes alike, before their node
 // is blamed: pools run millions of calls, and a sound node that gets none for a while costs money.
 constexpr double kMaxChance = 1e-8;
@@ -97,8 +95,17 @@ void Loads::clear(NodeLoad& node) {
   unlist_loaded(node);
 }
 
-void Loads::set_aside(NodeLoad& node, Time now) {
-  if (!std::exchange(node.set_aside, true)) aside_.emplace_back(now + kSetAside, node.id);
+void Loads::set_failing_aside(NodeLoad& node, Time now) {
+  if (node.set_aside) return;
+  node.failed_row.aside = std::clamp(2 * node.failed_row.aside, kFirstSetAside, kSetAside);
+  set_aside_for(node, now, node.failed_row.aside);
+}
+
+void Loads::set_aside_for(NodeLoad& node, Time now, Duration pause) {
+  if (std::exchange(node.set_aside, true)) return;
+  const auto later = std::ranges::upper_bound(aside_, now + pause, {},
+                                              [](const auto& one) { return one.first; });
+  aside_.emplace(later, now + pause, node.id);
 }
 
 void Loads::bring_back() {

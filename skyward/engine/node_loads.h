@@ -41,6 +41,7 @@ struct FailedRow {
   std::uint64_t failed_before = 0;
   std::uint32_t calls = 0;
   bool told = false;  // the caller knows
+  Duration aside{};   // for how long it was set aside last
 };
 
 // What ran on a node, for its receipt.
@@ -120,8 +121,11 @@ class Loads {
   // Its machine is gone, with its tasks.
   void clear(NodeLoad& node);
 
-  // None of its workers can begin a task, or its calls fail: it is not listed for a while.
-  void set_aside(NodeLoad& node, Time now);
+  // None of its workers can begin a task: it is not listed for a while.
+  void set_aside(NodeLoad& node, Time now) { set_aside_for(node, now, kSetAside); }
+  // Its calls fail: not for long at first, since a row of calls that fail anywhere may have come to
+  // it by chance.
+  void set_failing_aside(NodeLoad& node, Time now);
   // aside_until() has come: lists the first of those nodes again.
   void bring_back();
   Time aside_until() const { return aside_.empty() ? kNever : aside_.front().first; }
@@ -149,6 +153,10 @@ class Loads {
   Duration mean_run() const { return Duration(static_cast<std::int64_t>(mean_run_ns_)); }
 
  private:
+  static constexpr Duration kSetAside = std::chrono::seconds(30);
+  static constexpr Duration kFirstSetAside = std::chrono::seconds(1);  // where calls fail
+
+  void set_aside_for(NodeLoad& node, Time now, Duration pause);
   void list_loaded(NodeLoad& node);
   void unlist_loaded(NodeLoad& node);
   std::uint32_t prefetch_depth(const NodeLoad& node) const;

@@ -460,7 +460,7 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
 
 // Its calls fail quickly, so that it would run most of the queue.
 void Tasks::blame(EngineEffects& effects, Time now, NodeLoad& node) {
-  loads_.set_aside(node, now);
+  loads_.set_failing_aside(node, now);
   if (std::exchange(node.failed_row.told, true)) return;
   effects.emit(Notice{.message = fmt::format(
                           "node {}: {} calls in a row failed, while other nodes completed theirs; "
