@@ -228,6 +228,10 @@ Result<Accelerator> checked(Accelerator wanted) {
   }
   wanted.name = name->spelled;
   if (const Status status = check_count(wanted); !status) return fail(status);
+  if (!std::holds_alternative<std::monostate>(wanted.mig)) {
+    if (wanted.memory.empty()) wanted.memory = memory_text(device_memory_gb(wanted));
+    wanted.memory_required = true;  // another size has other profiles
+  }
   if (!wanted.memory.empty()) {
     if (const Status status = check_memory(wanted, *name); !status) return fail(status);
     wanted.memory = memory_text(static_cast<double>(*parse_memory_mb(wanted.memory)) / 1024);

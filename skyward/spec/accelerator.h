@@ -61,7 +61,8 @@ struct Accelerator {
   double count = 1;      // devices; below 1: a share of one
   Mig mig{};
   // Whether the memory was asked for, and not only filled in from the catalogue: then machines with
-  // another size do not fit. No part of what a request is compared by.
+  // another size do not fit. Partitions ask for it, too: each size has profiles of its own. No part
+  // of what a request is compared by.
   bool memory_required = false;
   bool custom = false;     // the name is the user's own: the catalogue is not asked
   std::string cuda_min{};  // of a custom one

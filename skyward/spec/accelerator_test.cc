@@ -129,6 +129,10 @@ TEST(Accelerator, FactoriesFillInTheMemory) {
   EXPECT_EQ(made("A100", {.memory = "40GB"}).memory, "40GB");
   EXPECT_TRUE(made("A100", {.memory = "40GB"}).memory_required);
   EXPECT_FALSE(made("A100").memory_required);
+  const Accelerator split = checked({.name = "A100", .mig = "3g.40gb"}).value();
+  EXPECT_EQ(split, made("A100", {.mig = "3g.40gb"}));
+  EXPECT_EQ(split.memory, "80GB");
+  EXPECT_TRUE(split.memory_required);
   const Accelerator nvl = made("H100", {.form_factor = "NVL"});
   EXPECT_EQ(nvl.name, "H100-NVL");
   EXPECT_EQ(nvl.memory, "94GB");
@@ -248,6 +252,10 @@ TEST(Matching, ModelAndOnlyWhatWasAskedForBesides) {
   EXPECT_TRUE(matches(nvl, "H100 NVL", 94));
   EXPECT_TRUE(matches(made("H100", {.form_factor = "SXM"}), "H100", 80));
   EXPECT_TRUE(matches(made("RTX 4090"), "RTX4090", 0));
+  const Accelerator split = made("H100", {.mig = "3g.40gb"});
+  EXPECT_TRUE(matches(split, "H100", 79.6) && matches(split, "H100-PCIe", 80));
+  EXPECT_FALSE(matches(split, "H100-NVL", 93.6)) << "its profiles are others";
+  EXPECT_TRUE(matches(made("H100-NVL", {.mig = "3g.40gb"}), "H100-NVL", 93.6));
 }
 
 }  // namespace

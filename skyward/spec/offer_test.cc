@@ -74,6 +74,17 @@ TEST(RankOffers, TheCheapestThatFits) {
   EXPECT_EQ(chosen({.accelerator = wanted("T4")}), "t4");
 }
 
+// Another size has other profiles: the driver would refuse them once the machine is paid for.
+TEST(RankOffers, PartitionsNeedTheMemoryThatHasTheirProfile) {
+  EXPECT_EQ(chosen({.accelerator = wanted("A100", {.mig = "3g.40gb"})}), "a100x8-80");
+  EXPECT_EQ(chosen({.accelerator = wanted("A100", {.memory = "40GB", .mig = "3g.20gb"})}),
+            "a100x8");
+  std::vector<Offer> small = market();
+  std::erase_if(small, [](const Offer& one) { return one.instance_type == "a100x8-80"; });
+  EXPECT_EQ(chosen({.accelerator = wanted("A100", {.mig = "3g.40gb"})}, small),
+            "no machine has an A100 of 80GB | the machines on offer have A100-40, T4");
+}
+
 TEST(RankOffers, APartOfAProcessorIsNotAWholeOne) {
   const std::vector<Offer> offers = {
       {.instance_type = "burstable", .cpus = 2, .memory_gb = 4, .price_on_demand = 0.02},
