@@ -37,6 +37,7 @@ class ContainerProvider final : public KeptNodes {
   Capabilities capabilities() const override {
     return {.spot = false,
             .fuse = false,
+            .splits_gpus = false,
             .provision_timeout = kContainerTimeout,
             .greet_timeout = kContainerGreetTimeout};
   }

@@ -189,6 +189,7 @@ class VastCloud final : public RentedCloud {
     return {.spot = true,
             .private_network = false,
             .fuse = false,
+            .splits_gpus = false,
             .strangers = !filter_of(spec_).datacenters,
             .stop_ends_billing = true,
             .provision_timeout = 2 * start_limit() + kTakes,
