@@ -27,6 +27,7 @@ bool is_word(std::string_view text) {
 
 bool is_with(const Offer& offer, const HostGpu& gpu) {
   return offer.accelerator == accelerator_in(gpu.name) &&
+         offer.accelerator_form == form_factor_in(gpu.name) &&
          offer.accelerator_memory_gb == gpu.memory_gb;
 }
 
@@ -77,6 +78,7 @@ std::vector<Offer> offers_of(const EngineHost& host) {
     if (at == out.end()) {
       at = out.insert(at, bare);
       at->accelerator = accelerator_in(gpu.name);
+      at->accelerator_form = form_factor_in(gpu.name);
       at->accelerator_memory_gb = gpu.memory_gb;
     }
     at->accelerator_count += 1;

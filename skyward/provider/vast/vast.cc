@@ -115,6 +115,7 @@ void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks,
                .cpus = last.cpus,
                .memory_gb = last.memory_gb,
                .accelerator = accelerator_in(usual_name(last.gpu)),
+               .accelerator_form = form_factor_in(last.gpu),
                .accelerator_count = static_cast<double>(last.gpus),
                .accelerator_memory_gb = last.gpu_memory_gb,
                .architecture = "x86_64"};
