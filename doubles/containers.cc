@@ -82,7 +82,9 @@ CommandReply ContainerEngine::violate(const std::string& what) {
 CommandReply ContainerEngine::answer(const Words& words) {
   if (words.size() == 3 && words[0] == "sh" && words[2].contains("nvidia-smi")) {
     std::string out;
-    for (const std::string& gpu : gpus) out += gpu + ", 81559\n";
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      out += std::to_string(i) + ", " + gpus[i] + ", 81559\n";
+    }
     return said(out);
   }
   if (words.size() < 2 || words[0] != runtime) return violate("no such program: " + words[0]);
@@ -157,7 +159,10 @@ CommandReply ContainerEngine::start(const Words& words) {
         "--network", "--cpus", "--memory", "--memory-swap",  "--shm-size",     "--entrypoint"};
     const std::string gpus_option = runtime == "docker" ? "--gpus" : "--device";
     if (!kBoth.contains(name) && name != gpus_option) return violate("unknown flag: " + name);
-    if (!one.options.emplace(name, value).second) return violate("given twice: " + name);
+    const auto [option, is_new] = one.options.emplace(name, value);
+    if (is_new) continue;
+    if (name != "--device") return violate("given twice: " + name);
+    option->second += " " + value;
   }
   if (words.size() != at + 3 || words[at + 1] != "-c")
     return violate("run takes image, -c, script");

@@ -57,6 +57,7 @@ FEATURES = (
     "A failed node is replaced by",
     "End by themselves if your program dies",
     "`apt` packages",
+    "Split GPUs (`mig`)",
     "Large arguments travel",
     "Distributed training",
     "Host keys",

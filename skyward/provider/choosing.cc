@@ -41,6 +41,18 @@ std::string_view without_last_word(std::string_view text) {
   return blank == std::string_view::npos ? std::string_view() : text.substr(0, blank);
 }
 
+// Whether it names a partition of a GPU: RunPod's "PRO 6000 MIG 24GB", or a profile, "1g.10gb".
+bool is_partition(std::string_view text) {
+  if (text.contains(" MIG ")) return true;
+  for (std::size_t at = text.find("g."); at != std::string_view::npos;
+       at = text.find("g.", at + 1)) {
+    const std::size_t after = at + 2;
+    if (at > 0 && is_digit(text[at - 1]) && after < text.size() && is_digit(text[after]))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // From behind, words go until the catalogue knows the rest: memory, then the form.
@@ -51,7 +63,7 @@ std::string accelerator_in(const std::string& description) {
                        std::ranges::all_of(text.substr(0, times), is_digit);
   if (counted) text.remove_prefix(times + 2);
   if (text.empty()) return {};
-  if (text.contains(" MIG ")) return std::string(text);  // a part of one
+  if (is_partition(text)) return std::string(text);
   for (std::string_view rest = text; !rest.empty(); rest = without_last_word(rest)) {
     if (const auto name = parse_accelerator_name(rest)) return std::string(name->model->name);
   }

@@ -18,8 +18,8 @@
 namespace skyward::provider {
 
 // The accelerator in a cloud's description, as the catalogue spells it: "8x H100 SXM5 80GB" is
-// "H100". What the catalogue does not have, a part of a device among it, keeps its own name. Empty
-// for none.
+// "H100". What the catalogue does not have, a partition of a device among it, keeps its own name.
+// Empty for none.
 std::string accelerator_in(const std::string& description);
 
 // By device, its count, processors and memory: for people who look through everything.

@@ -507,6 +507,19 @@ TEST_P(Conformance, RentedMachinesHaveNoPackagesOfThisComputer) {
   expect_useful(refused.error());
 }
 
+TEST_P(Conformance, GpusAreSplitWhereNodesMayOrRefusedBeforeAnythingIsLaunched) {
+  const ProviderSheet* sheet = find_provider_sheet(GetParam().name);
+  const auto provider = subject_->make();
+  spec_.accelerator = *catalogue_accelerator("A100", {.mig = "3g.40gb"});
+  const Status possible = provider->check(spec_);
+  if (!provider->capabilities().splits_gpus) {
+    ASSERT_FALSE(possible);
+    expect_useful(possible.error());
+  } else if (sheet != nullptr && sheet->rents) {  // others may have no such GPU
+    EXPECT_TRUE(possible) << possible.error().message;
+  }
+}
+
 TEST_P(Conformance, APoolThatNobodyPreparedHasNoMachines) {
   const auto provider = subject_->make();
   const auto instances =

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <variant>
 
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/marks.h"
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/renting/reaping.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
@@ -21,7 +23,14 @@ constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
 
 Status MachineProvider::check(const PoolSpec& spec) {
   if (Status status = check_agent(spec); !status) return status;
-  return check_architecture(spec);
+  if (Status status = check_architecture(spec); !status) return status;
+  const bool splits =
+      spec.accelerator && !std::holds_alternative<std::monostate>(spec.accelerator->mig);
+  if (!splits || capabilities().splits_gpus) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("{}: mig: nodes may not split their GPUs there; nothing was started",
+                          provider_label(std::string(name()))),
+              "leave mig out to use whole GPUs, or rent whole machines, such as those of AWS");
 }
 
 PoolBook& MachineProvider::book_of(const Cluster& cluster) {

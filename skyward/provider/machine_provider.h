@@ -24,7 +24,7 @@ namespace skyward::provider {
 
 class MachineProvider : public Provider {
  public:
-  Status check(const PoolSpec& spec) override;  // the agent and the architecture
+  Status check(const PoolSpec& spec) override;  // agent, architecture, partitions
   Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
                                                Time deadline) override;
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,

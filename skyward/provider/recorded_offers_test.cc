@@ -173,6 +173,7 @@ class RecordedOffers : public ::testing::TestWithParam<Cloud> {
                      .cpus = 8,
                      .memory_gb = 64,
                      .accelerator = device_of(one),
+                     .accelerator_form = form_factor_in(one.said),
                      .accelerator_count = 1,
                      .accelerator_memory_gb = one.memory_gb,
                      .architecture = "x86_64",
@@ -212,6 +213,22 @@ TEST_P(RecordedOffers, EachAcceleratorGetsItselfOrNothing) {
   for (const Recorded& one : GetParam().recorded()) {
     const bool whole = parse_accelerator_name(one.device).has_value();
     EXPECT_EQ(reached.contains(one.said), whole) << one.said;
+  }
+}
+
+// The cloud may not tell the form. Where it does, it is the one that was asked for.
+TEST_P(RecordedOffers, EachFormGetsItselfOrWhatTellsNone) {
+  const std::vector<Offer> all = offers();
+  for (const char* form : {"SXM", "PCIe", "NVL"}) {
+    PoolSpec spec;
+    spec.accelerator = catalogue_accelerator("H100", {.form_factor = form}).value();
+    const auto found = fitting_offers(all, spec);
+    if (!found) continue;
+    for (const Offer& one : *found) {
+      const std::string& said = one.instance_type;
+      const bool tells = said.contains("SXM") || said.contains("PCI") || said.contains("NVL");
+      EXPECT_TRUE(!tells || said.contains(std::string(form).substr(0, 3))) << form << ": " << said;
+    }
   }
 }
 

@@ -115,6 +115,7 @@ TEST(Table, ThePageOfFeaturesSaysWhatEachProviderIsCapableOf) {
     const Capabilities can = (*made)->capabilities();
     EXPECT_EQ(cell("Spot machines", column).starts_with("yes"), can.spot) << row.name;
     EXPECT_EQ(cell("Volumes", column).starts_with("yes"), can.fuse) << row.name;
+    EXPECT_EQ(cell("Split GPUs (`mig`)", column).starts_with("yes"), can.splits_gpus) << row.name;
     EXPECT_EQ(cell("Preemption notice", column).starts_with("yes"), !can.preemption.empty())
         << row.name;
     EXPECT_EQ(cell("Cost money", column).starts_with("yes"), row.has_prices) << row.name;

@@ -228,6 +228,10 @@ Result<Accelerator> checked(Accelerator wanted) {
   }
   wanted.name = name->spelled;
   if (const Status status = check_count(wanted); !status) return fail(status);
+  if (!std::holds_alternative<std::monostate>(wanted.mig)) {
+    if (wanted.memory.empty()) wanted.memory = memory_text(device_memory_gb(wanted));
+    wanted.memory_required = true;  // another size has other profiles
+  }
   if (!wanted.memory.empty()) {
     if (const Status status = check_memory(wanted, *name); !status) return fail(status);
     wanted.memory = memory_text(static_cast<double>(*parse_memory_mb(wanted.memory)) / 1024);
@@ -294,18 +298,29 @@ std::string to_string(const Accelerator& accelerator) {
   return fmt::format("{:g}x{}", accelerator.count, accelerator.name);
 }
 
-bool matches(const Accelerator& wanted, std::string_view offered, double memory_gb) {
+bool matches(const Accelerator& wanted, std::string_view offered, double memory_gb,
+             std::string_view form) {
   if (wanted.custom) return key_of(wanted.name) == key_of(offered);
   const auto want = parse_accelerator_name(wanted.name);
   const auto have = parse_accelerator_name(offered);
   if (!want) return false;
   if (!have) return key_of(wanted.name) == key_of(offered);
   if (want->model != have->model) return false;
-  if (!want->form.empty() && !have->form.empty() && want->form != have->form) return false;
+  if (!have->form.empty()) form = have->form;
+  if (!want->form.empty() && !form.empty() && want->form != form) return false;
   const double wanted_gb = wanted.memory_required ? device_memory_gb(wanted) : want->memory_gb;
   if (wanted_gb == 0) return true;
   const double offered_gb = memory_gb > 0 ? memory_gb : have->memory_gb;
   return same_memory(wanted_gb, offered_gb > 0 ? offered_gb : have->model->memory_gb);
+}
+
+std::string form_factor_in(std::string_view description) {
+  for (const std::string& word : words_of(description)) {
+    if (word.starts_with("SXM")) return "SXM";
+    if (word == "PCIE") return "PCIe";
+    if (word == "NVL") return "NVL";
+  }
+  return {};
 }
 
 std::string device_model_name(std::string_view reported) {

@@ -61,7 +61,8 @@ struct Accelerator {
   double count = 1;      // devices; below 1: a share of one
   Mig mig{};
   // Whether the memory was asked for, and not only filled in from the catalogue: then machines with
-  // another size do not fit. No part of what a request is compared by.
+  // another size do not fit. Partitions ask for it, too: each size has profiles of its own. No part
+  // of what a request is compared by.
   bool memory_required = false;
   bool custom = false;     // the name is the user's own: the catalogue is not asked
   std::string cuda_min{};  // of a custom one
@@ -112,9 +113,15 @@ int workers_per_node(const Accelerator& accelerator);
 
 // ---- Matching
 
-// Whether machines with `offered` devices of `memory_gb` each (0: not told) have what is wanted.
-// Says nothing about the count.
-bool matches(const Accelerator& wanted, std::string_view offered, double memory_gb);
+// Whether machines with `offered` devices of `memory_gb` each (0: not told) have what is wanted. A
+// form factor counts where both tell one; `form` is that of devices whose name does not. Says
+// nothing about the count.
+bool matches(const Accelerator& wanted, std::string_view offered, double memory_gb,
+             std::string_view form = {});
+
+// The form factor among the words of a device's description: of "8x H100 SXM5 80GB", "SXM". Empty
+// when they tell none.
+std::string form_factor_in(std::string_view description);
 
 // The catalogue's name for what nvidia-smi and its like report: "NVIDIA H100 80GB HBM3" is
 // "H100-80GB". What is not known stays as it is, without the maker's name.

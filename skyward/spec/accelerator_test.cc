@@ -123,12 +123,26 @@ TEST(AcceleratorNames, WhatDevicesReport) {
     EXPECT_EQ(device_model_name(reported), name) << reported;
 }
 
+TEST(AcceleratorNames, FormsAreWordsOfDescriptions) {
+  EXPECT_EQ(form_factor_in("8x H100 SXM5 80GB"), "SXM");
+  EXPECT_EQ(form_factor_in("H100 SXM"), "SXM");
+  EXPECT_EQ(form_factor_in("A100 PCIE"), "PCIe");
+  EXPECT_EQ(form_factor_in("nvidia_h100_pcie"), "PCIe");
+  EXPECT_EQ(form_factor_in("NVIDIA-H100-NVL"), "NVL");
+  EXPECT_EQ(form_factor_in("NVIDIA H100 80GB HBM3"), "");
+  EXPECT_EQ(form_factor_in(""), "");
+}
+
 TEST(Accelerator, FactoriesFillInTheMemory) {
   EXPECT_EQ(made("H100"), (Accelerator{.name = "H100", .memory = "80GB"}));
   EXPECT_EQ(made("H100", {.count = 4}).count, 4);
   EXPECT_EQ(made("A100", {.memory = "40GB"}).memory, "40GB");
   EXPECT_TRUE(made("A100", {.memory = "40GB"}).memory_required);
   EXPECT_FALSE(made("A100").memory_required);
+  const Accelerator split = checked({.name = "A100", .mig = "3g.40gb"}).value();
+  EXPECT_EQ(split, made("A100", {.mig = "3g.40gb"}));
+  EXPECT_EQ(split.memory, "80GB");
+  EXPECT_TRUE(split.memory_required);
   const Accelerator nvl = made("H100", {.form_factor = "NVL"});
   EXPECT_EQ(nvl.name, "H100-NVL");
   EXPECT_EQ(nvl.memory, "94GB");
@@ -248,6 +262,15 @@ TEST(Matching, ModelAndOnlyWhatWasAskedForBesides) {
   EXPECT_TRUE(matches(nvl, "H100 NVL", 94));
   EXPECT_TRUE(matches(made("H100", {.form_factor = "SXM"}), "H100", 80));
   EXPECT_TRUE(matches(made("RTX 4090"), "RTX4090", 0));
+  const Accelerator sxm = made("H100", {.form_factor = "SXM"});
+  EXPECT_TRUE(matches(sxm, "H100", 80, "SXM") && matches(sxm, "H100", 80, ""));
+  EXPECT_FALSE(matches(sxm, "H100", 80, "PCIe"));
+  EXPECT_TRUE(matches(made("H100"), "H100", 80, "PCIe") &&
+              matches(made("H100"), "H100", 94, "NVL"));
+  const Accelerator split = made("H100", {.mig = "3g.40gb"});
+  EXPECT_TRUE(matches(split, "H100", 79.6) && matches(split, "H100-PCIe", 80));
+  EXPECT_FALSE(matches(split, "H100-NVL", 93.6)) << "its profiles are others";
+  EXPECT_TRUE(matches(made("H100-NVL", {.mig = "3g.40gb"}), "H100-NVL", 93.6));
 }
 
 }  // namespace

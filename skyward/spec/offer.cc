@@ -30,7 +30,7 @@ bool has_room(const Offer& offer, const OfferRequest& request) {
 
 bool has_model(const Offer& offer, const Accelerator& wanted) {
   return !offer.accelerator.empty() &&
-         matches(wanted, offer.accelerator, offer.accelerator_memory_gb);
+         matches(wanted, offer.accelerator, offer.accelerator_memory_gb, offer.accelerator_form);
 }
 
 bool has_devices(const Offer& offer, const Accelerator& wanted) {
@@ -77,6 +77,14 @@ std::string joined(const std::set<std::string>& names) {
   return fmt::format("{}{}", fmt::join(shown, ", "), more ? ", …" : "");
 }
 
+// With the form where one was asked for.
+std::string offered_name(const Offer& offer, const Accelerator& wanted) {
+  const auto name = parse_accelerator_name(wanted.name);
+  const bool by_form = !wanted.custom && name && !name->form.empty();
+  return offer.accelerator +
+         (by_form && !offer.accelerator_form.empty() ? "-" + offer.accelerator_form : "");
+}
+
 // What there is that comes near to the request.
 std::string nearest(std::span<const Offer> offers, const OfferRequest& request) {
   if (offers.empty()) return "no machines are offered at all";
@@ -86,7 +94,7 @@ std::string nearest(std::span<const Offer> offers, const OfferRequest& request) 
     std::set<std::string> models;
     bool enough_devices = false;
     for (const Offer& offer : offers) {
-      if (!offer.accelerator.empty()) models.insert(offer.accelerator);
+      if (!offer.accelerator.empty()) models.insert(offered_name(offer, wanted));
       if (has_model(offer, wanted)) counts.insert(offer.accelerator_count);
       enough_devices = enough_devices || has_devices(offer, wanted);
     }

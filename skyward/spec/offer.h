@@ -21,7 +21,8 @@ struct Offer {
   std::string region{};
   int cpus = 0;
   double memory_gb = 0;
-  std::string accelerator{};  // its devices' model; empty without
+  std::string accelerator{};       // its devices' model; empty without
+  std::string accelerator_form{};  // "SXM", "PCIe", "NVL"; empty: not told
   double accelerator_count = 0;
   double accelerator_memory_gb = 0;  // of one device; 0: not told
   std::string architecture{};        // "x86_64", "arm64"; empty: not told

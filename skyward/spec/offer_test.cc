@@ -74,6 +74,42 @@ TEST(RankOffers, TheCheapestThatFits) {
   EXPECT_EQ(chosen({.accelerator = wanted("T4")}), "t4");
 }
 
+// Another size has other profiles: the driver would refuse them once the machine is paid for.
+TEST(RankOffers, PartitionsNeedTheMemoryThatHasTheirProfile) {
+  EXPECT_EQ(chosen({.accelerator = wanted("A100", {.mig = "3g.40gb"})}), "a100x8-80");
+  EXPECT_EQ(chosen({.accelerator = wanted("A100", {.memory = "40GB", .mig = "3g.20gb"})}),
+            "a100x8");
+  std::vector<Offer> small = market();
+  std::erase_if(small, [](const Offer& one) { return one.instance_type == "a100x8-80"; });
+  EXPECT_EQ(chosen({.accelerator = wanted("A100", {.mig = "3g.40gb"})}, small),
+            "no machine has an A100 of 80GB | the machines on offer have A100-40, T4");
+}
+
+TEST(RankOffers, AFormFactorThatIsToldMustBeTheOneThatIsWanted) {
+  const auto offer = [](const char* type, const char* form, double memory_gb, double price) {
+    return Offer{.instance_type = type,
+                 .cpus = 8,
+                 .memory_gb = 64,
+                 .accelerator = "H100",
+                 .accelerator_form = form,
+                 .accelerator_count = 1,
+                 .accelerator_memory_gb = memory_gb,
+                 .price_on_demand = price};
+  };
+  const std::vector<Offer> offers = {offer("pcie", "PCIe", 80, 2), offer("nvl", "NVL", 94, 2.5),
+                                     offer("sxm", "SXM", 80, 3)};
+  EXPECT_EQ(chosen({.accelerator = wanted("H100")}, offers), "pcie");
+  EXPECT_EQ(chosen({.accelerator = wanted("H100", {.form_factor = "SXM"})}, offers), "sxm");
+  EXPECT_EQ(chosen({.accelerator = wanted("H100", {.form_factor = "NVL"})}, offers), "nvl");
+  EXPECT_EQ(chosen({.accelerator = wanted("H100", {.form_factor = "SXM"})}, {offers[0]}),
+            "no machine has an H100-SXM | the machines on offer have H100-PCIe");
+  EXPECT_EQ(chosen({.accelerator = wanted("A100")}, offers),
+            "no machine has an A100 | the machines on offer have H100");
+  EXPECT_EQ(chosen({.accelerator = wanted("H100", {.form_factor = "SXM"})},
+                   {offer("plain", "", 80, 2.2), offers[2]}),
+            "plain");
+}
+
 TEST(RankOffers, APartOfAProcessorIsNotAWholeOne) {
   const std::vector<Offer> offers = {
       {.instance_type = "burstable", .cpus = 2, .memory_gb = 4, .price_on_demand = 0.02},

@@ -86,7 +86,8 @@ class Accelerator:
         memory: of one device, such as "80GB"; "" means whatever the model has.
         count: devices; below 1, a share of one.
         multiple_instance: how each GPU is split (`mig` is the same), or None.
-        memory_required: the memory was asked for, so that devices with another one do not fit.
+        memory_required: the memory was asked for, or partitions of it, so that devices with another
+            one do not fit.
         custom: the catalogue does not have the name.
 
     Raises ConfigurationError for models, memories, counts and partitions that do not exist, and

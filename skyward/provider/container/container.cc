@@ -37,6 +37,7 @@ class ContainerProvider final : public KeptNodes {
   Capabilities capabilities() const override {
     return {.spot = false,
             .fuse = false,
+            .splits_gpus = false,
             .provision_timeout = kContainerTimeout,
             .greet_timeout = kContainerGreetTimeout};
   }
@@ -88,11 +89,11 @@ Result<std::vector<Offer>> ContainerProvider::offers(const PoolSpec& spec, Time 
 
 Result<std::vector<Offer>> ContainerProvider::all_offers(Time deadline) {
   if (Status looked = look(deadline); !looked) return fail(looked);
-  return std::vector{container::offer_of(account_.host())};
+  return container::offers_of(account_.host());
 }
 
 Result<Cluster> ContainerProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
-  ContainerOrder order{.request = container::request_of(account_.host(), wishes_, spec),
+  ContainerOrder order{.request = container::request_of(account_.host(), wishes_, spec, offer),
                        .terms = keeper_terms(spec),
                        .tell = [this](const std::string& line) { tell_once(line); }};
   const Time ends = world_.time_with_sleep() + lifetime_of(spec);

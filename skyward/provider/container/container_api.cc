@@ -1,6 +1,7 @@
 #include "skyward/provider/container/container_api.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -37,7 +38,8 @@ constexpr const char* kInspect =
     "--format={{.Name}}|{{.State.Status}}|{{.State.ExitCode}}|{{.State.OOMKilled}}|"
     "{{.HostConfig.NetworkMode}}|{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
 constexpr const char* kGpus =
-    "nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits 2>/dev/null || true";
+    "nvidia-smi --query-gpu=index,name,memory.total --format=csv,noheader,nounits 2>/dev/null || "
+    "true";
 constexpr const char* kLinger =
     "[ $(id -u) -eq 0 ] || loginctl show-user \"$(id -un)\" --property=Linger 2>/dev/null || true";
 constexpr const char* kWhichRuntime = "command -v podman || command -v docker || true";
@@ -87,12 +89,13 @@ std::optional<EngineHost> read_host(std::string_view out) {
 void read_gpus(std::string_view out, EngineHost& host) {
   for (const std::string_view line : split(out, '\n')) {
     const auto columns = split(line, ',');
-    if (columns.size() < 2) continue;
-    const std::int64_t megabytes = number_in(columns[1]);
-    const bool has_none = columns[1] == "[N/A]";  // it shares that of the processor
+    if (columns.size() < 3) continue;
+    const std::int64_t megabytes = number_in(columns[2]);
+    const bool has_none = columns[2] == "[N/A]";  // it shares that of the processor
     if (megabytes < 1 && !has_none) continue;
-    host.gpus.emplace_back(columns[0]);
-    host.gpu_memory_gb = static_cast<double>(megabytes) / 1024;
+    host.gpus.push_back({.index = std::string(columns[0]),
+                         .name = std::string(columns[1]),
+                         .memory_gb = static_cast<double>(megabytes) / 1024});
   }
 }
 
@@ -134,8 +137,12 @@ Words run_words(const std::string& runtime, const ContainerRequest& request,
     out.push_back(fmt::format("--memory-swap={}m", request.memory_mb));
   }
   if (request.shared_mb > 0) out.push_back(fmt::format("--shm-size={}m", request.shared_mb));
-  if (request.gpus) {
-    out.emplace_back(runtime == kDocker ? "--gpus=all" : "--device=nvidia.com/gpu=all");
+  if (runtime != kDocker) {
+    for (const std::string& gpu : request.gpus) out.push_back("--device=nvidia.com/gpu=" + gpu);
+  } else if (request.gpus == Words{kAllGpus}) {
+    out.emplace_back("--gpus=all");
+  } else if (!request.gpus.empty()) {  // a line of CSV, with a comma in its field
+    out.push_back(fmt::format("--gpus=\"device={}\"", fmt::join(request.gpus, ",")));
   }
   // Whatever an image's own entry point is for, it is not this.
   out.insert(out.end(), {"--entrypoint=sh", request.image, "-c", request.keeper});

@@ -16,23 +16,30 @@
 
 namespace skyward::provider::container {
 
+struct HostGpu {
+  std::string index{};   // nvidia-smi's and the runtimes'
+  std::string name{};    // "NVIDIA H100 80GB HBM3"
+  double memory_gb = 0;  // 0: it shares that of the processor
+
+  bool operator==(const HostGpu&) const = default;
+};
+
 // The computer on which containers run.
 struct EngineHost {
   std::string name{};
   int cpus = 0;
   std::int64_t memory_mb = 0;
-  std::string architecture{};       // "x86_64"; empty: not told
-  std::string storage{};            // the engine's folder: each user of podman has one
-  std::string id{};                 // the engine's own; podman has none
-  std::vector<std::string> gpus{};  // their models
-  double gpu_memory_gb = 0;         // of one
+  std::string architecture{};  // "x86_64"; empty: not told
+  std::string storage{};       // the engine's folder: each user of podman has one
+  std::string id{};            // the engine's own; podman has none
+  std::vector<HostGpu> gpus{};
 
   bool operator==(const EngineHost&) const = default;
 };
 // A line of `info`: "skyward-host=" and its name, processors, bytes of memory, architecture,
 // storage, and perhaps the engine's id, between bars.
 std::optional<EngineHost> read_host(std::string_view out);
-// A line for each GPU: its model, a comma, its memory in MiB.
+// A line for each GPU: its index, its model, its memory in MiB.
 void read_gpus(std::string_view out, EngineHost& host);
 
 struct ContainerStatus {
@@ -47,6 +54,8 @@ struct ContainerStatus {
 // A line for each, as kInspect prints it.
 std::vector<ContainerStatus> read_containers(std::string_view out);
 
+inline constexpr const char* kAllGpus = "all";
+
 // Empty or 0: as the runtime has it.
 struct ContainerRequest {
   std::string image{};
@@ -54,7 +63,7 @@ struct ContainerRequest {
   double cpus = 0;             // at most
   std::int64_t memory_mb = 0;  // at most
   std::int64_t shared_mb = 0;  // of /dev/shm, at most
-  bool gpus = false;           // all of the host's
+  Words gpus{};                // their indices, or kAllGpus; empty: none
   std::string keeper{};        // a script for sh: the container's first process
 };
 Words run_words(const std::string& runtime, const ContainerRequest& request,

@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -61,30 +62,57 @@ TEST(ContainerReplies, AreReadAsBothPrintThem) {
 
 TEST(ContainerReplies, NameGpusAsNvidiaDoes) {
   EngineHost host{.name = "box", .cpus = 8, .memory_mb = 1024};
-  read_gpus("NVIDIA A100-SXM4-40GB, 40960\nNVIDIA A100-SXM4-40GB, 40960\n", host);
-  const Offer offer = offer_of(host);
-  EXPECT_EQ(offer.accelerator, "A100-40");
-  EXPECT_EQ(offer.accelerator_count, 2);
-  EXPECT_EQ(offer.accelerator_memory_gb, 40);
+  read_gpus("0, NVIDIA A100-SXM4-40GB, 40960\n1, NVIDIA A100-SXM4-40GB, 40960\n", host);
+  const std::vector<Offer> offers = offers_of(host);
+  ASSERT_THAT(offers, SizeIs(1));
+  EXPECT_EQ(offers[0].accelerator, "A100-40");
+  EXPECT_EQ(offers[0].accelerator_count, 2);
+  EXPECT_EQ(offers[0].accelerator_memory_gb, 40);
   EngineHost none{.name = "box"};
   read_gpus("NVIDIA-SMI has failed because it couldn't communicate with the driver\n", none);
   EXPECT_THAT(none.gpus, IsEmpty());
   EngineHost shared{.name = "box"};
-  read_gpus("NVIDIA GB10, [N/A]\n", shared);
-  EXPECT_THAT(shared.gpus, testing::ElementsAre("NVIDIA GB10"));
+  read_gpus("0, NVIDIA GB10, [N/A]\n", shared);
+  EXPECT_THAT(shared.gpus, ElementsAre(HostGpu{.index = "0", .name = "NVIDIA GB10"}));
+}
+
+TEST(ContainerReplies, OfAHostWithSeveralModelsAreAnOfferForEach) {
+  EngineHost host{.name = "box", .cpus = 8, .memory_mb = 8192};
+  read_gpus("0, Tesla T4, 15360\n1, NVIDIA L4, 23034\n2, Tesla T4, 15360\n", host);
+  const std::vector<Offer> offers = offers_of(host);
+  ASSERT_THAT(offers, SizeIs(2));
+  EXPECT_EQ(offers[0].accelerator, "T4");
+  EXPECT_EQ(offers[0].accelerator_count, 2);
+  EXPECT_EQ(offers[0].accelerator_memory_gb, 15);
+  EXPECT_EQ(offers[1].accelerator, "L4");
+  EXPECT_EQ(offers[1].accelerator_count, 1);
+  PoolSpec spec;
+  EXPECT_THAT(fitting_host(host, spec).value(), SizeIs(1));
+  spec.accelerator = Accelerator{.name = "L4", .count = 2};
+  EXPECT_THAT(fitting_host(host, spec).error().message, HasSubstr("no machine has 2 L4"));
+  spec.accelerator = Accelerator{.name = "T4", .count = 2};
+  const auto fitting = fitting_host(host, spec);
+  ASSERT_TRUE(fitting);
+  EXPECT_THAT(request_of(host, {}, spec, fitting->front()).gpus, ElementsAre("0", "2"));
+  host.gpus.erase(host.gpus.begin() + 1);
+  EXPECT_THAT(request_of(host, {}, spec, fitting->front()).gpus, ElementsAre("all"));
 }
 
 TEST(ContainerCommands, HaveTheWordsOfTheRuntime) {
   const Mark mark{.pool = "container-1a2b3c4d", .owner = "3f2a1b7c", .expires_s = 1'700'000'000};
-  const ContainerRequest request{.image = "x:1", .gpus = true, .keeper = "exit 0"};
+  const ContainerRequest request{.image = "x:1", .gpus = {kAllGpus}, .keeper = "exit 0"};
   EXPECT_THAT(run_words("podman", request, "n", mark),
               ElementsAre("run", "--detach", "--rm", "--pull=never", "--stop-timeout=1",
                           "--security-opt=no-new-privileges", "--name=n",
                           "--label=skyward:managed=true", "--label=skyward:pool=container-1a2b3c4d",
                           "--label=skyward:owner=3f2a1b7c", "--label=skyward:expires=1700000000",
                           "--device=nvidia.com/gpu=all", "--entrypoint=sh", "x:1", "-c", "exit 0"));
-  EXPECT_THAT(run_words("docker", request, "n", mark), ::testing::Contains("--gpus=all"));
-  EXPECT_THAT(run_words("docker", {.cpus = 0.004}, "n", mark), ::testing::Contains("--cpus=0.01"));
+  EXPECT_THAT(run_words("docker", request, "n", mark), Contains("--gpus=all"));
+  const ContainerRequest some{.image = "x:1", .gpus = {"0", "2"}};
+  EXPECT_THAT(run_words("podman", some, "n", mark),
+              AllOf(Contains("--device=nvidia.com/gpu=0"), Contains("--device=nvidia.com/gpu=2")));
+  EXPECT_THAT(run_words("docker", some, "n", mark), Contains("--gpus=\"device=0,2\""));
+  EXPECT_THAT(run_words("docker", {.cpus = 0.004}, "n", mark), Contains("--cpus=0.01"));
 }
 
 TEST(ContainerCommands, ThroughSshAreOneLine) {
@@ -93,7 +121,7 @@ TEST(ContainerCommands, ThroughSshAreOneLine) {
   EXPECT_EQ(access.words({"podman", "info", "--format={{.Host}}"}).back(),
             "podman info '--format={{.Host}}'");
   const Words way = access.words_to({"podman", "exec", "--interactive", "n", "sh", "-c"});
-  EXPECT_THAT(way, ::testing::Contains("ssh"));
+  EXPECT_THAT(way, Contains("ssh"));
   EXPECT_EQ(way.front(), "sh") << "it quotes the line that is added";
   EXPECT_EQ(way[4], "podman exec --interactive n sh -c");
   EXPECT_EQ(kLocal.words({"podman", "info"}), (Words{"podman", "info"}));

@@ -105,6 +105,26 @@ TEST_F(ContainerPool, DockerIsTakenWhereThereIsNoPodman) {
   EXPECT_EQ(engine_->standing(), 0);
 }
 
+TEST_F(ContainerPool, OfSeveralModelsItGetsTheGpusThatItAsksFor) {
+  engine_->gpus = {"Tesla T4", "NVIDIA L4", "Tesla T4"};
+  const auto given = [&](const char* option) {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    EXPECT_TRUE(life.status) << life.status.error().message;
+    const std::string value = engine_->containers.front().options[option];
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    return value;
+  };
+  spec_.accelerator = Accelerator{.name = "T4", .count = 2};
+  EXPECT_EQ(given("--device"), "nvidia.com/gpu=0 nvidia.com/gpu=2");
+  spec_.accelerator = Accelerator{.name = "L4"};
+  EXPECT_EQ(given("--device"), "nvidia.com/gpu=1");
+  use_docker();
+  EXPECT_EQ(given("--gpus"), "\"device=1\"");
+  spec_.accelerator->count = 2;
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("no machine has 2 L4"));
+}
+
 TEST_F(ContainerPool, PodmanComesFirstAndTheOtherCanBeNamed) {
   install("docker");
   EXPECT_TRUE(provider()->offers(spec_, soon()));

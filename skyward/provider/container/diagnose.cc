@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 
 #include "skyward/provider/container/container_account.h"
@@ -32,11 +33,13 @@ Status diagnose(const World& world, const SettingOrigin&,
         .good = true,
         .detail = fmt::format("{}: {} processors, {:.1f} GiB", host.name, host.cpus,
                               static_cast<double>(host.memory_mb) / 1024)});
-  tell({.what = "GPUs",
-        .good = true,
-        .detail = host.gpus.empty()
-                      ? "nvidia-smi lists none"
-                      : fmt::format("{} of {}", host.gpus.size(), host.gpus.front())});
+  std::map<std::string, int> gpus;
+  for (const HostGpu& gpu : host.gpus) ++gpus[gpu.name];
+  std::string listed;
+  for (const auto& [model, count] : gpus) {
+    listed += fmt::format("{}{} of {}", listed.empty() ? "" : ", ", count, model);
+  }
+  tell({.what = "GPUs", .good = true, .detail = listed.empty() ? "nvidia-smi lists none" : listed});
   const auto ends = account.api().ends_at_logout(deadline);
   if (ends && *ends) {
     tell({.what = "containers",

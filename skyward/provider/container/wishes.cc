@@ -25,6 +25,21 @@ bool is_word(std::string_view text) {
   });
 }
 
+bool is_with(const Offer& offer, const HostGpu& gpu) {
+  return offer.accelerator == accelerator_in(gpu.name) &&
+         offer.accelerator_form == form_factor_in(gpu.name) &&
+         offer.accelerator_memory_gb == gpu.memory_gb;
+}
+
+// The host's GPUs that the offer is with.
+Words gpus_of(const EngineHost& host, const Offer& offer) {
+  Words out;
+  for (const HostGpu& gpu : host.gpus) {
+    if (is_with(offer, gpu)) out.push_back(gpu.index);
+  }
+  return out.size() == host.gpus.size() ? Words{kAllGpus} : out;
+}
+
 }  // namespace
 
 Result<Wishes> read_wishes(const ProviderSpec& spec) {
@@ -49,26 +64,33 @@ bool is_named_network(std::string_view network) {
   return kind != "slirp4netns" && kind != "pasta" && !network.contains(':');
 }
 
-Offer offer_of(const EngineHost& host) {
-  Offer out{.instance_type = kType,
-            .region = host.name,
-            .cpus = host.cpus,
-            .memory_gb = static_cast<double>(host.memory_mb) / 1024,
-            .architecture = host.architecture,
-            .price_on_demand = 0.0,
-            .billing_increment_minutes = 0};
-  if (!host.gpus.empty()) {
-    out.accelerator = accelerator_in(host.gpus.front());
-    out.accelerator_count = static_cast<double>(host.gpus.size());
-    out.accelerator_memory_gb = host.gpu_memory_gb;
+std::vector<Offer> offers_of(const EngineHost& host) {
+  const Offer bare{.instance_type = kType,
+                   .region = host.name,
+                   .cpus = host.cpus,
+                   .memory_gb = static_cast<double>(host.memory_mb) / 1024,
+                   .architecture = host.architecture,
+                   .price_on_demand = 0.0,
+                   .billing_increment_minutes = 0};
+  std::vector<Offer> out;
+  for (const HostGpu& gpu : host.gpus) {
+    auto at = std::ranges::find_if(out, [&](const Offer& one) { return is_with(one, gpu); });
+    if (at == out.end()) {
+      at = out.insert(at, bare);
+      at->accelerator = accelerator_in(gpu.name);
+      at->accelerator_form = form_factor_in(gpu.name);
+      at->accelerator_memory_gb = gpu.memory_gb;
+    }
+    at->accelerator_count += 1;
   }
+  if (out.empty()) out.push_back(bare);
   return out;
 }
 
 // Processors are shared by time; memory is not.
 Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& spec) {
   std::vector<Offer> possible;
-  if (spec.machine.empty() || spec.machine == kType) possible.push_back(offer_of(host));
+  if (spec.machine.empty() || spec.machine == kType) possible = offers_of(host);
   auto fitting = fitting_offers(possible, spec);
   if (!fitting) {
     Error why = std::move(fitting.error());
@@ -89,6 +111,7 @@ Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& 
                             static_cast<double>(host.memory_mb) / 1024),
                 "ask for fewer nodes, or for less in each: memory_gb=");
   }
+  if (!spec.accelerator) fitting->resize(1);  // they differ in their GPUs alone
   for (Offer& offer : *fitting) {
     if (spec.cpus > 0) offer.cpus = static_cast<int>(std::ceil(spec.cpus * workers));
     if (memory_mb > 0) offer.memory_gb = static_cast<double>(memory_mb) / 1024;
@@ -99,7 +122,8 @@ Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& 
   return fitting;
 }
 
-ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const PoolSpec& spec) {
+ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const PoolSpec& spec,
+                            const Offer& offer) {
   const int workers = workers_per_node(spec);
   const std::int64_t memory_mb = spec.memory_mb * workers;
   return {.image = wishes.image.empty() ? kRegistry + standard_image(spec) : wishes.image,
@@ -107,7 +131,7 @@ ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const 
           .cpus = spec.cpus * workers,
           .memory_mb = memory_mb,
           .shared_mb = memory_mb > 0 ? memory_mb : host.memory_mb / 2,
-          .gpus = spec.accelerator.has_value()};
+          .gpus = spec.accelerator ? gpus_of(host, offer) : Words()};
 }
 
 }  // namespace skyward::provider::container

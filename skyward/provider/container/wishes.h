@@ -25,9 +25,11 @@ Result<Wishes> read_wishes(const ProviderSpec& spec);
 // A network that somebody has made: not a mode such as "host" or "none".
 bool is_named_network(std::string_view network);
 
-Offer offer_of(const EngineHost& host);
+// The host with each model of its GPUs, or without any.
+std::vector<Offer> offers_of(const EngineHost& host);
 // The host, as the pool would have it. Fails with `invalid` when it cannot hold the pool.
 Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& spec);
-ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const PoolSpec& spec);
+ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const PoolSpec& spec,
+                            const Offer& offer);
 
 }  // namespace skyward::provider::container

@@ -51,6 +51,7 @@ std::vector<Offer> to_offers(const std::vector<Size>& sizes, const std::string& 
                .cpus = size.cpus,
                .memory_gb = size.memory_mib / 1024,
                .accelerator = accelerator_in(size.gpu_model),
+               .accelerator_form = form_factor_in(size.gpu_model),
                .accelerator_count = static_cast<double>(size.gpus),
                .accelerator_memory_gb = size.gpu_memory_gb / std::max(size.gpus, 1),
                .architecture = "x86_64",

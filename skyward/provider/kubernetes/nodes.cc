@@ -94,6 +94,7 @@ void describe_gpus(const ClusterNode& node, Candidate& candidate) {
   }
   const std::string words = product_words(product);
   candidate.offer.accelerator = accelerator_in(words);
+  candidate.offer.accelerator_form = form_factor_in(words);
   candidate.offer.accelerator_memory_gb = memory_in(words);
   candidate.offer.accelerator_count = amount_of(node.allocatable, candidate.gpu_resource);
   if (const auto memory = read_quantity(value_at(node.labels, kMemoryLabel))) {
@@ -334,6 +335,7 @@ std::optional<Offer> offer_for(const Candidate& candidate, const Wishes& wishes,
   if (!spec.machine.empty() && is_other) return std::nullopt;
   if (!wishes.gpu.empty() && spec.accelerator && !candidate.gpu_resource.empty()) {
     offer.accelerator = spec.accelerator->name;
+    offer.accelerator_form.clear();
   }
   return offer;
 }

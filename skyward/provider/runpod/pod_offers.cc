@@ -77,6 +77,7 @@ void PodOffers::add_gpus(const PodCatalogue& catalogue, const PodLimits& limits)
                 .cpus = market->vcpus,
                 .memory_gb = market->memory_gb,
                 .accelerator = accelerator_in(kind.name),
+                .accelerator_form = form_factor_in(kind.name),
                 .accelerator_count = static_cast<double>(catalogue.count),
                 .accelerator_memory_gb = kind.memory_gb,
                 .architecture = "x86_64",

@@ -132,6 +132,7 @@ std::vector<Candidate> candidates_of(const std::vector<NodeGroup>& groups, const
         .cpus = group.cpus,
         .memory_gb = static_cast<double>(group.memory_mb) / 1024,
         .accelerator = model_of(gpus.type),
+        .accelerator_form = form_factor_in(gpus.type),
         .accelerator_count = static_cast<double>(gpus.count),
         .price_on_demand = 0.0,
         .billing_increment_minutes = 0};
@@ -160,6 +161,7 @@ Result<std::vector<Offer>> fitting_candidates(const std::vector<Candidate>& cand
     if (other || candidate.nodes < spec.nodes) continue;
     if (!wishes.gres.empty() && spec.accelerator) {
       offer.accelerator = spec.accelerator->name;
+      offer.accelerator_form.clear();
       offer.accelerator_count = spec.accelerator->count;
     }
     if (!is_too_short(candidate, wishes, spec)) long_enough.push_back(offer);

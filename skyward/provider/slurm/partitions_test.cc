@@ -96,6 +96,25 @@ std::vector<std::string> names_of(const Result<std::vector<Offer>>& offers) {
   return names;
 }
 
+TEST(SlurmShelves, PartitionsOfAGpuAreNotSoldAsWholeOnes) {
+  std::vector<NodeGroup> groups = two_partitions();
+  PoolSpec spec;
+  for (const auto& [gres, model] :
+       {std::pair("gpu:nvidia_h100_80gb_hbm3_1g.10gb:8", "H100"),
+        std::pair("gpu:a100_3g.20gb:4", "A100"), std::pair("gpu:a30_1g.6gb+me:4", "A30")}) {
+    groups[1].gres = gres;
+    const auto all = candidates_of(groups, {}, "c1");
+    spec.accelerator = *catalogue_accelerator(model);
+    EXPECT_FALSE(fitting_candidates(all, {}, spec)) << all[1].offer.accelerator;
+  }
+  groups[1].gres = "gpu:a100_3g.20gb:4";
+  const auto all = candidates_of(groups, {}, "c1");
+  EXPECT_EQ(all[1].offer.accelerator, "a100 3g.20gb");
+  spec.accelerator = Accelerator{.name = "a100_3g.20gb", .custom = true};
+  EXPECT_THAT(names_of(fitting_candidates(all, {}, spec)), ElementsAre("gpu:a100_3g.20gb"));
+  EXPECT_EQ(request_of(all[1], {}, spec)->gres, "gpu:a100_3g.20gb:1");
+}
+
 TEST(SlurmShelves, ThatEndJobsTooSoonAreLeftOutWhileAnotherFits) {
   const auto group = [](const char* name, Duration most, int cpus = 64) {
     return NodeGroup{.partition = name,

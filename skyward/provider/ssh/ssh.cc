@@ -49,6 +49,7 @@ class SshProvider final : public Provider {
             .private_network = true,
             .descriptors = false,
             .root = true,
+            .splits_gpus = false,
             .stop_ends_billing = false,
             .preemption = preemption_,
             .greet_timeout = kSshGreetTimeout};

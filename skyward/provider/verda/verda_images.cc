@@ -24,6 +24,7 @@ Offer offer_of(const ServerType& type, const std::string& location, Offer offer)
   offer.architecture = "x86_64";
   if (type.gpus > 0) {
     offer.accelerator = accelerator_in(type.gpu);
+    offer.accelerator_form = form_factor_in(type.gpu);
     offer.accelerator_count = type.gpus;
     offer.accelerator_memory_gb = type.gpu_memory_gb / type.gpus;
   }
