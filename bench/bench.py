@@ -217,7 +217,9 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", nargs="*", help="names of contenders")
+    parser.add_argument(
+        "--only", nargs="+", choices=[c.name for c in ALL], help="names of contenders"
+    )
     parser.add_argument("--one", help=argparse.SUPPRESS)  # see measure_apart()
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -237,6 +239,8 @@ def main() -> int:
     chosen = [c for c in ALL if not options.only or c.name in options.only]
     skipped = {c.name: c.missing() for c in chosen if c.missing()}
     chosen = [c for c in chosen if c.name not in skipped]
+    if not chosen:
+        raise SystemExit("; ".join(f"{name}: {why}" for name, why in skipped.items()))
     results: dict[str, list[dict[str, float]]] = {c.name: [] for c in chosen}
     bare: list[dict[str, float]] = []
     for done in range(rounds):

@@ -153,9 +153,9 @@ def method(report: dict) -> list[str]:
         "## Method",
         "",
         text(
-            "- Each figure is the median of the rounds. Rounds are interleaved: every system"
-            " runs once before any runs again, each time in a process of its own. Compare ratios;"
-            " the figures are those of one machine."
+            "- Each figure of the first table is the median of the rounds. Rounds are interleaved:"
+            " every system runs once before any runs again, each time in a process of its own."
+            " Compare ratios; the figures are those of one machine."
         ),
         text(
             "- All functions return at once. A batch has"
@@ -195,7 +195,8 @@ def page(report: dict) -> str:
         [
             "# Performance",
             "",
-            "Results of the latest run of `./dev bench`, which generates this page.",
+            "Results of the latest run of `./dev bench`, made into this page by"
+            " `python bench/page.py`.",
             "",
             text(
                 f"{machine['cpus']} cores, {machine['machine']}, Python {machine['python']},"

@@ -1,5 +1,6 @@
 """One file for each workload: what it measures (FIGURES: unit, and whether more is better), what
-Skyward is to reach (TARGETS) and how (measure)."""
+Skyward is to reach (TARGETS) and how (measure). A figure also needs its name in page.py;
+IN_A_NEW_POOL = True restarts the contender first; missing() says why it cannot run."""
 
 from workloads import (
     agent,

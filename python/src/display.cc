@@ -71,12 +71,10 @@ void bind_display(nb::module_& module) {
   nb::class_<SpinnerDisplay>(module, "SpinnerDisplay", "A line that says how things stand.")
       .def(
           "__init__",
-          [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool ascii,
-             bool redraw) {
-            new (self) SpinnerDisplay(options(width, color, utc_offset_seconds, ascii), redraw);
+          [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool ascii) {
+            new (self) SpinnerDisplay(options(width, color, utc_offset_seconds, ascii));
           },
-          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("ascii"),
-          nb::arg("can_redraw"))
+          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("ascii"))
       .def(
           "render",
           [](SpinnerDisplay& self, const std::string& name, const nb::tuple& fields,
@@ -88,7 +86,6 @@ void bind_display(nb::module_& module) {
       .def("set_ended_by", &SpinnerDisplay::set_ended_by, nb::arg("what"))
       .def("set_tasks", &SpinnerDisplay::set_tasks, nb::arg("done"), nb::arg("running"),
            nb::arg("waiting"))
-      .def("clear", &SpinnerDisplay::clear)
       .def_prop_ro_static("frame_seconds", [](nb::handle) {
         return static_cast<double>(SpinnerDisplay::kFrameMicroseconds) * 1e-6;
       });

@@ -375,7 +375,7 @@ std::string LogDisplay::tick(std::int64_t wall_us) {
 
 void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
   if (!active_) {
-    SpinnerDisplay fresh(options_, can_redraw_);
+    SpinnerDisplay fresh(options_);
     fresh.label_ = std::move(label_);
     *this = std::move(fresh);
     active_ = true;
@@ -429,7 +429,6 @@ void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
 }
 
 std::string SpinnerDisplay::render(const Event& event, std::int64_t wall_us) {
-  if (!can_redraw_) return log_.render(event, wall_us);
   follow(event, wall_us);
   if (const auto* stopped = std::get_if<PoolStopped>(&event)) {
     std::string out = clear() + final_line(*stopped);
@@ -498,7 +497,6 @@ std::string SpinnerDisplay::final_line(const PoolStopped& event) const {
 }
 
 std::string SpinnerDisplay::tick(std::int64_t wall_us) {
-  if (!can_redraw_) return log_.tick(wall_us);
   if (!active_) return "";
   constexpr std::array<std::string_view, 10> kFrames = {"⠋", "⠙", "⠹", "⠸", "⠼",
                                                         "⠴", "⠦", "⠧", "⠇", "⠏"};
@@ -534,21 +532,6 @@ void SpinnerDisplay::set_tasks(std::uint64_t done, std::uint64_t running, std::u
   tasks_done_ = done;
   tasks_running_ = running;
   tasks_waiting_ = waiting;
-}
-
-void SpinnerDisplay::set_width(int columns) {
-  options_.width = columns;
-  log_.set_width(columns);
-}
-
-void SpinnerDisplay::set_label(std::string label) {
-  log_.set_label(label);
-  label_ = std::move(label);
-}
-
-void SpinnerDisplay::set_ended_by(std::string what) {
-  log_.set_ended_by(what);
-  ended_by_ = std::move(what);
 }
 
 std::string SpinnerDisplay::clear() {

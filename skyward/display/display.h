@@ -88,12 +88,10 @@ class LogDisplay {
   CostFinal cost_{};
 };
 
-// A status line at the bottom, redrawn in place; what tasks print goes above it. Where that is not
-// possible, the same as LogDisplay.
+// A status line at the bottom, redrawn in place; what tasks print goes above it.
 class SpinnerDisplay {
  public:
-  SpinnerDisplay(DisplayOptions options, bool can_redraw)
-      : options_(options), can_redraw_(can_redraw), log_(options) {}
+  explicit SpinnerDisplay(DisplayOptions options) : options_(options) {}
 
   std::string render(const Event& event, std::int64_t wall_us);
 
@@ -104,21 +102,18 @@ class SpinnerDisplay {
   // Sets the numbers of tasks, which events do not have.
   void set_tasks(std::uint64_t done, std::uint64_t running, std::uint64_t waiting);
 
-  void set_width(int columns);
-  void set_label(std::string label);
-  void set_ended_by(std::string what);
-
-  // Removes the line: before other text is written, or for good.
-  std::string clear();
+  void set_width(int columns) { options_.width = columns; }
+  void set_label(std::string label) { label_ = std::move(label); }
+  void set_ended_by(std::string what) { ended_by_ = std::move(what); }
 
  private:
+  // Removes the line: before other text is written, or for good.
+  std::string clear();
   void follow(const Event& event, std::int64_t wall_us);
   std::string lines_above(const Event& event) const;
   std::string final_line(const PoolStopped& event) const;
 
   DisplayOptions options_;
-  bool can_redraw_;
-  LogDisplay log_;
   std::string label_;
   std::string ended_by_;
   bool active_ = false;  // between a pool's first event and its last

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <string>
+
 #include "skyward/display/display_text.h"
+#include "skyward/display/terminal_view.h"
 
 namespace skyward {
 namespace {
@@ -126,7 +130,7 @@ TEST_F(Log, LinesOfSeveralPoolsAreToldApart) {
             "12:00:00 1a2b3c4d node 1           hello\n"
             "                                   you\n");
   EXPECT_EQ(render(Notice{.message = "as wide"}), "12:00:00 1a2b3c4d pool     INFO    as wide\n");
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   spinner.set_label("1a2b3c4d");
   EXPECT_EQ(spinner.render(printed(1, "hello"), kNoon),
             "[1a2b3c4d node 1] hello\n\r\x1b[K⠋ 1a2b3c4d starting · 0:00");
@@ -137,7 +141,7 @@ TEST_F(Log, WhatEndedThePoolIsTold) {
   EXPECT_EQ(render(PoolStopped{"p", 1, 2, {}}),
             "12:00:00 pool     INFO    closed after 2.0 s, set-up 1.0 s, ended by "
             "KeyboardInterrupt\n");
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   spinner.render(PoolStarted{}, kNoon);
   spinner.set_ended_by("KeyboardInterrupt");
   EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
@@ -306,7 +310,7 @@ TEST_F(Log, SignsOfOurOwnAreAsciiWhereTheLocaleIs) {
   EXPECT_EQ(ascii.render(InstanceLaunching{2, "t3.small", "aws"}, kNoon),
             "12:00:00 pool     INFO    launching 2 x t3.small on aws\n");
   EXPECT_EQ(ascii.render(printed(0, "2 × 3"), kNoon), "12:00:00 node 0           2 × 3\n");
-  SpinnerDisplay spinner(DisplayOptions{.ascii = true}, true);
+  SpinnerDisplay spinner(DisplayOptions{.ascii = true});
   EXPECT_EQ(spinner.render(InstanceLaunching{2, "t3.small", "aws"}, kNoon),
             "\r\x1b[K- launching 2 x t3.small - 0/2 nodes - 0:00");
   EXPECT_TRUE(spinner.tick(kNoon + 80'000).starts_with("\r\x1b[K\\ launching"));
@@ -407,7 +411,7 @@ TEST(Text, DurationsAndMoney) {
 }
 
 TEST(PrintableText, IsAllThatNodesSayToATerminal) {
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   const std::string line = spinner.render(printed(0, "a\x1b]52;c;b\x07"), 0);
   EXPECT_TRUE(line.contains("a�]52;c;b�")) << line;
   LogDisplay log(DisplayOptions{});
@@ -465,7 +469,7 @@ TEST(TerminalFacts, SignsAreAsciiWhereTheLocaleIsNotUtf8) {
 constexpr const char* kWiped = "\r\x1b[K";
 
 TEST(Spinner, OneLineDrawnInItsPlace) {
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   const auto render = [&](const Event& event, double s) {
     return spinner.render(event, kNoon + static_cast<std::int64_t>(s * 1e6));
   };
@@ -501,14 +505,13 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
   EXPECT_EQ(render(PoolStopped{"p", 0.8, 64, {{0, "a", 10, 0, 1, 1}, {1, "b", 5, 0, 1, 1}}}, 65),
             wiped + "✓ 15 tasks in 1m04s · 2 nodes · set-up 0.80 s\n");
   EXPECT_EQ(spinner.tick(kNoon + 66 * kSecond), "");
-  EXPECT_EQ(spinner.clear(), "");
 
   // The next pool starts from nothing.
   EXPECT_EQ(render(InfraCreating{}, 100), wiped + "⠋ opening · 0:00");
 }
 
 TEST(Spinner, SaysWhatItCost) {
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   spinner.render(PoolStarted{}, kNoon);
   spinner.render(CostFinal{.total_cost = 1.5, .setup_cost = 0.3, .useful_cost = 1.2}, kNoon);
   EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
@@ -517,7 +520,7 @@ TEST(Spinner, SaysWhatItCost) {
 }
 
 TEST(Spinner, SaysWhatWentWrong) {
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   const std::string wiped = kWiped;
   EXPECT_EQ(spinner.render(ErrorEvent{"node 0 was lost", std::nullopt}, kNoon),
             "✗ node 0 was lost\n" + wiped + "⠋ starting · 0:00");
@@ -526,7 +529,7 @@ TEST(Spinner, SaysWhatWentWrong) {
 }
 
 TEST(Spinner, SaysWhatIsNoErrorWithoutTheSignOfOne) {
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   const std::string wiped = kWiped;
   EXPECT_EQ(spinner.render(Notice{"node 0: connecting again", "warning"}, kNoon),
             "! node 0: connecting again\n" + wiped + "⠋ starting · 0:00");
@@ -537,7 +540,7 @@ TEST(Spinner, SaysWhatIsNoErrorWithoutTheSignOfOne) {
 }
 
 TEST(Spinner, ShowsWhatTheLogWarnsOf) {
-  SpinnerDisplay spinner(DisplayOptions{}, true);
+  SpinnerDisplay spinner(DisplayOptions{});
   spinner.render(PoolStarted{}, kNoon);
   const auto shows = [&](const Event& event, const std::string& line) {
     EXPECT_TRUE(spinner.render(event, kNoon).starts_with(kWiped + line + "\n" + kWiped)) << line;
@@ -552,7 +555,7 @@ TEST(Spinner, ShowsWhatTheLogWarnsOf) {
 }
 
 TEST(Spinner, FoldsItsClosingLine) {
-  SpinnerDisplay spinner(DisplayOptions{.width = 40, .color = true}, true);
+  SpinnerDisplay spinner(DisplayOptions{.width = 40, .color = true});
   spinner.render(PoolStarted{}, kNoon);
   spinner.render(CostFinal{.total_cost = 1.5, .setup_cost = 0.3, .useful_cost = 1.2}, kNoon);
   EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
@@ -563,22 +566,22 @@ TEST(Spinner, FoldsItsClosingLine) {
 }
 
 TEST(Spinner, NeverFillsTheLastColumn) {
-  SpinnerDisplay spinner(DisplayOptions{.width = 20}, true);
+  SpinnerDisplay spinner(DisplayOptions{.width = 20});
   spinner.render(InfraCreating{}, kNoon);
   EXPECT_EQ(spinner.render(BootstrapProgress{"a", "apt"}, kNoon),
             std::string(kWiped) + "⠋ installing Pytho…");
   EXPECT_EQ(text_width("⠋ installing Pytho…"), 19);
   spinner.set_width(12);
   EXPECT_EQ(spinner.tick(kNoon), std::string(kWiped) + "⠋ installi…");
-  EXPECT_EQ(spinner.clear(), kWiped);
-  EXPECT_EQ(spinner.clear(), "");
 }
 
 TEST(Spinner, IsALogWhereNothingCanBeRedrawn) {
-  SpinnerDisplay spinner(DisplayOptions{}, false);
-  EXPECT_EQ(spinner.render(printed(0, "a"), kNoon), "12:00:00 node 0           a\n");
-  EXPECT_EQ(spinner.tick(kNoon), "");
-  EXPECT_EQ(spinner.clear(), "");
+  ::testing::internal::CaptureStderr();  // in a file
+  TerminalView view(Display::spinner);
+  view.show(printed(0, "a"));
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(text.ends_with(" node 0           a\n")) << text;
+  EXPECT_EQ(view.pause(), std::chrono::hours(1)) << "it wakes for nothing";
 }
 
 }  // namespace

@@ -52,15 +52,10 @@ TerminalView::TerminalView(Display display) : impl_(std::make_unique<Impl>()) {
                                .color = wants_color(terminal),
                                .utc_offset_seconds = utc_offset_seconds(io::EventLoop::wall_us()),
                                .ascii = wants_ascii(terminal)};
-  switch (display) {
-    case Display::log:
-      impl_->display = LogDisplay(options);
-      break;
-    case Display::spinner:
-      impl_->display = SpinnerDisplay(options, can_redraw(terminal));
-      break;
-    case Display::quiet:
-      break;
+  if (display == Display::spinner && can_redraw(terminal)) {
+    impl_->display = SpinnerDisplay(options);
+  } else if (display != Display::quiet) {
+    impl_->display = LogDisplay(options);
   }
 }
 

@@ -13,7 +13,7 @@ namespace skyward {
 
 enum class Display : std::uint8_t {
   log,      // one line per event, and every line that tasks print; the receipt at the end
-  spinner,  // what tasks print, above a status line
+  spinner,  // what tasks print, above a status line; where no line can be redrawn, `log`
   quiet,    // nothing
 };
 

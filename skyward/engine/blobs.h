@@ -2,7 +2,7 @@
 
 // The large arguments of tasks: which blobs are in use, and which nodes have them. A node keeps a
 // blob until no unfinished task refers to it and the caller no longer keeps it for later tasks.
-// Spreads decides which node gets the bytes from where. A part of the core: pure; core_task_test.cc
+// Spreads decides which node gets the bytes from where. A part of the core: pure; core_blob_test.cc
 // shows its rules.
 
 #include <algorithm>

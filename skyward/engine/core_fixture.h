@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ class CoreTest : public testing::Test {
   void replace(std::uint32_t node, int nth);
   void take_peer_moved(std::uint32_t node, const Instance& instance);
 
+  static wire::Blob blob(std::uint64_t id);
+  static wire::Call with_blobs(wire::Call call, std::initializer_list<std::uint64_t> ids);
   wire::Call task(std::string argument = "x");
   TaskId submit(wire::Call call);  // as the task with the next id
   TaskId submit() { return submit(task()); }
@@ -63,6 +66,9 @@ class CoreTest : public testing::Test {
   void answer_with(std::uint32_t node, TaskId task, wire::TaskStatus status,
                    std::vector<BlobId> retained = {});
   wire::Outcome take_outcome(TaskId task);
+  // It answers, and that is the outcome.
+  void complete(std::uint32_t node, TaskId task, Duration run = std::chrono::seconds(1));
+  void run_on(std::uint32_t node, Duration run);  // a task, from its submission to its outcome
   std::uint32_t attempt_of(TaskId task) const;
   // From a running pool to the end, when nothing is in the way.
   void finish_closing(std::vector<InstanceId> instances);

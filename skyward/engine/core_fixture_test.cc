@@ -202,6 +202,17 @@ void CoreTest::take_peer_moved(std::uint32_t node, const Instance& instance) {
   }
 }
 
+wire::Blob CoreTest::blob(std::uint64_t id) {
+  return {.id = BlobId{id}, .size = 100'000, .descriptor = -1, .storage = nullptr};
+}
+
+wire::Call CoreTest::with_blobs(wire::Call call, std::initializer_list<std::uint64_t> ids) {
+  for (const std::uint64_t id : ids) {
+    call.arguments.buffers.push_back(wire::blob_buffer(blob(id), 0, 100'000));
+  }
+  return call;
+}
+
 wire::Call CoreTest::task(std::string argument) {
   wire::Call call;
   call.function = function;
@@ -252,6 +263,13 @@ wire::Outcome CoreTest::take_outcome(TaskId task) {
   EXPECT_EQ(complete.task, task);
   return std::move(complete.outcome);
 }
+
+void CoreTest::complete(std::uint32_t node, TaskId task, Duration run) {
+  answer(node, task, run);
+  take_outcome(task);
+}
+
+void CoreTest::run_on(std::uint32_t node, Duration run) { complete(node, submit_to(node), run); }
 
 void CoreTest::finish_closing(std::vector<InstanceId> instances) {
   EXPECT_EQ(effects.take<Terminate>().instances, instances);

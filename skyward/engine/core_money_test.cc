@@ -18,8 +18,7 @@ TEST_F(MoneyTest, TheBillRunsFromTheRequestToTheConfirmedEndAndIsSplit) {
   effects.drop_all();
   const TaskId task = submit_to(0);
   now += 200s;
-  answer(0, task);
-  take_outcome(task);
+  complete(0, task);
   now += 100s;
   on_close(state, effects, now);
   lose(0);
@@ -47,8 +46,7 @@ TEST_F(MoneyTest, TheBillGoesByTheCloudsClock) {
   const TaskId task = submit_to(0);
   now += 10s;
   state.costs.clock().ahead += 590s;
-  answer(0, task);
-  take_outcome(task);
+  complete(0, task);
   // This computer sleeps, or nothing is done for as long.
   state.costs.clock().ahead += 600s;
   const PoolCost cost = cost_until(state, now, state.costs.clock().at(now));
@@ -220,8 +218,7 @@ TEST_F(MoneyTest, WorkThatIsLostWithItsMachineIsSaidToBeSo) {
   open(1, std::nullopt);
   const TaskId first = submit_to(0);
   now += 100s;
-  answer(0, first);
-  take_outcome(first);
+  complete(0, first);
   const TaskId second = submit_to(0);
   now += 60s;
   lose(0);
@@ -230,8 +227,7 @@ TEST_F(MoneyTest, WorkThatIsLostWithItsMachineIsSaidToBeSo) {
   replace(0, 2);
   effects.take_message<wire::RunTask>(NodeId{0});
   now += 60s;
-  answer(0, second);
-  take_outcome(second);
+  complete(0, second);
   const CostFinal bill = close();
   EXPECT_DOUBLE_EQ(bill.total_cost, 0.22);
   EXPECT_DOUBLE_EQ(bill.useful_cost, 0.16);
@@ -551,8 +547,7 @@ TEST_F(MoneyTest, IdleMachinesAreReleasedTogetherAndTheRestGoesOn) {
   EXPECT_GT(now, drained + 300s) << "the rest pays for one";
   EXPECT_NEAR(static_cast<double>(effects.take_message<wire::EndAhead>(NodeId{0}).left_ms), 60'000,
               1000);
-  answer(0, task);
-  take_outcome(task);
+  complete(0, task);
   effects.take<Disconnect>();
   finish();
 }

@@ -621,9 +621,7 @@ TEST_F(CorePoolTest, WordsOfALostNodeAreNotHeard) {
 
 TEST_F(CorePoolTest, ReceiptsCountTasksAndTime) {
   open_to_running();
-  const TaskId good = submit_to(0);
-  answer(0, good, 2s);
-  take_outcome(good);
+  run_on(0, 2s);
   const TaskId bad = submit_to(0);
   answer_with(0, bad, wire::TaskStatus::raised);
   take_outcome(bad);

@@ -88,10 +88,8 @@ TEST_F(CorePreemptTest, ACallForWhatRunsThereGoesThereAfterTheNotice) {
   receive(0, wire::Recalled{{sent}});
   EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{0}).task, sent) << "it means nothing later";
   effects.take_message<wire::RecallTasks>(NodeId{0});
-  answer(0, sent);
-  take_outcome(sent);
-  answer(0, running);
-  take_outcome(running);
+  complete(0, sent);
+  complete(0, running);
 }
 
 TEST_F(CorePreemptTest, NoNewTasksGoThereAndWaitingOnesComeBack) {
@@ -109,11 +107,9 @@ TEST_F(CorePreemptTest, NoNewTasksGoThereAndWaitingOnesComeBack) {
   also_pinned.options.node = NodeId{1};
   submit(std::move(also_pinned));  // waits for the next machine of the node
   submit();                        // waits for node 0
-  answer(0, first);
-  take_outcome(first);
+  complete(0, first);
   effects.take_message<wire::RunTask>(NodeId{0});
-  answer(1, running);
-  take_outcome(running);
+  complete(1, running);
 }
 
 TEST_F(CorePreemptTest, TasksThatHaveNotBegunRunElsewhere) {
@@ -125,8 +121,7 @@ TEST_F(CorePreemptTest, TasksThatHaveNotBegunRunElsewhere) {
   effects.take_message<wire::RecallTasks>(NodeId{1});
   effects.take<Provision>();
   receive(1, wire::Recalled{{there}});
-  answer(0, here);
-  take_outcome(here);
+  complete(0, here);
   const auto run = effects.take_message<wire::RunTask>(NodeId{0});
   EXPECT_EQ(run.task, there);
   EXPECT_EQ(run.attempt, 1U) << "it had not begun";
@@ -146,8 +141,7 @@ TEST_F(CorePreemptTest, TheNextMachineTakesTheRankWhenTheTaskIsDone) {
   wire::Call waiting = task();
   waiting.options.node = NodeId{1};
   const TaskId next = submit(std::move(waiting));
-  answer(1, running);
-  take_outcome(running);
+  complete(1, running);
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
   EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-1-1");
   EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
@@ -188,8 +182,7 @@ TEST_F(CorePreemptTest, AMachineThatIsGoneFirstIsReplacedByTheOneThatWasLaunched
   EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
   effects.drop_events();
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
-  answer(0, here);
-  take_outcome(here);
+  complete(0, here);
   EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{0}).task, there);
 }
 

@@ -29,8 +29,7 @@ class SpendTest : public MoneyTest {
     open(1, 1.0);
     const TaskId task = submit_to(0);
     now += 200s;
-    answer(0, task, 200s);
-    take_outcome(task);
+    complete(0, task, 200s);
   }
   void preempt(std::uint32_t node, std::uint64_t left_ms = 120'000) {
     receive(node, wire::Preempted{.left_ms = left_ms, .reason = "soon"});
@@ -176,8 +175,7 @@ TEST_F(SpendTest, WorkBeforeASuccessorTookOverWasUseful) {
   effects.drop_all();
   on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
   effects.drop_all();
-  answer(0, task);
-  take_outcome(task);
+  complete(0, task);
   effects.drop_all();
   on_terminated(state, effects, now, {});
   const CostFinal bill = close();
@@ -197,8 +195,7 @@ TEST_F(SpendTest, WorkIsLostOnlySinceTheLastAnswer) {
   const TaskId first = submit_to(0);
   submit_to(0);
   now += 100s;
-  answer(0, first);
-  take_outcome(first);
+  complete(0, first);
   now += 60s;
   lose(0);
   effects.drop_all();
@@ -219,8 +216,7 @@ TEST_F(SpendTest, AskingWhatAPoolCostsChangesNothing) {
     EXPECT_DOUBLE_EQ(cost.useful, 0.1);
     EXPECT_DOUBLE_EQ(cost.idle, 0);
   }
-  answer(0, task);
-  take_outcome(task);
+  complete(0, task);
   now += 100s;
   const CostFinal bill = close();
   EXPECT_DOUBLE_EQ(bill.useful_cost, 0.1);

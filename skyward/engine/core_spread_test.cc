@@ -265,8 +265,7 @@ TEST_F(SpreadTest, HalfACopyIsForgottenWithTheLastTaskThatNeedsIt) {
   const TaskId second = submit(task_with(large, 1));
   take_fetch(1);
   effects.take_message<wire::RunTask>(NodeId{1});
-  answer(0, first);
-  take_outcome(first);
+  complete(0, first);
   on_cancel(state, effects, now, second);
   effects.take_message<wire::CancelTask>(NodeId{1});
   answer_with(1, second, wire::TaskStatus::cancelled);

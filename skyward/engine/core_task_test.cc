@@ -14,17 +14,6 @@ using testing::HasSubstr;
 
 using CoreTaskTest = CoreTest;
 
-wire::Blob blob(std::uint64_t id) {
-  return {.id = BlobId{id}, .size = 100'000, .descriptor = -1, .storage = nullptr};
-}
-
-wire::Call with_blobs(wire::Call call, std::initializer_list<std::uint64_t> ids) {
-  for (const std::uint64_t id : ids) {
-    call.arguments.buffers.push_back(wire::blob_buffer(blob(id), 0, 100'000));
-  }
-  return call;
-}
-
 wire::Call pinned_to(wire::Call call, NodeId node, std::optional<std::uint32_t> worker = 0) {
   call.options.node = node;
   call.options.worker = worker;
@@ -124,8 +113,7 @@ TEST_F(CoreTaskTest, ANodeWhereTasksCannotBeginGetsNoneForAWhile) {
   const TaskId third = submit();  // waits
   answer_with(0, bad, wire::TaskStatus::not_begun);
   effects.expect_nothing_else();  // both wait for the other node
-  answer(1, running);
-  take_outcome(running);
+  complete(1, running);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, bad);
   const Time back = now + 30s;
   while (next_deadline(state) < back) advance_alive();
@@ -159,8 +147,7 @@ TEST_F(CoreTaskTest, ANodeThatFailsWhatOthersCompleteGetsNoneForAWhile) {
       EXPECT_THAT(effects.take_event<Notice>().message, HasSubstr("node 1"));
     }
     take_outcome(bad);
-    answer(0, good);
-    take_outcome(good);
+    complete(0, good);
     if (blamed) break;
   }
   submit_to(0);
@@ -184,8 +171,7 @@ TEST_F(CoreTaskTest, CallsThatFailEverywhereSetNoNodeAside) {
   const TaskId bad = submit_to(0);
   const TaskId good = submit_to(1);
   fail_on(0, bad);
-  answer(1, good);
-  take_outcome(good);
+  complete(1, good);
   for (int calls = 0; calls < 100; ++calls) {
     for (const std::uint32_t node : {1U, 0U}) fail_on(node, submit_to(node));
   }
@@ -198,8 +184,7 @@ TEST_F(CoreTaskTest, CallsOfOneNodeAloneDoNotSetItAside) {
     const TaskId bad = submit_to(1, pinned_to(task(), kSecond));
     answer_with(1, bad, wire::TaskStatus::raised);
     take_outcome(bad);
-    answer(0, good);
-    take_outcome(good);
+    complete(0, good);
   }
   submit_to(0);
   submit_to(1);
@@ -228,11 +213,9 @@ TEST_F(CoreTaskTest, TheFirstFreeSlotTakesTheOldestTask) {
   const TaskId third = submit();
   const TaskId fourth = submit();
   effects.expect_nothing_else();
-  answer(1, second);
-  take_outcome(second);
+  complete(1, second);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, third);
-  answer(0, first);
-  take_outcome(first);
+  complete(0, first);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, fourth);
 }
 
@@ -276,18 +259,15 @@ TEST_F(CoreTaskTest, FunctionsThatNoTaskNeedsAreDropped) {
   const TaskId second = submit(pinned_to(call_of(2), kFirst));
   EXPECT_FALSE(effects.take_message<wire::RunTask>(kFirst).body.empty());
   effects.expect_nothing_else();  // the first runs still
-  answer(0, first);
-  take_outcome(first);
+  complete(0, first);
   const TaskId third = submit(pinned_to(call_of(3), kFirst));
   FunctionId dropped;
   dropped.value = call_of(1).function->id.value;
   EXPECT_EQ(effects.take_message<wire::DropFunctions>(kFirst).functions, std::vector{dropped});
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{7}});
   effects.take_message<wire::RunTask>(kFirst);
-  answer(0, third);
-  take_outcome(third);
-  answer(0, second);
-  take_outcome(second);
+  complete(0, third);
+  complete(0, second);
   // It comes again when it is called again.
   submit(call_of(1, 8));
   EXPECT_EQ(effects.take_message<wire::DropFunctions>(kFirst).functions.size(), 2U);
@@ -321,8 +301,7 @@ TEST_F(CoreTaskTest, TasksThatWaitForOneWorkerTakeOneSlotOnly) {
   submit_to(1);
   submit();  // all slots are taken
   effects.expect_nothing_else();
-  answer(0, running);
-  take_outcome(running);
+  complete(0, running);
   effects.expect_nothing_else();  // the other one runs now
 }
 
@@ -377,8 +356,7 @@ TEST_F(CoreTaskTest, PinnedTasksThatCannotBeginYetKeepTheirAttempts) {
   EXPECT_EQ(again.task, first);
   EXPECT_EQ(again.attempt, 2U);
   effects.expect_nothing_else();
-  answer(1, first);
-  take_outcome(first);
+  complete(1, first);
   const auto run = effects.take_message<wire::RunTask>(kSecond);
   EXPECT_EQ(run.task, second);
   EXPECT_EQ(run.attempt, 1U);
@@ -408,31 +386,26 @@ TEST_F(CoreTaskTest, PinnedTasksWaitWhenTheirNodeHasVeryMany) {
   on_cancel(state, effects, now, cancelled);
   EXPECT_EQ(take_outcome(cancelled).error.kind, ErrorKind::cancelled);
 
-  answer(0, given[0]);
-  take_outcome(given[0]);
+  complete(0, given[0]);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
   effects.expect_nothing_else();
   recall(0);
   receive(0, wire::Recalled{{}});
   effects.expect_nothing_else();
-  answer(0, given[1]);
-  take_outcome(given[1]);
+  complete(0, given[1]);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, last);
 }
 
 // A task pinned to a node and not to a worker is in the agent's common queue, and may be recalled.
 TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
   open_to_running({.nodes = 2});
-  const TaskId quick = submit_to(0);
-  answer(0, quick, 2ms);  // two may be sent ahead
-  take_outcome(quick);
+  run_on(0, 2ms);  // two may be sent ahead
   const TaskId running = submit_to(0);
   const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
   recall(0);
   receive(0, wire::Recalled{{id}});
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, id);
-  answer(0, running);
-  take_outcome(running);
+  complete(0, running);
 }
 
 // -------------------------------------------------------------------------- prefetch and recall
@@ -442,8 +415,7 @@ TEST_F(CoreTaskTest, ANodeThatHasCaughtUpByItselfIsNotRecalledFrom) {
   std::vector<TaskId> given;
   for (int i = 0; i < 3; ++i) given.push_back(submit_to(0, pinned_to(task(), kFirst)));
   for (const TaskId id : given) {
-    answer(0, id, 1s);
-    take_outcome(id);
+    complete(0, id, 1s);
   }
   if (state.tasks.deadline() != kNever) advance();
   effects.expect_nothing_else();
@@ -454,8 +426,7 @@ TEST_F(CoreTaskTest, LongTasksAreNotSentAhead) {
   const TaskId first = submit_to(0);
   submit();
   submit();
-  answer(0, first, 1s);
-  take_outcome(first);
+  complete(0, first, 1s);
   effects.take_message<wire::RunTask>(kFirst);
 }
 
@@ -463,8 +434,7 @@ TEST_F(CoreTaskTest, ShortTasksAreSentAheadAsFarAsTheirWorkGoes) {
   open_to_running();
   const TaskId first = submit_to(0);
   for (int i = 0; i < 10; ++i) submit();
-  answer(0, first, 1ms);
-  take_outcome(first);
+  complete(0, first, 1ms);
   for (int i = 0; i < 1 + kPrefetchWork / 1ms; ++i) effects.take_message<wire::RunTask>(kFirst);
 }
 
@@ -472,8 +442,7 @@ TEST_F(CoreTaskTest, PrefetchIsBounded) {
   open_to_running();
   const TaskId first = submit_to(0);
   for (int i = 0; i < 1000; ++i) submit();
-  answer(0, first, 0ns);
-  take_outcome(first);
+  complete(0, first, 0ns);
   for (std::uint32_t i = 0; i < 1 + kMaxPrefetchPerSlot; ++i) {
     effects.take_message<wire::RunTask>(kFirst);
   }
@@ -482,13 +451,9 @@ TEST_F(CoreTaskTest, PrefetchIsBounded) {
 TEST_F(CoreTaskTest, OneLongTaskEndsTheSendingAhead) {
   open_to_running();
   for (int i = 0; i < 3; ++i) {
-    const TaskId quick = submit_to(0);
-    answer(0, quick, 1us);
-    take_outcome(quick);
+    run_on(0, 1us);
   }
-  const TaskId slow = submit_to(0);
-  answer(0, slow, 1s);
-  take_outcome(slow);
+  run_on(0, 1s);
   submit_to(0);
   submit();
 }
@@ -508,12 +473,8 @@ TEST_F(CoreTaskTest, TasksThatWereEndedSayNothingAboutRunTimes) {
 
 TEST_F(CoreTaskTest, ACallerThatWaitsStaysOnTheWarmNode) {
   open_to_running({.nodes = 3});
-  const TaskId first = submit_to(0);
-  answer(0, first, 20ms);
-  take_outcome(first);
-  const TaskId second = submit_to(0);
-  answer(0, second, 20ms);
-  take_outcome(second);
+  run_on(0, 20ms);
+  run_on(0, 20ms);
   submit_to(0);
   submit_to(1);  // those that run together are spread
   submit_to(2);
@@ -533,23 +494,18 @@ TEST_F(CoreTaskTest, ANodeThatFailedACallGetsTheNextOneLast) {
 
 TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   open_to_running({.nodes = 2});
-  const TaskId quick = submit_to(0);
-  answer(0, quick, 2ms);  // two may be sent ahead
-  take_outcome(quick);
+  run_on(0, 2ms);  // two may be sent ahead
   const TaskId running = submit_to(0);
   const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
   const TaskId next = submit_to(1);
   const TaskId last = submit_to(0);
   const TaskId final = submit_to(1);
-  answer(1, other, 2ms);
-  take_outcome(other);
+  complete(1, other, 2ms);
   EXPECT_EQ(state.tasks.deadline(), kNever);  // node 1 is busy still
-  answer(1, next, 2ms);
-  take_outcome(next);
+  complete(1, next, 2ms);
   EXPECT_EQ(state.tasks.deadline(), kNever);
-  answer(1, final, 2ms);
-  take_outcome(final);
+  complete(1, final, 2ms);
   ASSERT_NE(state.tasks.deadline(), kNever);
   advance();
   EXPECT_EQ(effects.take_message<wire::RecallTasks>(kFirst).count, 2U);
@@ -559,21 +515,17 @@ TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   EXPECT_EQ(run.task, ahead);  // the older one first
   EXPECT_EQ(run.attempt, 1U);  // nobody has seen it
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, last);
-  answer(0, running, 2ms);
-  take_outcome(running);
+  complete(0, running, 2ms);
 }
 
 // An agent that has shut down is not asked for anything.
 TEST_F(CoreTaskTest, NothingIsRecalledOnceThePoolCloses) {
   open_to_running({.nodes = 2});
-  const TaskId quick = submit_to(0);
-  answer(0, quick, 2ms);
-  take_outcome(quick);
+  run_on(0, 2ms);
   submit_to(0);
   const TaskId other = submit_to(1);
   submit_to(0);
-  answer(1, other, 2ms);
-  take_outcome(other);
+  complete(1, other, 2ms);
   ASSERT_NE(state.tasks.deadline(), kNever);
   on_close(state, effects, now);
   EXPECT_EQ(state.tasks.deadline(), kNever);
@@ -582,17 +534,13 @@ TEST_F(CoreTaskTest, NothingIsRecalledOnceThePoolCloses) {
 
 TEST_F(CoreTaskTest, NothingIsGivenToANodeWhileItGivesBack) {
   open_to_running({.nodes = 2});
-  const TaskId quick = submit_to(0);
-  answer(0, quick, 4ms);
-  take_outcome(quick);
+  run_on(0, 4ms);
   submit_to(0);
   const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
   const TaskId next = submit_to(1);
-  answer(1, other, 4ms);
-  take_outcome(other);
-  answer(1, next, 4ms);
-  take_outcome(next);
+  complete(1, other, 4ms);
+  complete(1, next, 4ms);
   advance();
   effects.take_message<wire::RecallTasks>(kFirst);
   submit_to(1);
@@ -607,17 +555,13 @@ TEST_F(CoreTaskTest, NothingIsGivenToANodeWhileItGivesBack) {
 // asked for again, but less and less often.
 TEST_F(CoreTaskTest, EmptyAnswersAreAskedForAgainMoreAndMoreSlowly) {
   open_to_running({.nodes = 2});
-  const TaskId quick = submit_to(0);
-  answer(0, quick, 4ms);
-  take_outcome(quick);
+  run_on(0, 4ms);
   submit_to(0);
   const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
   const TaskId next = submit_to(1);
-  answer(1, other, 4ms);
-  take_outcome(other);
-  answer(1, next, 4ms);
-  take_outcome(next);
+  complete(1, other, 4ms);
+  complete(1, next, 4ms);
   const Time began = now;
   int asked = 0;
   while (now < began + 60s || !state.tasks.on(kFirst).recalling) {
@@ -646,8 +590,7 @@ TEST_F(CoreTaskTest, WaitingTaskIsCancelledAtOnce) {
   on_cancel(state, effects, now, waiting);
   EXPECT_EQ(take_outcome(waiting).error.kind, ErrorKind::cancelled);
   on_cancel(state, effects, now, waiting);
-  answer(0, running);
-  take_outcome(running);
+  complete(0, running);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
 }
 
@@ -722,16 +665,13 @@ TEST_F(CoreTaskTest, TasksOfALostNodeRunElsewhereInTheirOrder) {
   const TaskId waiting = submit();
   lose(0);
   effects.drop_all();
-  answer(1, second);
-  take_outcome(second);
+  complete(1, second);
   const auto again = effects.take_message<wire::RunTask>(kSecond);
   EXPECT_EQ(again.task, first);
   EXPECT_EQ(again.attempt, 2U);
-  answer(1, fourth);
-  take_outcome(fourth);
+  complete(1, fourth);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, third);
-  answer(1, first);
-  take_outcome(first);
+  complete(1, first);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, waiting);
 }
 
@@ -771,8 +711,7 @@ TEST_F(CoreTaskTest, StreamDeliversAndTakesCredits) {
   EXPECT_EQ(item.item, call.arguments);
   on_item_taken(state, effects, id, 1);
   EXPECT_EQ(effects.take_message<wire::StreamCredit>(kFirst), (wire::StreamCredit{id, 1}));
-  answer(0, id);
-  take_outcome(id);
+  complete(0, id);
   on_item_taken(state, effects, id, 1);  // after the end: nobody to tell
 }
 
@@ -830,8 +769,7 @@ TEST_F(CoreTaskTest, AGroupWaitsForNoReaderAndCountsItsCalls) {
   on_item_taken(state, effects, id, 1);  // no credit
   receive(0, wire::StreamItem{id, 1, group_item(0, 1)});
   effects.take<DeliverItem>();
-  answer(0, id);
-  take_outcome(id);
+  complete(0, id);
   EXPECT_EQ(state.tasks.on(kFirst).done.tasks, 3U);  // the fourth was withdrawn
 }
 
@@ -868,127 +806,6 @@ TEST_F(CoreTaskTest, AnAgentThatBreaksTheProtocolLosesItsNode) {
     EXPECT_EQ(effects.take<Disconnect>().node, kSecond);
     effects.drop_all();
   }
-}
-
-// --------------------------------------------------------------------------------------- blobs
-
-TEST_F(CoreTaskTest, BlobIsDroppedWhereverItIsWhenItsLastTaskHasEnded) {
-  open_to_running({.nodes = 2});
-  const TaskId first = submit_to(0, with_blobs(task(), {5, 5, 6}));
-  const TaskId second = submit_to(1, with_blobs(task(), {5}));
-  answer(0, first);
-  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{6}});
-  take_outcome(first);
-  answer(1, second);
-  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
-  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
-  take_outcome(second);
-  EXPECT_TRUE(state.tasks.blobs().uses().empty());
-}
-
-TEST_F(CoreTaskTest, KeptBlobStaysBetweenTasks) {
-  open_to_running({.nodes = 2});
-  on_keep_blob(state, effects, BlobId{5}, true);
-  const TaskId first = submit_to(0, with_blobs(task(), {5}));
-  answer(0, first);
-  take_outcome(first);
-  submit_to(0);
-  const TaskId second = submit_to(1, with_blobs(task(), {5}));
-  on_keep_blob(state, effects, BlobId{5}, false);
-  EXPECT_FALSE(state.tasks.blobs().uses().empty());  // the second task needs it still
-  answer(1, second);
-  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
-  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
-  take_outcome(second);
-  EXPECT_TRUE(state.tasks.blobs().uses().empty());
-}
-
-TEST_F(CoreTaskTest, KeptBlobIsDroppedWhenItIsForgotten) {
-  open_to_running();
-  on_keep_blob(state, effects, BlobId{5}, true);
-  const TaskId id = submit_to(0, with_blobs(task(), {5}));
-  answer(0, id);
-  take_outcome(id);
-  on_keep_blob(state, effects, BlobId{5}, false);
-  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
-  EXPECT_TRUE(state.tasks.blobs().uses().empty());
-}
-
-TEST_F(CoreTaskTest, ABlobIsForgottenAsOftenAsItWasKept) {
-  open_to_running();
-  on_keep_blob(state, effects, BlobId{5}, false);
-  on_keep_blob(state, effects, BlobId{5}, true);
-  const TaskId id = submit_to(0, with_blobs(task(), {5}));
-  on_keep_blob(state, effects, BlobId{5}, false);
-  on_keep_blob(state, effects, BlobId{5}, false);  // the task's own use is not the caller's
-  effects.expect_nothing_else();
-  answer(0, id);
-  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
-  take_outcome(id);
-}
-
-TEST_F(CoreTaskTest, ANodeListsTheBlobsThatItHolds) {
-  open_to_running({.nodes = 2});
-  const TaskId first = submit_to(0, with_blobs(task(), {5, 6}));
-  submit_to(1, with_blobs(task(), {5}));
-  const auto& uses = state.tasks.blobs().uses();
-  EXPECT_THAT(uses.at(BlobId{5}).holders, testing::UnorderedElementsAre(NodeId{0}, NodeId{1}));
-  EXPECT_THAT(uses.at(BlobId{6}).holders, testing::ElementsAre(NodeId{0}));
-  answer(0, first);
-  EXPECT_THAT(uses.at(BlobId{5}).holders, testing::UnorderedElementsAre(NodeId{0}, NodeId{1}));
-  EXPECT_FALSE(uses.contains(BlobId{6}));
-  lose(0);
-  EXPECT_THAT(uses.at(BlobId{5}).holders, testing::ElementsAre(NodeId{1}));
-  effects.drop_all();
-}
-
-TEST_F(CoreTaskTest, BlobOfAWaitingTaskIsHeldByNobody) {
-  open_to_running();
-  submit_to(0);
-  const TaskId waiting = submit(with_blobs(task(), {5}));
-  on_cancel(state, effects, now, waiting);
-  take_outcome(waiting);
-  EXPECT_TRUE(state.tasks.blobs().uses().empty());
-}
-
-TEST_F(CoreTaskTest, LostNodeHoldsNoBlobs) {
-  open_to_running({.nodes = 2});
-  const TaskId id = submit_to(0, with_blobs(task(), {5}));
-  lose(0);
-  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{5});
-  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
-  effects.drop_all();
-  answer(1, id);
-  effects.take_message<wire::DropBlobs>(kSecond);
-  take_outcome(id);
-}
-
-TEST_F(CoreTaskTest, BlobsThatMayStillBeMappedAreRetained) {
-  open_to_running();
-  const TaskId died = submit_to(0, with_blobs(task(), {5, 6}));
-  answer_with(0, died, wire::TaskStatus::worker_died);
-  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{5});
-  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{6});
-  effects.take<Send>();
-  effects.take<Send>();
-  take_outcome(died);
-  const TaskId kept = submit_to(0, with_blobs(task(), {7, 8}));
-  answer_with(0, kept, wire::TaskStatus::ok, {BlobId{8}, BlobId{99}});
-  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{8});
-  effects.take<Send>();
-  effects.take<Send>();
-  take_outcome(kept);
-}
-
-TEST_F(CoreTaskTest, BlobsOfRunningTasksAreRetainedWhenThePoolCloses) {
-  open_to_running();
-  submit_to(0, with_blobs(task(), {5}));
-  on_close(state, effects, now);
-  effects.drop_events();
-  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{5});
-  effects.take_message<wire::DropBlobs>(kFirst);
-  effects.take<Complete>();
-  effects.take_message<wire::Shutdown>(kFirst);
 }
 
 }  // namespace

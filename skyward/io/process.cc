@@ -139,16 +139,14 @@ void Process::signal(int number) {
   signal_child(impl_->child, number);
 }
 
-void Process::signal_group(int number) {
-  if (impl_->reaped || !impl_->has_group) return;
-  if (number == SIGKILL) impl_->note_kill();
-  ::kill(-impl_->child.pid, number);
-}
-
 void Process::interrupt() { signal(SIGINT); }
 
 void Process::notify() { signal(SIGURG); }
 
-void Process::kill_group() { signal_group(SIGKILL); }
+void Process::kill_group() {
+  if (impl_->reaped || !impl_->has_group) return;
+  impl_->note_kill();
+  ::kill(-impl_->child.pid, SIGKILL);
+}
 
 }  // namespace skyward::io

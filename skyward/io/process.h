@@ -47,7 +47,7 @@ struct ExitStatus {
 class Process {
  public:
   // Starts the command; from the loop thread. `on_exit` is called once on the loop thread, when the
-  // child is dead; signal_group() still reaches what it left behind until on_exit returns. on_exit
+  // child is dead; kill_group() still reaches what it left behind until on_exit returns. on_exit
   // may destroy the Process. Fails with `invalid` when the program does not exist or the directory
   // cannot be entered.
   static Result<std::unique_ptr<Process>> spawn(EventLoop& loop, const SpawnOptions& options,
@@ -62,11 +62,10 @@ class Process {
   bool is_running() const;
   // To the child itself; does nothing when it has exited (never signals a recycled pid).
   void signal(int number);
-  // To its whole session or process group, when new_session was set.
-  void signal_group(int number);
-  void interrupt();   // SIGINT to the child itself
-  void notify();      // SIGURG to the child itself, which ignores it unless it handles it
-  void kill_group();  // SIGKILL to its group
+  void interrupt();  // SIGINT to the child itself
+  void notify();     // SIGURG to the child itself, which ignores it unless it handles it
+  // SIGKILL to its whole session or process group, when new_session was set.
+  void kill_group();
 
  private:
   struct Impl;

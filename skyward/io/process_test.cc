@@ -300,7 +300,7 @@ TEST_F(ProcessTest, SignalReachesTheChildWhileItRuns) {
   (*process)->signal(SIGTERM);  // nobody there
 }
 
-TEST_F(ProcessTest, AGroupIsSignalledWithItsGrandchildren) {
+TEST_F(ProcessTest, AGroupIsKilledWithItsGrandchildren) {
   auto out = make_pipe();
   SpawnOptions options = shell("sleep 1000 & echo $!; wait");
   options.descriptors = {{out->write.get(), 1}};
@@ -309,7 +309,7 @@ TEST_F(ProcessTest, AGroupIsSignalledWithItsGrandchildren) {
   ASSERT_TRUE(process);
   out->write.reset();
   ASSERT_FALSE(read_line(out->read.get()).empty());
-  (*process)->signal_group(SIGKILL);
+  (*process)->kill_group();
   loop_.run();
   EXPECT_EQ(read_all(out->read.get()), "") << "the pipe closes when the grandchild is dead";
 }
@@ -322,7 +322,7 @@ TEST_F(ProcessTest, OnExitCanStillReachWhatTheChildLeftBehind) {
   std::unique_ptr<Process> process;
   auto spawned = Process::spawn(loop_, options, [&](ExitStatus status) {
     EXPECT_EQ(status.code, 0);
-    process->signal_group(SIGKILL);
+    process->kill_group();
     process.reset();
     loop_.stop();
   });

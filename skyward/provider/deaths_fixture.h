@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "skyward/provider/computer_fixture.h"
@@ -71,8 +72,8 @@ class DeathsFixture : public ::testing::TestWithParam<DeathFault>, public Comput
     int pools_after = 0;
   };
 
-  // Expects that the page has what it counts as a row of its table.
-  void die_everywhere() {
+  // Expects that the page has what it counts as a row of the table below `heading`.
+  void die_everywhere(std::string_view heading) {
     set_fault(GetParam());
     {
       const auto cloud = this->provider();
@@ -104,7 +105,7 @@ class DeathsFixture : public ::testing::TestWithParam<DeathFault>, public Comput
     EXPECT_GT(at_writes.points, 15 / kOneDeathIn);
     if (kOneDeathIn > 1) return;
     expect_row_on_page(
-        "leaks.md",
+        "leaks.md", heading,
         fmt::format("| {} | {} | {} | {} | {} | {} |", GetParam().words, at_requests.points,
                     at_writes.points, at_requests.machines_left + at_writes.machines_left,
                     at_requests.machines_after + at_writes.machines_after,

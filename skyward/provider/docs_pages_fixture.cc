@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "skyward/io/file.h"
 
 namespace skyward::provider {
@@ -14,9 +16,15 @@ std::string docs_page(std::string_view name) {
   return {};
 }
 
-void expect_row_on_page(std::string_view name, std::string_view row) {
-  EXPECT_TRUE(docs_page(name).contains(fmt::format("\n{}\n", row)))
-      << "docs/" << name << " does not have this row:\n"
+void expect_row_on_page(std::string_view name, std::string_view heading, std::string_view row) {
+  const std::string page = docs_page(name);
+  std::string_view rows = page;
+  for (const std::string& start : {fmt::format("\n{}\n", heading), std::string("\n|")}) {
+    rows.remove_prefix(std::min(rows.find(start), rows.size()));
+  }
+  rows = rows.substr(0, rows.find("\n\n") + 1);  // what ends a table
+  EXPECT_TRUE(rows.contains(fmt::format("\n{}\n", row)))
+      << "docs/" << name << ": the table below \"" << heading << "\" does not have this row:\n"
       << row;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// The interface of a cloud: six verbs and its capabilities. The engine knows clouds only through
-// it.
+// The interface of a cloud: its verbs and capabilities. The engine knows clouds only through it.
 //
 // Verbs take a deadline and block; the engine's loop calls them on a blocking thread, one at a time
 // per provider object. A verb that fails leaves nothing behind that its result does not name. What

@@ -1,5 +1,3 @@
-#include "skyward/provider/remote_image.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,22 +14,18 @@
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/provider/pip_settings.h"
+#include "skyward/provider/remote_image_fixture.h"
 #include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::_;
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
-using ::testing::Pair;
-
-constexpr Duration kScriptTimeout = std::chrono::seconds(60);
 
 std::string content(const std::string& path) {
   std::stringstream text;
@@ -39,45 +33,9 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-// Runs the scripts for real, in a folder that stands for a node's home.
-class RemoteImageTest : public ::testing::Test {
+// Runs the scripts for real, in the folder that stands for a node's home.
+class RemoteImageTest : public RemoteImageFixture {
  protected:
-  void SetUp() override {
-    root_ = ::testing::TempDir() + "skyward-image-" + io::random_hex(8);
-    fs::create_directories(root_ + "/home");
-    fs::create_directories(root_ + "/modules/skyward");
-    fs::create_directories(root_ + "/modules/cloudpickle");
-    std::ofstream(root_ + "/modules/cloudpickle/__init__.py") << "";
-    std::ofstream(root_ + "/modules/skyward/_worker.py")
-        << "import sys, os\npath = os.environ['SKYWARD_SYS_PATH']\nsys.path[:0] = path.split(':')\n"
-           "import cloudpickle\nprint(sys.argv[1], path)\n";
-    output({"tar", "-cf", root_ + "/package.tar", "-C", root_ + "/modules", "."});
-    version_ = output({"/usr/bin/env", "python3", "-c",
-                       "import sys; print('%d.%d' % sys.version_info[:2], end='')"});
-  }
-  void TearDown() override { (void)io::remove_tree(root_); }
-
-  PoolSpec spec() const {
-    PoolSpec spec;
-    spec.image.python = version_;
-    spec.runtime.command = {"{python}", "-P", "{archive}/skyward/_worker.py", "it's me"};
-    spec.runtime.python = "python3";
-    spec.runtime.archives = {root_ + "/package.tar"};
-    return spec;
-  }
-
-  // A uv that makes environments of this computer's Python, and notes what it would install, and
-  // what its environment is.
-  std::string make_uv(const std::string& in_the_end = "") {
-    const std::string python =
-        output({"/usr/bin/env", "python3", "-c", "import sys; print(sys.executable, end='')"});
-    std::ofstream(root_ + "/uv") << "#!/bin/sh\nfor last; do :; done\ncase $1 in\nvenv) exec '"
-                                 << python << "' -m venv --without-pip \"$last\" ;;\npip) cat >>'"
-                                 << root_ << "/installed'; env >'" << root_ << "/seen'\n"
-                                 << in_the_end << "\n;;\nesac\n";
-    return root_ + "/uv";
-  }
-
   // A folder for PATH that has no Python.
   std::string bare_path() {
     const std::string folder = root_ + "/bare";
@@ -89,16 +47,6 @@ class RemoteImageTest : public ::testing::Test {
       fs::create_symlink(place.value_or(""), folder + "/" + program);
     }
     return folder;
-  }
-
-  RemoteImage plan(const PoolSpec& spec, const RemoteMachines& machines = {}) const {
-    const Variable variable = [this](const char* name) {
-      const auto found = variables_.find(name);
-      return found == variables_.end() ? std::nullopt : std::optional(found->second);
-    };
-    auto planned = plan_remote_image(spec, variable, machines);
-    EXPECT_TRUE(planned) << planned.error().message;
-    return planned.value_or(RemoteImage{});
   }
 
   struct Run {
@@ -128,16 +76,6 @@ class RemoteImageTest : public ::testing::Test {
     return {.code = ran->status.code, .steps = content(root_ + "/steps"), .err = ran->err};
   }
 
-  std::string output(std::vector<std::string> command) {
-    io::SpawnOptions options;
-    options.command = std::move(command);
-    options.environment = {{"HOME", root_ + "/home"}};
-    options.unset = {"XDG_CACHE_HOME"};
-    const auto ran = io::run_command(options, kScriptTimeout);
-    EXPECT_TRUE(ran && ran->status.code == 0) << (ran ? ran->err : ran.error().message);
-    return ran ? ran->out : "";
-  }
-
   // As workers know them.
   std::vector<fs::path> environments() const {
     std::vector<fs::path> all;
@@ -164,10 +102,7 @@ class RemoteImageTest : public ::testing::Test {
     return all;
   }
 
-  std::string root_;
-  std::string version_;
   const std::string path_ = io::environment_variable("PATH").value_or("/usr/bin:/bin");
-  std::map<std::string, std::string> variables_;
 };
 
 TEST_F(RemoteImageTest, ItsFilesStayReadableWhenTheyAreRemoved) {
@@ -363,19 +298,6 @@ TEST_F(RemoteImageTest, AnEnvironmentWhosePythonBecameAnotherIsMadeAnew) {
   EXPECT_THAT(output(image.bootstrap.worker_command), HasSubstr("it's me"));
 }
 
-// Where nodes share a disk with this computer.
-TEST_F(RemoteImageTest, AFolderThatHasChangedGetsAnotherEnvironment) {
-  fs::create_directory(root_ + "/folder");
-  std::ofstream(root_ + "/folder/module.py") << "one\n";
-  PoolSpec wanted = spec();
-  wanted.image.pip = {"mine @ file://" + root_ + "/folder"};
-  const std::string before = plan(wanted).bootstrap.script;
-  EXPECT_EQ(plan(wanted).bootstrap.script, before);
-  EXPECT_THAT(before, HasSubstr("options+=(--refresh)"));
-  std::ofstream(root_ + "/folder/module.py") << "another\n";
-  EXPECT_NE(plan(wanted).bootstrap.script, before);
-}
-
 TEST_F(RemoteImageTest, AFolderThatOnlyTheMachineHasIsInstalledAgainWhenItChanges) {
   const std::string folder = root_ + "/folder";
   PoolSpec wanted = spec();
@@ -503,60 +425,6 @@ TEST_F(RemoteImageTest, AnImageWithAnotherPythonKeepsItsPackagesAndSaysSo) {
               HasSubstr("include-system-site-packages = false"));
 }
 
-TEST(NamesImage, IsTrueForTheSettingsThatDo) {
-  EXPECT_TRUE(names_image({.name = "aws", .settings = {{"ami", "ami-1"}}}));
-  EXPECT_TRUE(names_image({.name = "vastai", .settings = {{"docker_image", "pytorch"}}}));
-  EXPECT_TRUE(names_image({.name = "container", .settings = {{"image", "pytorch"}}}));
-  EXPECT_FALSE(names_image({.name = "container", .settings = {{"image", ""}, {"host", "h"}}}));
-}
-
-TEST_F(RemoteImageTest, MachinesOfAnotherArchitectureGetTheirOwnUv) {
-  const std::string other = own_architecture() == "arm64" ? "x86_64" : "arm64";
-  PoolSpec wanted = spec();
-  wanted.runtime.uv = make_uv();
-  wanted.runtime.python = root_ + "/python";
-  const auto uv_for = [&](const std::string& architecture) -> std::string {
-    const auto image = plan_remote_image(wanted, [](const char*) { return std::nullopt; },
-                                         {.architecture = architecture});
-    EXPECT_TRUE(image) << image.error().message;
-    return image->uploads.size() == 2 ? image->uploads[1].path : "";
-  };
-  const auto python_prints = [&](const std::string& line) {
-    std::ofstream(wanted.runtime.python)
-        << "#!/bin/sh\n[ \"$*\" = '-m skyward.base.uv_for " << other << "' ] || exit 1\n"
-        << line << "\n";
-    fs::permissions(wanted.runtime.python, fs::perms::owner_all);
-  };
-  std::ofstream(root_ + "/other-uv") << "x";
-  python_prints("echo " + root_ + "/other-uv");
-  EXPECT_EQ(uv_for(other), root_ + "/other-uv");
-  EXPECT_EQ(uv_for(std::string(own_architecture())), wanted.runtime.uv);
-  EXPECT_EQ(uv_for(""), wanted.runtime.uv);
-  wanted.architecture = other;
-  EXPECT_EQ(uv_for(""), root_ + "/other-uv");
-  python_prints("echo");
-  EXPECT_EQ(uv_for(other), "") << "this computer's does not start there";
-}
-
-TEST_F(RemoteImageTest, UvIsSentUnlessANodeHasAllThatItNeeds) {
-  PoolSpec wanted = spec();
-  std::ofstream(root_ + "/uv") << "#!/bin/sh\n";
-  wanted.runtime.uv = root_ + "/uv";
-  const RemoteImage image = plan(wanted);
-  ASSERT_EQ(image.uploads.size(), 2u);
-  EXPECT_EQ(image.uploads[0].unless, "");
-  EXPECT_EQ(image.uploads[1].unless,
-            fmt::format("{{ python{} -ISc \"import venv\" || uv --version; }}", version_));
-  wanted.image.python = version_ + ".1";
-  EXPECT_EQ(plan(wanted).uploads.at(1).unless, "uv --version") << "its own may be another one";
-  wanted.image.pip = {"six"};
-  EXPECT_EQ(plan(wanted).uploads.at(1).unless, "");
-  wanted.runtime.archives.push_back(root_ + "/none");
-  const auto refused = plan_remote_image(wanted, [](const char*) { return std::nullopt; });
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr(root_ + "/none"));
-}
-
 TEST_F(RemoteImageTest, ACppWorkerIsTheProgramItself) {
   PoolSpec wanted;
   std::ofstream(root_ + "/program") << "#!/bin/sh\necho \"$1\"\n";
@@ -622,175 +490,6 @@ TEST_F(RemoteImageTest, ThePackagesAreBuiltWithTheImagesVariables) {
   EXPECT_THAT(seen, Not(HasSubstr(kImageVariable)));
   wanted.image.env["CMAKE_ARGS"] = "-DCUDA=off";
   EXPECT_NE(plan(wanted).bootstrap.script, image.bootstrap.script) << "it is another environment";
-}
-
-TEST_F(RemoteImageTest, SecretsAreInTheEnvironmentAlone) {
-  PoolSpec wanted = spec();
-  wanted.image.pip = {"six"};
-  wanted.image.pip_extra_index_url = "https://me:canary-1@extra.example/simple";
-  wanted.image.pip_indexes = {{"https://me:canary-6@own.example/simple", {"six"}}};
-  wanted.image.env = {{"UV_INDEX_PRIVATE_PASSWORD", "canary-2"}, {"TOKEN", "canary-3"}};
-  variables_["PIP_INDEX_URL"] = "https://me:canary-4@mirror.example/simple";
-  variables_["HTTPS_PROXY"] = "http://me:canary-5@proxy.example:3128";
-  const RemoteImage image = plan(wanted);
-  EXPECT_THAT(image.bootstrap.script, Not(HasSubstr("canary")));
-  for (const std::string& word : image.bootstrap.worker_command) {
-    EXPECT_THAT(word, Not(HasSubstr("canary")));
-  }
-  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_PRIVATE_PASSWORD", "canary-2")));
-  EXPECT_THAT(image.bootstrap.environment,
-              Contains(Pair("SKYWARD_INDEX_PROJECT", HasSubstr("canary-6"))));
-}
-
-TEST_F(RemoteImageTest, IndexesOfUvsOwnFilesGoAlong) {
-  fs::create_directories(root_ + "/config/uv");
-  std::ofstream(root_ + "/config/uv/uv.toml")
-      << "index-url = \"https://mirror.example/simple\"\n"
-         "[[index]]\nname = \"inner-1\"\nurl = \"https://inner.example/simple\"\n";
-  variables_ = {{"XDG_CONFIG_HOME", root_ + "/config"},
-                {"UV_INDEX", "https://first.example/simple"},
-                {"UV_INDEX_INNER_1_USERNAME", "me"},
-                {"UV_INDEX_INNER_1_PASSWORD", "canary"},
-                {"UV_INDEX_ANOTHER_PASSWORD", "stays here"}};
-  PoolSpec wanted = spec();
-  wanted.image.pip = {"six"};
-  const auto mirror = Pair("UV_DEFAULT_INDEX", "https://mirror.example/simple");
-  const RemoteImage image = plan(wanted);
-  EXPECT_THAT(image.bootstrap.environment, Contains(mirror));
-  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX",
-                                                         "https://first.example/simple "
-                                                         "inner-1=https://inner.example/simple")));
-  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_INNER_1_USERNAME", "me")));
-  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_INNER_1_PASSWORD", "canary")));
-  EXPECT_THAT(image.bootstrap.environment, Not(Contains(Pair(_, "stays here"))));
-  EXPECT_THAT(image.bootstrap.script, Not(HasSubstr("canary")));
-  variables_["UV_INDEX_URL"] = "https://own.example/simple";
-  EXPECT_THAT(plan(wanted).bootstrap.environment, Not(Contains(mirror)));
-  wanted.image.pip.clear();  // uv installs nothing there
-  EXPECT_THAT(plan(wanted).bootstrap.environment,
-              Contains(Pair("UV_INDEX", "https://first.example/simple")));
-}
-
-// It may have another variant of a package: torch for another version of CUDA.
-TEST_F(RemoteImageTest, OtherIndexesMakeAnotherEnvironment) {
-  PoolSpec wanted = spec();
-  const auto planned_with = [&](const std::string& index) {
-    variables_["UV_EXTRA_INDEX_URL"] = index;
-    return plan(wanted).bootstrap.script;
-  };
-  EXPECT_EQ(planned_with("https://host/cpu"), planned_with("https://host/cu124"));
-  wanted.image.pip = {"torch"};
-  EXPECT_NE(planned_with("https://host/cpu"), planned_with("https://host/cu124"));
-  EXPECT_EQ(planned_with("https://me:1@host/cpu"), planned_with("https://me:2@host/cpu"));
-  const std::string before = planned_with("https://host/cpu");
-  std::ofstream(root_ + "/uv.toml") << "index-url = \"https://mirror.example/simple\"\n";
-  variables_["UV_CONFIG_FILE"] = root_ + "/uv.toml";
-  EXPECT_NE(planned_with("https://host/cpu"), before);
-}
-
-TEST_F(RemoteImageTest, AFileOfUvThatCannotBeReadIsRefused) {
-  variables_["UV_CONFIG_FILE"] = root_ + "/uv.toml";
-  std::ofstream(root_ + "/uv.toml") << "index = [\n";
-  PoolSpec wanted = spec();
-  wanted.image.pip = {"six"};
-  const auto planned = plan_remote_image(wanted, [this](const char* name) {
-    const auto found = variables_.find(name);
-    return found == variables_.end() ? std::nullopt : std::optional(found->second);
-  });
-  ASSERT_FALSE(planned);
-  EXPECT_EQ(planned.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(planned.error().message, HasSubstr("the settings of uv in " + root_ + "/uv.toml"));
-}
-
-TEST_F(RemoteImageTest, PackagesOnThisComputerAreRefused) {
-  const std::string wheel = root_ + "/six-1-py3-none-any.whl";
-  std::ofstream(wheel) << "x";
-  for (const std::string& package :
-       {wheel, root_, "file://" + wheel, "six @ file://" + wheel + "#sha256=00",
-        "git+file://" + root_, std::string("six[x]@./six.whl"), wheel + "[gpu]",
-        "six @ file://" + wheel + " ; python_version >= '3.11'", "git+file://" + root_ + "@v1",
-        "six @ git+file://" + root_ + "@v1#subdirectory=six"}) {
-    const Status refused = check_packages({.pip = {"attrs", package}});
-    ASSERT_FALSE(refused) << package;
-    EXPECT_THAT(refused.error().message, HasSubstr("\"" + package + "\"")) << package;
-  }
-  EXPECT_TRUE(check_packages(
-      {.pip = {"six", "six>=1; python_version > '3'", "/nowhere/six.whl",
-               "six @ https://host/six.whl", "git+https://host/six", "git+ssh://git@host/six"}}));
-}
-
-// Nodes must not ask the public index for packages that come from the user's own folders.
-TEST_F(RemoteImageTest, WherePipMayUseNoIndexNodesUseNone) {
-  const std::string python = root_ + "/python";
-  const auto configure = [&](const std::string& lines) {
-    std::ofstream(python) << "#!/bin/sh\ncat <<'EOF'\nglobal.no-index='true'\n" + lines + "EOF\n";
-    fs::permissions(python, fs::perms::owner_all);
-  };
-  PoolSpec asked = spec();
-  asked.runtime.python = python;
-  asked.image.pip = {"our-models"};
-  const auto none = [](const char*) { return std::optional<std::string>(); };
-  configure("global.find-links='/srv/wheels'\n");
-  const auto refused = plan_remote_image(asked, none);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(refused.error().message, HasSubstr("no-index"));
-  configure("global.find-links='https://wheels.example/'\n");
-  EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=(--no-index)\n"));
-  variables_ = {{"UV_DEFAULT_INDEX", "https://mirror.example/simple"}};
-  EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=()\n"));
-}
-
-TEST_F(RemoteImageTest, WhereUvMayUseNoIndexNodesUseNone) {
-  variables_["UV_CONFIG_FILE"] = root_ + "/uv.toml";
-  const auto configure = [&](const std::string& text) {
-    std::ofstream(root_ + "/uv.toml") << text;
-  };
-  PoolSpec asked = spec();
-  asked.image.pip = {"our-models"};
-  const auto planned = [&] {
-    return plan_remote_image(asked, [this](const char* name) {
-      const auto found = variables_.find(name);
-      return found == variables_.end() ? std::nullopt : std::optional(found->second);
-    });
-  };
-  configure("no-index = true\nfind-links = [\"/srv/wheels\", \"file:///srv/wheels\"]\n");
-  const auto refused = planned();
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(refused.error().message, HasSubstr("of uv forbids indexes (no-index)"));
-  configure(
-      "find-links = [\"/srv/wheels\", \"https://wheels.example/\"]\n[pip]\nno-index = true\n");
-  variables_["UV_DEFAULT_INDEX"] = "https://mirror.example/simple";  // uv uses none all the same
-  variables_["UV_FIND_LINKS"] = "/srv/more,https://more.example/";
-  const auto image = planned();
-  ASSERT_TRUE(image) << image.error().message;
-  EXPECT_THAT(image->bootstrap.script, HasSubstr("\noptions=(--no-index)\n"));
-  EXPECT_THAT(image->bootstrap.environment,
-              Contains(Pair("UV_FIND_LINKS", "https://more.example/,https://wheels.example/")));
-  asked.image.env = {{"UV_NO_CONFIG", "1"}};  // the image's variables count as this program's
-  EXPECT_THAT(plan(asked).bootstrap.script, HasSubstr("\noptions=()\n"));
-}
-
-TEST(IndexEnvironment, TakesIndexesAndProxiesAndLeavesFilesHere) {
-  const std::map<std::string, std::string> variables = {
-      {"UV_INDEX_URL", "https://mirror.example/simple"},
-      {"http_proxy", "http://proxy.example:3128"},
-      {"UV_CACHE_DIR", "/srv/me/cache"}};
-  const Variable variable = [&](const char* name) {
-    const auto it = variables.find(name);
-    return it == variables.end() ? std::nullopt : std::optional(it->second);
-  };
-  const UvSettings settings =
-      uv_settings({{"find-links", "/srv/me/wheels"}, {"cert", "/srv/me/ca.pem"}},
-                  "https://extra.example", variable);
-  const auto found = index_environment(settings, variable);
-  EXPECT_THAT(found, Contains(Pair("UV_INDEX_URL", "https://mirror.example/simple")));
-  EXPECT_THAT(found, Contains(Pair("http_proxy", "http://proxy.example:3128")));
-  EXPECT_THAT(found, Contains(Pair("UV_EXTRA_INDEX_URL", "https://extra.example")));
-  for (const auto& [name, value] : found) {
-    EXPECT_THAT(value, Not(HasSubstr("/srv/me"))) << name;
-  }
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 // All that happens to a pool, as values; the twin of skyward.events. Order: docs/guide/events.md.
 // Each event has `pool`, the id of the pool that made it.
+//
+// A new event: its struct here or in *_event.h, the variant, its name in event.cc, its fields in
+// python/src/event.cc, its line in display/display.cc; in python/skyward, its class and the union
+// in events.py, and two lists in __init__.py; docs/guide/events.md; then run tools/parity.py.
 
 #include <optional>
 #include <string>

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 namespace skyward {
 namespace {
 
@@ -30,8 +28,10 @@ TEST(Event, EachIsCalledWhatTheFaceCallsIt) {
   EXPECT_EQ(event_name(InstancePreempted{}), "InstancePreempted");
   EXPECT_EQ(event_name(InstanceReplaced{}), "InstanceReplaced");
   EXPECT_EQ(event_name(CostUpdate{}), "CostUpdate");
+  EXPECT_EQ(event_name(BudgetWarning{}), "BudgetWarning");
   EXPECT_EQ(event_name(CostFinal{}), "CostFinal");
   EXPECT_EQ(event_name(PoolStopped{}), "PoolStopped");
+  EXPECT_EQ(event_name(Notice{}), "Notice");
   EXPECT_EQ(event_name(ErrorEvent{}), "Error");
 }
 

@@ -1,10 +1,11 @@
 """Pools in containers of a real podman: their limits, their networks, and what happens to them."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from driving import SWEEPS, WAITS, WORKS, finish, ready, swept
+from driving import WORKS, die_in_a_pool, finish, ready, sweep
 from engine import DOCKER, NETWORK, Engine, begin, drive
 
 # Of each container, where there are control groups for them.
@@ -69,13 +70,9 @@ def test_a_killed_container_is_replaced(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_killed_driver_leaves_containers_that_gc_removes(engine: Engine, tmp_path: Path) -> None:
-    driver = begin(engine, WAITS, tmp_path)
-    ready(driver)
-    driver.kill()
-    driver.wait()
+    die_in_a_pool(partial(begin, engine), tmp_path)
     assert len(engine.containers()) == 2
-    (tmp_path / "gc").mkdir()
-    said = swept(begin(engine, SWEEPS, tmp_path / "gc"), "container")
+    said = sweep(partial(begin, engine), tmp_path / "gc", "container")
     assert said.count("removed") >= 2, said
     engine.nothing_is_left()
 

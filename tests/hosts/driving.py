@@ -34,6 +34,10 @@ def pool(nodes, **options):
 """
 
 
+Begin = Callable[[str, Path], "subprocess.Popen[str]"]
+"""Starts a program in a folder, which is where a suite has its drivers."""
+
+
 @dataclass
 class Told:
     """What a program left: its facts, all that it printed, and how it ended."""
@@ -147,8 +151,18 @@ def ready(driver: "subprocess.Popen[str]") -> Any:
     return json.loads(line.removeprefix("READY "))
 
 
-def swept(driver: "subprocess.Popen[str]", name: str) -> str:
-    """What `skyward gc` said, which ends well and names this provider."""
+def die_in_a_pool(begin: Begin, folder: Path) -> None:
+    """Kills a driver whose pool is open."""
+    driver = begin(WAITS, folder)
+    ready(driver)
+    driver.kill()
+    driver.wait()
+
+
+def sweep(begin: Begin, folder: Path, name: str) -> str:
+    """What `skyward gc` says, which ends well and names this provider."""
+    folder.mkdir()
+    driver = begin(SWEEPS, folder)
     out, err = driver.communicate(timeout=60)
     assert driver.returncode == 0, out + err
     assert name in out, out

@@ -160,23 +160,36 @@ def test_buckets_are_directories_for_the_life_of_the_pool(
                     assert b"CANARY" not in path.read_bytes(), path
 
 
+OWN = """
+class Own:
+    def __init__(self, mount_path, *commands):
+        self.mount_path, self.commands = mount_path, list(commands)
+    def install_commands(self):
+        return []
+    def mount_commands(self):
+        return self.commands
+"""
+REFUSED = """
+def refused(**options):
+    try:
+        with pool(1, **options):
+            return "it opened"
+    except sky.ProvisioningError as error:
+        return str(error)
+"""
+
+
+def refused(bed: Bed, host: Host, folder: Path, options: str) -> str:
+    """Why a pool with these options does not open on the host."""
+    program = f"{OWN}{REFUSED}tell(text=refused({options}))"
+    text: str = drive(bed, program, [host], folder, env=KEYS).facts["text"]
+    return text
+
+
 def test_a_bucket_that_is_not_there_is_named_with_its_endpoint(
     bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
 ) -> None:
-    told = drive(
-        bed,
-        """
-        try:
-            with pool(1, volume={"/data": "s3://no-such-bucket/part"}) as p:
-                tell(text="opened")
-        except sky.ProvisioningError as error:
-            tell(text=str(error))
-        """,
-        hosts[:1],
-        tmp_path,
-        env=KEYS,
-    )
-    text = told.facts["text"]
+    text = refused(bed, hosts[0], tmp_path, 'volume={"/data": "s3://no-such-bucket/part"}')
     assert "failed in step 'volumes'" in text, text
     assert f"the bucket no-such-bucket:/part at {ENDPOINT} cannot be mounted at /data" in text, text
     assert "there is no such bucket, or nothing at that prefix" in text, text
@@ -189,20 +202,8 @@ def test_a_read_only_prefix_without_objects_is_refused(
     bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
 ) -> None:
     """Not shown as an empty directory, from which nothing would be learned in silence."""
-    told = drive(
-        bed,
-        """
-        try:
-            with pool(1, volume={"/data": "s3://models/smal/"}) as p:
-                tell(text="opened")
-        except sky.ProvisioningError as error:
-            tell(text=str(error))
-        """,
-        hosts[:1],
-        tmp_path,
-        env=KEYS,
-    )
-    assert "nothing at that prefix" in told.facts["text"], told.facts
+    text = refused(bed, hosts[0], tmp_path, 'volume={"/data": "s3://models/smal/"}')
+    assert "nothing at that prefix" in text, text
     nothing_is_left_on(hosts[:1])
     assert mounts(hosts[0]) == ""
 
@@ -211,20 +212,9 @@ def test_who_may_not_mount_is_told_so(
     bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
 ) -> None:
     """A user who is not root and has no sudo. (One who has it: tests/aws/test_lives.py.)"""
-    told = drive(
-        bed,
-        """
-        try:
-            with pool(1, provider={"user": "plain"}, volume={"/data": "s3://models/small"}) as p:
-                tell(text="opened")
-        except sky.ProvisioningError as error:
-            tell(text=str(error))
-        """,
-        hosts[:1],
-        tmp_path,
-        env=KEYS,
+    text = refused(
+        bed, hosts[0], tmp_path, 'provider={"user": "plain"}, volume={"/data": "s3://models/small"}'
     )
-    text = told.facts["text"]
     assert "the directory /data of a volume cannot be created: log in as root" in text, text
     nothing_is_left_on(hosts[:1])
     assert hosts[0].run("ls -d /dev/shm/skyward-s3-* 2>/dev/null").stdout == "", "no keys are left"
@@ -306,35 +296,13 @@ def everything_mounted(host: Host) -> set[str]:
     return {line.split()[1] for line in host.run("cat /proc/mounts").stdout.splitlines()}
 
 
-OWN = """
-class Own:
-    def __init__(self, mount_path, *commands):
-        self.mount_path, self.commands = mount_path, list(commands)
-    def install_commands(self):
-        return []
-    def mount_commands(self):
-        return self.commands
-"""
-
-
 def test_what_somebody_else_mounted_stays(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     """The pool is refused there, and its end leaves the mount alone."""
     hosts[0].run("mkdir -p /theirs && mount -t tmpfs theirs /theirs && echo 1 >/theirs/file")
-    told = drive(
-        bed,
-        OWN
-        + """
-try:
-    with pool(1, volume=[Own("/mine", "mount -t tmpfs mine /mine"),
-                         Own("/theirs", "mount -t tmpfs mine /theirs")]) as p:
-        tell(text="opened")
-except sky.ProvisioningError as error:
-    tell(text=str(error))
-""",
-        hosts[:1],
-        tmp_path,
-    )
-    assert "something is mounted at /theirs already" in told.facts["text"], told.facts
+    mine = 'Own("/mine", "mount -t tmpfs mine /mine")'
+    theirs = 'Own("/theirs", "mount -t tmpfs mine /theirs")'
+    text = refused(bed, hosts[0], tmp_path, f"volume=[{mine}, {theirs}]")
+    assert "something is mounted at /theirs already" in text, text
     nothing_is_left_on(hosts[:1])
     assert hosts[0].run("cat /theirs/file").stdout == "1\n"
     assert "/mine" not in everything_mounted(hosts[0])
@@ -350,20 +318,9 @@ def test_a_mount_into_which_root_may_not_look_stays(
     host.run("mkdir -p /private")
     host.run("setsid -f python3 /opt/slow_store.py /private /tmp/private 0 4177 >/dev/null 2>&1")
     until(lambda: "/private" in everything_mounted(host), 60, "it is mounted")
-    told = drive(
-        bed,
-        OWN
-        + """
-try:
-    with pool(1, volume=[Own("/private", "mount -t tmpfs mine /private")]) as p:
-        tell(text="opened")
-except sky.ProvisioningError as error:
-    tell(text=str(error))
-""",
-        [host],
-        tmp_path,
-    )
-    assert "something is mounted at /private already" in told.facts["text"], told.facts
+    mine = 'Own("/private", "mount -t tmpfs mine /private")'
+    text = refused(bed, host, tmp_path, f"volume=[{mine}]")
+    assert "something is mounted at /private already" in text, text
     assert "/private" in everything_mounted(host)
     host.run("umount /private")
     nothing_is_left_on([host])
@@ -406,6 +363,7 @@ def test_a_pool_does_not_wait_for_the_volumes_of_another(
     told = drive(
         bed,
         OWN
+        + REFUSED
         + """
 import threading
 
@@ -427,11 +385,7 @@ volumes = [Own("/mine", "touch /tmp/begun", wait_for("grep -q ' /other ' /proc/m
                "mount -t tmpfs mine /mine")]
 with pool(1, volume=volumes):
     assert opened.wait(60)
-    try:
-        with pool(1, volume=[Own("/other", "true")]):
-            tell(text="opened")
-    except sky.ProvisioningError as error:
-        tell(text=str(error))
+    tell(text=refused(volume=[Own("/other", "true")]))
     began = time.monotonic()
 tell(seconds=time.monotonic() - began)
 done.set()

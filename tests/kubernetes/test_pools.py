@@ -2,11 +2,12 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 from bed import until
 from cluster import ROOT, Cluster, begin, drive
-from driving import SWEEPS, WAITS, finish, ready, swept
+from driving import die_in_a_pool, finish, ready, sweep
 
 
 def test_a_pool_of_three_pods_that_meet(cluster: Cluster, tmp_path: Path) -> None:
@@ -149,16 +150,12 @@ def test_pods_outlive_an_api_server_that_restarts(cluster: Cluster, tmp_path: Pa
 
 
 def test_a_killed_driver_leaves_pods_that_gc_deletes(cluster: Cluster, tmp_path: Path) -> None:
-    driver = begin(cluster, WAITS, tmp_path)
-    ready(driver)
-    driver.kill()
-    driver.wait()
+    die_in_a_pool(partial(begin, cluster), tmp_path)
     assert len(cluster.pods()) == 2
     config = json.loads(cluster.kubeconfig.read_text())
     cluster.kubeconfig.write_text(json.dumps({**config, "current-context": "elsewhere"}))
-    (tmp_path / "gc").mkdir()
     try:
-        swept(begin(cluster, SWEEPS, tmp_path / "gc"), "kubernetes")
+        sweep(partial(begin, cluster), tmp_path / "gc", "kubernetes")
     finally:
         cluster.kubeconfig.write_text(json.dumps(config))
     cluster.nothing_is_left()

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from bed import until
 from cluster import HAS_GROUPS, NODES, Cluster, begin, drive
-from driving import SWEEPS, WAITS, WORKS, Told, finish, ready, swept
+from driving import WORKS, Told, die_in_a_pool, finish, ready, sweep
 
 
 def test_a_pool_is_a_job_whose_nodes_meet(cluster: Cluster, tmp_path: Path) -> None:
@@ -135,13 +136,9 @@ def test_a_lost_node_is_replaced_and_the_other_goes_on(cluster: Cluster, tmp_pat
 
 
 def test_a_killed_driver_leaves_jobs_that_gc_cancels(cluster: Cluster, tmp_path: Path) -> None:
-    driver = begin(cluster, WAITS, tmp_path)
-    ready(driver)
-    driver.kill()
-    driver.wait()
+    die_in_a_pool(partial(begin, cluster), tmp_path)
     assert len(cluster.queue()) == 1
-    (tmp_path / "gc").mkdir()
-    swept(begin(cluster, SWEEPS, tmp_path / "gc"), "slurm")
+    sweep(partial(begin, cluster), tmp_path / "gc", "slurm")
     cluster.nothing_is_left()
 
 

@@ -53,11 +53,25 @@ def test_a_lead_within_the_noise_is_none() -> None:
     assert "Nowhere in this run." in page.page(report)
 
 
+def keys(file: Path, table: str, value: str) -> set[str]:
+    """Of a workload's FIGURES or TARGETS."""
+    body = file.read_text().partition(f"\n{table} = {{")[2].partition("}")[0]
+    return set(re.findall(rf'"(\w+)": {value}', body))
+
+
+def test_every_target_is_of_a_figure_of_its_workload() -> None:
+    targets = set()
+    for file in (Path(page.__file__).parent / "workloads").glob("*.py"):
+        mine = keys(file, "TARGETS", r"\[")
+        assert mine <= keys(file, "FIGURES", r"\("), file.name
+        targets |= mine
+    assert len(targets) > 25
+
+
 def test_every_reason_and_every_figure_of_a_workload_has_a_name() -> None:
     figures = set()
     for file in (Path(page.__file__).parent / "workloads").glob("*.py"):
-        body = file.read_text().partition("FIGURES = {")[2].partition("}")[0]
-        figures |= set(re.findall(r'"(\w+)": \(', body))
+        figures |= keys(file, "FIGURES", r"\(")
     assert len(figures) > 40
     assert figures <= page.NAMES.keys()
     assert page.WHY.keys() | page.MISSED.keys() <= figures

@@ -52,7 +52,7 @@ class Display:
         self._spinner: Any = None
         has_prompt = hasattr(sys, "ps1")  # Python's own, which a moving line would overwrite
         if mode == "spinner" and terminal.can_redraw() and not has_prompt:
-            self._core: Any = _core.SpinnerDisplay(*look, True)
+            self._core: Any = _core.SpinnerDisplay(*look)
             self._spinner = self._core
         else:
             self._core = _core.LogDisplay(*look)

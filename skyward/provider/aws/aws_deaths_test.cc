@@ -30,7 +30,9 @@ class Deaths : public DeathsFixture<AwsComputer> {
   int others() override { return static_cast<int>(amazon_.groups.size()); }
 };
 
-TEST_P(Deaths, AtEveryBoundaryOfALifeLeaveNothing) { die_everywhere(); }
+TEST_P(Deaths, AtEveryBoundaryOfALifeLeaveNothing) {
+  die_everywhere("## Amazon, with one fault at a time");
+}
 
 INSTANTIATE_TEST_SUITE_P(Faults, Deaths, ::testing::ValuesIn(death_faults()), death_name);
 

@@ -35,7 +35,7 @@ class ContainerDeaths : public DeathsFixture<ContainerComputer> {
 };
 
 TEST_P(ContainerDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
-  die_everywhere();
+  die_everywhere("## Containers, with one fault at a time");
   EXPECT_THAT(engine_->violations, ::testing::IsEmpty());
 }
 

@@ -9,7 +9,7 @@ namespace {
 using DropletDeaths = DoubledDeaths<DigitalOceanComputer>;
 
 TEST_P(DropletDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
-  die_everywhere();
+  die_everywhere("DigitalOcean:");
   EXPECT_EQ(violations(), "");
 }
 

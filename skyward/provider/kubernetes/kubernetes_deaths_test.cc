@@ -17,7 +17,7 @@ class KubernetesDeaths : public DoubledDeaths<KubernetesComputer> {
 };
 
 TEST_P(KubernetesDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
-  die_everywhere();
+  die_everywhere("## Kubernetes, with one fault at a time");
   EXPECT_EQ(violations(), "");
 }
 

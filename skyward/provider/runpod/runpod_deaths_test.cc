@@ -9,7 +9,7 @@ namespace {
 using RunPodDeaths = DoubledDeaths<RunPodComputer>;
 
 TEST_P(RunPodDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
-  die_everywhere();
+  die_everywhere("RunPod:");
   EXPECT_EQ(violations(), "");
 }
 

@@ -40,7 +40,7 @@ class SlurmDeaths : public DeathsFixture<SlurmComputer> {
 };
 
 TEST_P(SlurmDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
-  die_everywhere();
+  die_everywhere("## Slurm, with one fault at a time");
   EXPECT_THAT(slurm_->violations, ::testing::IsEmpty());
 }
 

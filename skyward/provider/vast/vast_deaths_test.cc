@@ -9,7 +9,7 @@ namespace {
 using VastDeaths = DoubledDeaths<VastComputer>;
 
 TEST_P(VastDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
-  die_everywhere();
+  die_everywhere("Vast.ai:");
   EXPECT_EQ(violations(), "");
 }
 

@@ -9,7 +9,7 @@ namespace {
 using VerdaDeaths = DoubledDeaths<VerdaComputer>;
 
 TEST_P(VerdaDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
-  die_everywhere();
+  die_everywhere("Verda:");
   EXPECT_EQ(violations(), "");
 }
 
