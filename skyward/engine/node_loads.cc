@@ -103,8 +103,8 @@ void Loads::set_failing_aside(NodeLoad& node, Time now) {
 
 void Loads::set_aside_for(NodeLoad& node, Time now, Duration pause) {
   if (std::exchange(node.set_aside, true)) return;
-  const auto later = std::ranges::upper_bound(aside_, now + pause, {},
-                                              [](const auto& one) { return one.first; });
+  const auto later =
+      std::ranges::upper_bound(aside_, now + pause, {}, [](const auto& one) { return one.first; });
   aside_.emplace(later, now + pause, node.id);
 }
 

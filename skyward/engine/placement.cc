@@ -13,8 +13,9 @@
 namespace skyward::engine {
 namespace {
 
-// The first offer within the hourly limit that the budget covers. They are not in the order of their
-// prices: a machine that may use its processors for a part of the time ranks behind dearer ones.
+// The first offer within the hourly limit that the budget covers. They are not in the order of
+// their prices: a machine that may use its processors for a part of the time ranks behind dearer
+// ones.
 Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers,
                          const Covers& covers) {
   std::optional<double> least;
