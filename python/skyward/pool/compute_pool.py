@@ -498,6 +498,7 @@ class ComputePool(PoolRequest, StaysHere):
             opening.machines = None
         if show is not None:
             show.count_tasks(live.counts)
+        live.packing.report_edits()
 
     def _open_pool(self, machines: "Machines") -> "OpenPool":
         from skyward.pool.open_pool import OpenPool

@@ -17,7 +17,7 @@ from skyward.exceptions import ConfigurationError, SerializationError
 from skyward.pool.machines import Teller
 from skyward.transport import functions, serialize
 from skyward.transport.forks import renewed
-from skyward.transport.module_watch import ModuleWatch
+from skyward.transport.module_watch import ModuleWatch, is_outdated
 from skyward.transport.read_only_arrays import ReadOnlyArrays
 from skyward.transport.references import heaviest
 from skyward.transport.shared_arguments import SharedArguments
@@ -196,7 +196,7 @@ class Packing:
         caller keeps the answer."""
         was_kept = functions.is_kept(item.fn)
         if not was_kept or time.monotonic() >= self._next_check:
-            self._report_edits()
+            self.report_edits()
         if not was_kept:
             self._modules.watch(item.fn)
         begin = 0.0 if was_kept else time.monotonic()
@@ -231,11 +231,20 @@ class Packing:
             " as an argument, or create it inside the function"
         )
 
-    def _report_edits(self) -> None:
-        """Reports edited modules: nodes may have imported the old version."""
+    def report_edits(self) -> None:
+        """Reports edited modules: nodes may have another version than the program."""
         self._next_check = time.monotonic() + CHECK_SECONDS
         for path in self._modules.changed():
-            self._tell(
-                f"{path} changed after the pool opened; nodes may run the old version. Open the"
-                " pool again to be sure"
-            )
+            self._tell(_edited_text(path))
+
+
+def _edited_text(path: str) -> str:
+    if not is_outdated(path):  # the program has the new version, or has never imported it
+        return (
+            f"{path} changed after the pool opened; nodes may run the old version. Open the pool"
+            " again"
+        )
+    return (
+        f"{path} changed after this program imported it; nodes may run another version than the"
+        " program. Reload it (importlib.reload) or restart the program, and open the pool again"
+    )
