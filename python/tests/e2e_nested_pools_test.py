@@ -143,6 +143,20 @@ def test_a_cell_that_runs_again_hears_of_the_pool_that_it_has_opened_before(
     contextvars.Context().run(scene)
 
 
+def test_a_quiet_pool_without_handlers_warns_at_a_prompt(monkeypatch):
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+
+    def scene():
+        first = sky.ComputePool(display="quiet").open()
+        for _ in range(2):  # the same text is shown again
+            with pytest.warns(UserWarning, match="another pool .* still has 1 machine") as shown:
+                sky.ComputePool(display="quiet").open().close()
+            assert len(shown) == 1
+        first.close()
+
+    contextvars.Context().run(scene)
+
+
 @sky.compute
 def counted_by_threads():
     import multiprocessing.pool

@@ -218,7 +218,7 @@ class ComputePool(PoolRequest, StaysHere):
         self.__enter__()
         _opened.add(self)
         if others and hasattr(sys, "ps1"):  # a notebook or a prompt, where names are easily lost
-            self._engine().tell(_still_open_text(others))
+            self._engine().tell.warn(_still_open_text(others))
         return self
 
     def close(self) -> None:

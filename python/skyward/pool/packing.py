@@ -235,7 +235,7 @@ class Packing:
         """Reports edited modules: nodes may have another version than the program."""
         self._next_check = time.monotonic() + CHECK_SECONDS
         for path in self._modules.changed():
-            self._tell(_edited_text(path))
+            self._tell.warn(_edited_text(path))
 
 
 def _edited_text(path: str) -> str:
