@@ -557,6 +557,27 @@ def remote(x): return plain(x)
     assert answer == 200 or len(seen) == 1 and str(path) in seen[0]
 
 
+def test_a_function_from_before_a_reload_is_named(own_folder, monkeypatch):
+    monkeypatch.setattr("skyward.pool.packing.CHECK_SECONDS", 0.0)
+    text = "import skyward as sky\n@sky.compute\ndef remote(x): return x + 1\n"
+    path = own_folder / "reloaded_by_name.py"
+    write(path, text, 1)
+    module = importlib.import_module("reloaded_by_name")
+    remote, seen = module.remote, []
+    with sky.ComputePool(display="quiet") as pool:
+        pool.on(sky.Error, lambda event: seen.append(event.message))
+        assert remote(2) >> pool == 3 and seen == []
+        write(path, text.replace("+ 1", "+ 10"), time.time() + 5)
+        importlib.reload(module)
+        assert module.remote(2) >> pool == 12
+        assert [remote(2) >> pool for _ in range(2)] == [3, 3]
+    (said,) = [text for text in seen if "was reloaded" in text]
+    assert said == (
+        "remote() is from before reloaded_by_name was reloaded: import it again, or call"
+        " reloaded_by_name.remote()"
+    )
+
+
 def test_an_edited_module_that_only_tasks_import_is_reported(own_folder):
     helper = own_folder / "helper_of_tasks.py"
     write(helper, "def answer():\n    return 1\n", 1)

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from skyward.transport.module_watch import ModuleWatch, is_outdated
+from skyward.transport.module_watch import ModuleWatch, is_outdated, newer_version
 from waiting import DEADLINE
 
 
@@ -43,6 +43,34 @@ def test_a_module_that_is_reloaded_while_a_pool_is_open_is_new_to_its_nodes(own_
     write(file, "A = 2\n", time.time() + 5)
     importlib.reload(module)
     assert watch.changed() == [str(file)] and not is_outdated(str(file))
+
+
+TWO_OF_ONE_NAME = """
+import skyward as sky
+
+@sky.compute
+def work(): return 1
+
+first = work
+
+@sky.compute
+def work(): return 2
+"""
+
+
+def test_functions_of_earlier_versions_are_told_from_others_of_their_name(own_folder):
+    file = own_folder / "with_two.py"
+    write(file, TWO_OF_ONE_NAME, 1)
+    module = importlib.import_module("with_two")
+    first, second = module.first.local, module.work.local
+    ModuleWatch()
+    assert newer_version(first) is newer_version(second) is newer_version(len) is None
+    importlib.reload(module)
+    assert newer_version(second) is None, "its code is the same"
+    write(file, "\n" + TWO_OF_ONE_NAME.replace("return 2", "return 3"), 5)
+    importlib.reload(module)
+    ModuleWatch()
+    assert newer_version(second) is module.work
 
 
 def test_byte_code_that_python_has_not_written_says_nothing(own_folder, monkeypatch):

@@ -6,8 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder, SourceFileLoader
+from types import CodeType
 from typing import Any
 
+from skyward.call.function import ComputeFunction
 from skyward.transport.installed import is_installed
 from skyward.transport.references import imports_of
 
@@ -56,9 +58,37 @@ def is_outdated(path: str) -> bool:
     return any(name == path and written != _written_at(path) for name, written in _imported_files())
 
 
+def newer_version(fn: Any) -> Any:
+    """The compute function that its module has had under the name of `fn` since a reload; None if
+    `fn` is not of an earlier version."""
+    name = getattr(fn, "__module__", None) or ""
+    found: Any = None if name in _NOT_WATCHED else sys.modules.get(name)
+    for part in getattr(fn, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    if type(found) is not ComputeFunction or found.local is fn:
+        return None
+    old, new = _code_of(fn), _code_of(found)
+    if old is None or new is None or old == new:
+        return None
+    if (old.co_filename, old.co_qualname) != (new.co_filename, new.co_qualname):
+        return None
+    # A module may well have two functions of one name, in different lines.
+    return found if name in _reloaded or old.co_firstlineno == new.co_firstlineno else None
+
+
+def _code_of(fn: Any) -> CodeType | None:
+    """Of the function inside of all decorators."""
+    while (inner := getattr(fn, "__wrapped__", None)) is not None:
+        fn = inner
+    code = getattr(fn, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
 _versions: dict[str, tuple[Any, float]] = {}
 """By a module's name: its spec, which a reload replaces, and when the file was written that it was
 loaded from. Pools come and go; what the program has in memory stays."""
+_reloaded: set[str] = set()
+"""Names of modules whose spec has been replaced."""
 
 
 def _imported_files() -> Iterator[tuple[str, float]]:
@@ -72,6 +102,8 @@ def _imported_files() -> Iterator[tuple[str, float]]:
             continue
         known = _versions.get(name)
         if known is None or known[0] is not spec:
+            if known is not None:
+                _reloaded.add(name)
             known = _versions[name] = spec, _loaded_version(spec, path)
         yield path, known[1]
 
