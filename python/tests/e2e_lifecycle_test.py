@@ -245,6 +245,9 @@ def test_calls_after_the_pools_time_are_told_so():
         with pytest.raises(sky.NotProvisionedError, match="timeout has passed"):
             sky.gather() >> pool
         assert not pool.is_active and pool.instance_count == 0
+        pool.open()
+        assert identity(2) >> pool == identity(2) >> sky == 2
+    assert not pool.is_active
 
 
 def test_an_image_with_packages_has_an_environment_of_its_own():

@@ -231,7 +231,9 @@ class ComputePool(PoolRequest, StaysHere):
         return self._entered()
 
     def _entered(self) -> Self:
-        self._around = _innermost.get()
+        around = _innermost.get()
+        if around is not self:  # open() again after the pool's timeout
+            self._around = around
         self._is_entered = True
         _ambient.set(self._delivery)
         _innermost.set(self)
@@ -447,10 +449,11 @@ class ComputePool(PoolRequest, StaysHere):
 
         opening = Opening() if opening is None else opening
         with self._lifecycle:
-            if self._live is not None:
+            if self.is_active:
                 raise ConfigurationError(
                     "the pool is open already; use another ComputePool for more machines"
                 )
+            self._end(None)  # of an opening whose time has passed
             self._opening = opening
             try:
                 try:
