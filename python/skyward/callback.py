@@ -207,6 +207,15 @@ def _drain(
                 report(callback, error)
 
 
+def print_under_running_cell() -> None:
+    """For this thread, which prints as long as a pool is open. Jupyter would show that under the
+    cell that started the thread; without these entries, it is shown under the one that runs."""
+    thread = threading.get_ident()
+    for stream in (sys.stdout, sys.stderr):
+        for name in ("_thread_to_parent_header", "_thread_to_parent"):
+            getattr(stream, name, {}).pop(thread, None)
+
+
 def runs_a_loop() -> bool:
     """Whether this thread runs an asyncio loop, whose other tasks would wait, too."""
     asyncio = sys.modules.get("asyncio")  # it is imported by whoever has a loop

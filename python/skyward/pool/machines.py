@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from skyward import _core
-from skyward.callback import Delivery, runs_a_loop
+from skyward.callback import Delivery, print_under_running_cell, runs_a_loop
 from skyward.exceptions import CancelledError, ConfigurationError
 from skyward.pool.answer import brings_answers
 
@@ -154,6 +154,7 @@ class Machines:
         self.tell("interrupted; closing the pool")
 
     def _pump_events(self) -> None:
+        print_under_running_cell()
         self._has_events.wait()
         while (batch := self.core.next_events(0.5)) is not None:
             if self._deliver.has_receivers:
