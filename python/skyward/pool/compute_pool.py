@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, TypeVarTuple, overload
@@ -12,7 +11,7 @@ from skyward.call.by_value import StaysHere
 from skyward.call.function import ComputeFunction, compute, refused_arguments
 from skyward.call.limits import checked_limits
 from skyward.call.pending import PendingBatch, PendingCompute
-from skyward.call.target import _innermost
+from skyward.call.target import _innermost, _opened
 from skyward.call.text import short
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
 from skyward.exceptions import (
@@ -575,10 +574,6 @@ class ComputePool(PoolRequest, StaysHere):
                 f" concurrency={len(self._engines) + 1} or more, or send calls after the block."
             )
         return live
-
-
-_opened: "weakref.WeakSet[ComputePool]" = weakref.WeakSet()
-"""By open()."""
 
 
 def _still_open_text(pools: Sequence[ComputePool]) -> str:
