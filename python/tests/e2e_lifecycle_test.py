@@ -250,6 +250,15 @@ def test_calls_after_the_pools_time_are_told_so():
     assert not pool.is_active
 
 
+def test_a_pool_does_not_open_after_an_upgrade(monkeypatch):
+    monkeypatch.setattr(sky, "__version__", "0.0.9")
+    with (
+        pytest.raises(sky.ConfigurationError, match=r"upgraded .* version 0\.0\.9 .* restart"),
+        sky.ComputePool(display="quiet"),
+    ):
+        pytest.fail("entered")
+
+
 def test_an_image_with_packages_has_an_environment_of_its_own():
     def look():
         import importlib.util

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, TypeVarTuple, overload
 
+from skyward.base.programs import refuse_another_version
 from skyward.base.suggest import suggesting
 from skyward.call.by_value import StaysHere
 from skyward.call.function import ComputeFunction, compute, refused_arguments
@@ -470,6 +471,7 @@ class ComputePool(PoolRequest, StaysHere):
         from skyward.pool.machines import Machines, refuse_in_spawned_child
 
         refuse_in_spawned_child()
+        refuse_another_version()
 
         def poll() -> None:
             opening.check()
