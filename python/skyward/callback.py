@@ -123,6 +123,10 @@ class Delivery:
     def add(self, callback: Callback) -> None:
         self._callbacks.append(callback)
 
+    def remove(self, callback: Callback) -> None:
+        if callback in self._callbacks:
+            self._callbacks.remove(callback)
+
     def __call__(self, event: SkywardEvent) -> None:
         if self._lock.acquire(timeout=0 if runs_a_loop() else BUSY_SECONDS):
             try:

@@ -45,6 +45,26 @@ def test_order_of_a_life():
     assert sum(node.tasks for node in receipt.nodes) == 1
 
 
+def test_handlers_can_be_removed():
+    seen, others = Seen(), Seen()
+    with sky.ComputePool(display="quiet", on_event=seen.append) as pool:
+        pool.on(sky.LogLine, seen.append)
+        pool.on(sky.Error, sky.LogLine, handler=seen.append)
+        pool.on(sky.LogLine, others.append)
+        say("first") >> pool
+        others.wait(lambda others: len(others) == 1)
+        pool.off(seen.append)
+        pool.off(print)
+        assert len(seen.of(sky.LogLine)) == 3
+        say("second") >> pool
+        others.wait(lambda others: len(others) == 2)
+    with pool:
+        say("third") >> pool
+        others.wait(lambda others: len(others) == 3)
+    assert [event.line for event in seen.of(sky.LogLine)] == ["first"] * 3
+    assert not seen.of(sky.PoolStopped)
+
+
 class Cells(dict):
     """The cell of each thread, as ipykernel's streams keep it."""
 

@@ -207,7 +207,7 @@ class ComputePool(PoolRequest, StaysHere):
         self.collect_metrics = truth("collect_metrics", collect_metrics)
         self.collect_tasks = truth("collect_tasks", collect_tasks)
         memory_mb(self.memory)  # refuses what is not an amount
-        self._handlers: list[Callback] = []
+        self._handlers: list[_Filtered] = []
         self._lifecycle = renewed(threading.RLock())  # opening and closing exclude each other
 
     def open(self) -> Self:
@@ -405,6 +405,19 @@ class ComputePool(PoolRequest, StaysHere):
             self._delivery.add(callback)
         return handler
 
+    def off(self, handler: Callable[[Any], Any]) -> None:
+        """Removes a handler, whether on() or `on_event` has registered it, now and for the next
+        time the pool opens. Does nothing if there is no such handler."""
+        removed = [one for one in self._handlers if one.handler == handler]
+        self._handlers = [one for one in self._handlers if one not in removed]
+        callbacks: list[Callback] = [*removed]
+        if self.on_event is not None and self.on_event == handler:
+            callbacks.append(self.on_event)
+            self.on_event = None
+        for callback in callbacks:
+            if self._delivery is not None:
+                self._delivery.remove(callback)
+
     @property
     def provider(self) -> Provider:
         """The provider of the machines; with several, the first one until the pool has chosen."""
@@ -481,7 +494,7 @@ class ComputePool(PoolRequest, StaysHere):
         opening.check()
         spec = self.to_core()
         show = _display(self.display)
-        chain = [show, self.on_event, *self._handlers, users_callback()]
+        chain: list[Callback | None] = [show, self.on_event, *self._handlers, users_callback()]
         delivery = Delivery(
             (callback for callback in chain if callback is not None), current_callback()
         )
@@ -607,13 +620,13 @@ class _Filtered:
 
     def __init__(self, types: tuple[type, ...], handler: Callable[[Any], Any]) -> None:
         self._types = types
-        self._handler = handler
+        self.handler = handler
 
     def __call__(self, event: SkywardEvent) -> Any:
-        return self._handler(event) if isinstance(event, self._types) else None
+        return self.handler(event) if isinstance(event, self._types) else None
 
     def __repr__(self) -> str:
-        return repr(self._handler)
+        return repr(self.handler)
 
 
 def _mapped(calls: "MappedCalls", timeout: float | None) -> Generator[Any, None, None]:
