@@ -123,6 +123,10 @@ class Delivery:
     def add(self, callback: Callback) -> None:
         self._callbacks.append(callback)
 
+    def remove(self, callback: Callback) -> None:
+        if callback in self._callbacks:
+            self._callbacks.remove(callback)
+
     def __call__(self, event: SkywardEvent) -> None:
         if self._lock.acquire(timeout=0 if runs_a_loop() else BUSY_SECONDS):
             try:
@@ -205,6 +209,15 @@ def _drain(
                 if isinstance(error, KeyboardInterrupt) and _is_main_thread():
                     raise
                 report(callback, error)
+
+
+def print_under_running_cell() -> None:
+    """For this thread, which prints as long as a pool is open. Jupyter would show that under the
+    cell that started the thread; without these entries, it is shown under the one that runs."""
+    thread = threading.get_ident()
+    for stream in (sys.stdout, sys.stderr):
+        for name in ("_thread_to_parent_header", "_thread_to_parent"):
+            getattr(stream, name, {}).pop(thread, None)
 
 
 def runs_a_loop() -> bool:

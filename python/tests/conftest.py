@@ -43,3 +43,14 @@ def pool():
 
     with sky.ComputePool(nodes=2, concurrency=2, display="quiet") as opened:
         yield opened
+
+
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch):
+    """A folder of modules that the program can import; after the test it has none of them."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and file.startswith(f"{tmp_path}/"):
+            del sys.modules[name]

@@ -510,10 +510,9 @@ def test_all_workers_of_a_pool_hash_strings_alike(monkeypatch):
         assert hashed(words) >> pool == chosen
 
 
-def test_a_module_that_is_edited_while_the_pool_is_open(tmp_path, monkeypatch):
-    helper = tmp_path / "edited_helper.py"
+def test_a_module_that_is_edited_while_the_pool_is_open(own_folder):
+    helper = own_folder / "edited_helper.py"
     write(helper, "def answer():\n    return 1\n", 1)
-    monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("edited_helper")
     seen = []
     pool = sky.ComputePool(display="quiet")
@@ -526,10 +525,17 @@ def test_a_module_that_is_edited_while_the_pool_is_open(tmp_path, monkeypatch):
             for n in range(3):
                 assert sky.compute(lambda n=n: n)() >> pool == n
     assert len(seen) == 2, "each change once"
-    assert all(text.startswith(f"{helper} changed after the pool opened") for text in seen)
+    assert all(text.startswith(f"{helper} changed after this program imported it") for text in seen)
+    with pool:
+        assert len(seen) == 3 and seen[2] == seen[1], "each pool, as it opens"
+        importlib.reload(module)
+        assert sky.compute(lambda: 1)() >> pool == 1
+    with pool:
+        assert sky.compute(lambda: 1)() >> pool == 1
+    assert len(seen) == 3
 
 
-def test_a_reloaded_function_is_never_stale_in_silence(tmp_path, monkeypatch):
+def test_a_reloaded_function_is_never_stale_in_silence(own_folder):
     text = """
 import skyward as sky
 K = 3
@@ -537,9 +543,8 @@ def plain(x): return x * K
 @sky.compute
 def remote(x): return plain(x)
 """
-    path = tmp_path / "reloaded_helper.py"
+    path = own_folder / "reloaded_helper.py"
     write(path, text, 1)
-    monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("reloaded_helper")
     seen = []
     with sky.ComputePool(display="quiet") as pool:
@@ -552,10 +557,30 @@ def remote(x): return plain(x)
     assert answer == 200 or len(seen) == 1 and str(path) in seen[0]
 
 
-def test_an_edited_module_that_only_tasks_import_is_reported(tmp_path, monkeypatch):
-    helper = tmp_path / "helper_of_tasks.py"
+def test_a_function_from_before_a_reload_is_named(own_folder, monkeypatch):
+    monkeypatch.setattr("skyward.pool.packing.CHECK_SECONDS", 0.0)
+    text = "import skyward as sky\n@sky.compute\ndef remote(x): return x + 1\n"
+    path = own_folder / "reloaded_by_name.py"
+    write(path, text, 1)
+    module = importlib.import_module("reloaded_by_name")
+    remote, seen = module.remote, []
+    with sky.ComputePool(display="quiet") as pool:
+        pool.on(sky.Error, lambda event: seen.append(event.message))
+        assert remote(2) >> pool == 3 and seen == []
+        write(path, text.replace("+ 1", "+ 10"), time.time() + 5)
+        importlib.reload(module)
+        assert module.remote(2) >> pool == 12
+        assert [remote(2) >> pool for _ in range(2)] == [3, 3]
+    (said,) = [text for text in seen if "was reloaded" in text]
+    assert said == (
+        "remote() is from before reloaded_by_name was reloaded: import it again, or call"
+        " reloaded_by_name.remote()"
+    )
+
+
+def test_an_edited_module_that_only_tasks_import_is_reported(own_folder):
+    helper = own_folder / "helper_of_tasks.py"
     write(helper, "def answer():\n    return 1\n", 1)
-    monkeypatch.syspath_prepend(str(tmp_path))
     seen = []
 
     @sky.compute
@@ -573,13 +598,12 @@ def test_an_edited_module_that_only_tasks_import_is_reported(tmp_path, monkeypat
     assert len(seen) == 1 and seen[0].startswith(f"{helper} changed after the pool opened")
 
 
-def test_a_module_that_is_imported_after_it_was_written_is_no_news(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_a_module_that_is_imported_after_it_was_written_is_no_news(own_folder):
     seen = []
     with sky.ComputePool(display="quiet") as pool:
         pool.on(sky.Error, lambda event: seen.append(event.message))
         assert sky.compute(abs)(-1) >> pool == 1
-        write(tmp_path / "late_helper.py", "", time.time() + 5)
+        write(own_folder / "late_helper.py", "", time.time() + 5)
         importlib.import_module("late_helper")
         assert sky.compute(lambda: 2)() >> pool == 2
     assert seen == []

@@ -1,5 +1,6 @@
 """What a pool tells while it lives."""
 
+import io
 import logging
 import os
 import subprocess
@@ -42,6 +43,44 @@ def test_order_of_a_life():
     assert len(seen.of(sky.InstanceStopping)) == 2
     (receipt,) = seen.of(sky.PoolStopped)
     assert sum(node.tasks for node in receipt.nodes) == 1
+
+
+def test_handlers_can_be_removed():
+    seen, others = Seen(), Seen()
+    with sky.ComputePool(display="quiet", on_event=seen.append) as pool:
+        pool.on(sky.LogLine, seen.append)
+        pool.on(sky.Error, sky.LogLine, handler=seen.append)
+        pool.on(sky.LogLine, others.append)
+        say("first") >> pool
+        others.wait(lambda others: len(others) == 1)
+        pool.off(seen.append)
+        pool.off(print)
+        assert len(seen.of(sky.LogLine)) == 3
+        say("second") >> pool
+        others.wait(lambda others: len(others) == 2)
+    with pool:
+        say("third") >> pool
+        others.wait(lambda others: len(others) == 3)
+    assert [event.line for event in seen.of(sky.LogLine)] == ["first"] * 3
+    assert not seen.of(sky.PoolStopped)
+
+
+class Cells(dict):
+    """The cell of each thread, as ipykernel's streams keep it."""
+
+    def pop(self, thread, default=None):
+        assert thread == threading.get_ident()
+        self[threading.current_thread().name] = "the one that runs"
+
+
+def test_threads_of_a_pool_print_under_the_cell_that_runs(monkeypatch):
+    stream = type("Stream", (io.StringIO,), {})()
+    stream._thread_to_parent_header, stream._thread_to_parent = Cells(), Cells()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with sky.ComputePool():
+        say("hello") @ sky
+    for cells in (stream._thread_to_parent_header, stream._thread_to_parent):
+        assert sorted(cells) == ["skyward-display", "skyward-events"]
 
 
 def test_metrics():

@@ -245,6 +245,18 @@ def test_calls_after_the_pools_time_are_told_so():
         with pytest.raises(sky.NotProvisionedError, match="timeout has passed"):
             sky.gather() >> pool
         assert not pool.is_active and pool.instance_count == 0
+        pool.open()
+        assert identity(2) >> pool == identity(2) >> sky == 2
+    assert not pool.is_active
+
+
+def test_a_pool_does_not_open_after_an_upgrade(monkeypatch):
+    monkeypatch.setattr(sky, "__version__", "0.0.9")
+    with (
+        pytest.raises(sky.ConfigurationError, match=r"upgraded .* version 0\.0\.9 .* restart"),
+        sky.ComputePool(display="quiet"),
+    ):
+        pytest.fail("entered")
 
 
 def test_an_image_with_packages_has_an_environment_of_its_own():

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import skyward as sky
+from skyward.call import target
 
 
 @sky.compute
@@ -139,6 +140,43 @@ def test_a_cell_that_runs_again_hears_of_the_pool_that_it_has_opened_before(
             assert "another pool that you have opened with open() still has 2 machines" in text
         else:
             assert texts == []
+
+    contextvars.Context().run(scene)
+
+
+def test_a_pool_that_was_opened_in_another_context_is_found():
+    """As a cell with `await` opens it."""
+
+    def opened():
+        return contextvars.copy_context().run(sky.ComputePool(display="quiet").open)
+
+    def scene():
+        first = opened()
+        assert speak("here") >> sky == "here"
+        second = opened()
+        with pytest.raises(RuntimeError, match=r"any of 2 open pools, Pool\(.*write `>> pool`"):
+            speak("nowhere") >> sky
+        with sky.ComputePool(display="quiet") as inner:
+            assert target.resolve(sky) is inner
+        second.close()
+        assert target.resolve(sky) is first
+        with pytest.raises(RuntimeError, match="Threads that you start"):
+            in_another_thread(lambda: target.resolve(sky))
+        first.close()
+
+    contextvars.Context().run(scene)
+
+
+def test_a_quiet_pool_without_handlers_warns_at_a_prompt(monkeypatch):
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+
+    def scene():
+        first = sky.ComputePool(display="quiet").open()
+        for _ in range(2):  # the same text is shown again
+            with pytest.warns(UserWarning, match="another pool .* still has 1 machine") as shown:
+                sky.ComputePool(display="quiet").open().close()
+            assert len(shown) == 1
+        first.close()
 
     contextvars.Context().run(scene)
 

@@ -4,15 +4,90 @@ import importlib
 import os
 import sys
 import threading
+import time
 
-from skyward.transport.module_watch import ModuleWatch
+from skyward.transport.module_watch import ModuleWatch, is_outdated, newer_version
 from waiting import DEADLINE
 
 
-def test_another_thread_that_sends_may_find_new_modules_meanwhile(tmp_path, monkeypatch):
+def write(path, text, at):
+    path.write_text(text)
+    os.utime(path, (at, at))
+
+
+def test_an_edit_before_the_first_pool_is_found(own_folder, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = own_folder / "edited_early.py"
+    write(file, "A = 1\n", 1)
+    module = importlib.import_module("edited_early")
+    assert ModuleWatch().changed() == [] and not is_outdated(str(file))
+    importlib.reload(module)
+    write(file, "A = 2\n", 5)  # nobody has looked since it was loaded
+    for _ in range(2):  # every pool hears of it
+        watch = ModuleWatch()
+        assert watch.changed() == [str(file)] and is_outdated(str(file))
+        assert watch.changed() == []
+    importlib.reload(module)
+    assert ModuleWatch().changed() == [] and not is_outdated(str(file))
+    write(file, "A = 3\n", 10)
+    assert watch.changed() == [str(file)] and is_outdated(str(file))
+    importlib.reload(module)
+    assert watch.changed() == [] and not is_outdated(str(file))
+
+
+def test_a_module_that_is_reloaded_while_a_pool_is_open_is_new_to_its_nodes(own_folder):
+    file = own_folder / "reloaded_late.py"
+    write(file, "A = 1\n", 1)
+    module = importlib.import_module("reloaded_late")
+    watch = ModuleWatch()
+    write(file, "A = 2\n", time.time() + 5)
+    importlib.reload(module)
+    assert watch.changed() == [str(file)] and not is_outdated(str(file))
+
+
+TWO_OF_ONE_NAME = """
+import skyward as sky
+
+@sky.compute
+def work(): return 1
+
+first = work
+
+@sky.compute
+def work(): return 2
+"""
+
+
+def test_functions_of_earlier_versions_are_told_from_others_of_their_name(own_folder):
+    file = own_folder / "with_two.py"
+    write(file, TWO_OF_ONE_NAME, 1)
+    module = importlib.import_module("with_two")
+    first, second = module.first.local, module.work.local
+    ModuleWatch()
+    assert newer_version(first) is newer_version(second) is newer_version(len) is None
+    importlib.reload(module)
+    assert newer_version(second) is None, "its code is the same"
+    write(file, "\n" + TWO_OF_ONE_NAME.replace("return 2", "return 3"), 5)
+    importlib.reload(module)
+    ModuleWatch()
+    assert newer_version(second) is module.work
+
+
+def test_byte_code_that_python_has_not_written_says_nothing(own_folder, monkeypatch):
+    file = own_folder / "without_bytes.py"
+    write(file, "A = 1\n", 1)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    importlib.import_module("without_bytes")
+    del sys.modules["without_bytes"]
+    write(file, "A = 2\n", 5)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert importlib.import_module("without_bytes").A == 2
+    assert ModuleWatch().changed() == []
+
+
+def test_another_thread_that_sends_may_find_new_modules_meanwhile(own_folder, monkeypatch):
     for name in ("watched_first", "watched_second"):
-        (tmp_path / f"{name}.py").touch()
-    monkeypatch.syspath_prepend(str(tmp_path))
+        (own_folder / f"{name}.py").touch()
     first = importlib.import_module("watched_first").__file__
     watch = ModuleWatch()
     os.utime(first, (5, 5))
@@ -32,8 +107,8 @@ def test_another_thread_that_sends_may_find_new_modules_meanwhile(tmp_path, monk
     monkeypatch.setattr(os, "stat", stat_while_another_thread_sends)
     found += watch.changed()
     assert found == [first], "each change once"
-    os.utime(tmp_path / "watched_second.py", (5, 5))
-    assert watch.changed() == [str(tmp_path / "watched_second.py")]
+    os.utime(own_folder / "watched_second.py", (5, 5))
+    assert watch.changed() == [str(own_folder / "watched_second.py")]
 
 
 def test_modules_that_only_tasks_import_are_watched(tmp_path, monkeypatch):

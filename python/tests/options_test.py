@@ -374,6 +374,22 @@ def test_settings_of_clouds_are_checked(make, says):
         make()
 
 
+@pytest.mark.parametrize(
+    ("here", "options", "there"),
+    [
+        ("module://matplotlib_inline.backend_inline", {"pip": ["six"]}, ""),
+        ("module://matplotlib_inline.backend_inline", {}, None),  # this program's own packages
+        ("agg", {"pip": ["six"]}, None),
+        ("module://own", {"pip": ["six"], "env": {"MPLBACKEND": "svg"}}, "svg"),
+        ("module://own", {"image": sky.Image(pip=["six"], env={"MPLBACKEND": "pdf"})}, None),
+    ],
+)
+def test_plots_of_a_notebook_are_not_those_of_an_environment(monkeypatch, here, options, there):
+    monkeypatch.setenv("MPLBACKEND", here)
+    pool = ComputePool(provider=sky.Local(), **options)
+    assert pool._env().get("MPLBACKEND") == there
+
+
 def test_this_machine_in_the_place_of_a_cloud(monkeypatch):
     monkeypatch.setenv("SKYWARD_PROVIDER", "local")
     assert ComputePool(provider=sky.AWS()).provider == sky.Local()

@@ -125,12 +125,11 @@ def test_links_to_folders_above_are_left_out(cache, tmp_path):
     assert names == {f"package/{name}" for name in files}
 
 
-def test_own_modules_with_names_of_the_standard_library_are_sent(cache, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_own_modules_with_names_of_the_standard_library_are_sent(cache, own_folder, monkeypatch):
     for name in ("profile", "sched", "own_of_that_kind"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-        (tmp_path / f"{name}.py").touch()
-    (tmp_path / "own_of_that_kind.py").write_text("def f():\n    import sched, calendar, zlib\n")
+        (own_folder / f"{name}.py").touch()
+    (own_folder / "own_of_that_kind.py").write_text("def f():\n    import sched, calendar, zlib\n")
     own = [importlib.import_module(name) for name in ("profile", "own_of_that_kind")]
     names = {origin.name for origin in shipping.local_modules()}
     assert {"profile.py", "sched.py", "own_of_that_kind.py"} <= names

@@ -136,6 +136,18 @@ def test_a_submodule_that_the_program_imports_later_is_sent(tmp_path, monkeypatc
     assert names[2].encode() not in bodies[1]
 
 
+def test_what_travels_by_name_is_seen_to_be_reloaded(own_folder):
+    file = own_folder / "reloaded_parts.py"
+    file.write_text("class Part: pass\n\ndef helper():\n    return 1\n")
+    module = importlib.import_module("reloaded_parts")
+    for name in ("helper", "Part"):
+        f = make_function("def f():\n    return part()", part=getattr(module, name))
+        body = functions.dumps_function(f, "f")
+        assert functions.is_kept(f) and functions.dumps_function(f, "f") is body
+        importlib.reload(module)  # another has the name now: this one goes by value
+        assert functions.dumps_function(f, "f") == functions.dumps_by_value(f) != body
+
+
 def test_a_body_is_not_kept_if_what_it_refers_to_changes_while_it_is_pickled(monkeypatch):
     f = make_function("def f():\n    return RATE", RATE=1)
 

@@ -104,6 +104,13 @@ def test_an_edited_file_has_the_source_of_no_other_function(tmp_path):
     assert sources.lines_of(functions["a"]) == sources.lines_of(functions["b"]) == ""
 
 
+def test_a_file_that_is_edited_and_run_again_has_its_new_source(tmp_path):
+    file = tmp_path / "edited.py"
+    for text in ("def f():\n    return 1\n", "def f():\n    return 1 + 1\n"):
+        file.write_text(text)
+        assert sources.lines_of(variables_of(text, str(file))["f"]) == text
+
+
 def test_functions_that_are_equal_but_for_their_text(monkeypatch):
     texts = [f"def f(x={default}):  # {default}\n    return x\n" for default in (1, 2)]
     functions = []

@@ -40,6 +40,14 @@ def test_only_files_are_read(tmp_path):
         assert with_sources(line) == line + shown
 
 
+def test_lines_of_an_edited_file_are_its_new_ones(tmp_path):
+    script = tmp_path / "script.py"
+    line = f'  File "{script}", line 1, in f\n'
+    for text in ("x = 1\n", "x = 1 + 1\n"):
+        script.write_text(text)
+        assert with_sources(line) == f"{line}    {text}"
+
+
 def test_a_traceback_inside_a_group_keeps_its_shape():
     text = (
         '  + Exception Group Traceback\n  |   File "<none>", line 1, in f\n  | ExceptionGroup: x\n'

@@ -32,6 +32,18 @@ def agent_path() -> str:
     return unicode_path("the node program", path)
 
 
+def refuse_another_version() -> None:
+    """Refuses to go on where pip has replaced this package while the program ran: the engine in
+    memory would meet the new version's modules and agent."""
+    version = sys.modules["skyward"].__version__
+    with contextlib.suppress(OSError):  # a program that is packed has no such file
+        if f'__version__ = "{version}"' not in (PACKAGE / "__init__.py").read_text("utf-8"):
+            raise ConfigurationError(
+                f"skyward was upgraded under this program, which still has version {version} in"
+                " memory: restart the program (in a notebook, the kernel)"
+            )
+
+
 def unicode_path(what: str, path: str) -> str:
     """The path. Raises ConfigurationError for bytes that are not UTF-8, which the engine does not
     take in texts. `what` it is of."""

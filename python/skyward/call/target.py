@@ -2,11 +2,14 @@
 
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
 _innermost: ContextVar[Any] = ContextVar("skyward_pool", default=None)
+_opened: "weakref.WeakSet[Any]" = weakref.WeakSet()
+"""Pools that open() has opened, for as long as they exist."""
 
 
 def resolve(target: Any) -> Any:
@@ -16,9 +19,23 @@ def resolve(target: Any) -> Any:
     current = _innermost.get()
     if current is not None and not current._is_entered:  # left in another thread
         current = next((pool for pool in enclosing(current) if pool._is_entered), None)
+    if current is None and threading.current_thread() is threading.main_thread():
+        current = _only_opened()
     if current is None:
         raise RuntimeError(f"`>> sky` needs an open pool{_advice()}")
     return current
+
+
+def _only_opened() -> Any:
+    """The one pool that open() has opened elsewhere: a cell of a notebook that has `await` runs in
+    a context of its own, of which nothing is left for the next cell."""
+    pools = [pool for pool in list(_opened) if pool.is_active]
+    if len(pools) > 1:
+        raise RuntimeError(
+            f"`>> sky` could mean any of {len(pools)} open pools, {', '.join(map(repr, pools))}:"
+            " write `>> pool`"
+        )
+    return pools[0] if pools else None
 
 
 def _advice() -> str:

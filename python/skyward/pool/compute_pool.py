@@ -2,17 +2,17 @@
 
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, TypeVarTuple, overload
 
+from skyward.base.programs import refuse_another_version
 from skyward.base.suggest import suggesting
 from skyward.call.by_value import StaysHere
 from skyward.call.function import ComputeFunction, compute, refused_arguments
 from skyward.call.limits import checked_limits
 from skyward.call.pending import PendingBatch, PendingCompute
-from skyward.call.target import _innermost
+from skyward.call.target import _innermost, _opened
 from skyward.call.text import short
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
 from skyward.exceptions import (
@@ -207,7 +207,7 @@ class ComputePool(PoolRequest, StaysHere):
         self.collect_metrics = truth("collect_metrics", collect_metrics)
         self.collect_tasks = truth("collect_tasks", collect_tasks)
         memory_mb(self.memory)  # refuses what is not an amount
-        self._handlers: list[Callback] = []
+        self._handlers: list[_Filtered] = []
         self._lifecycle = renewed(threading.RLock())  # opening and closing exclude each other
 
     def open(self) -> Self:
@@ -218,7 +218,7 @@ class ComputePool(PoolRequest, StaysHere):
         self.__enter__()
         _opened.add(self)
         if others and hasattr(sys, "ps1"):  # a notebook or a prompt, where names are easily lost
-            self._engine().tell(_still_open_text(others))
+            self._engine().tell.warn(_still_open_text(others))
         return self
 
     def close(self) -> None:
@@ -231,7 +231,9 @@ class ComputePool(PoolRequest, StaysHere):
         return self._entered()
 
     def _entered(self) -> Self:
-        self._around = _innermost.get()
+        around = _innermost.get()
+        if around is not self:  # open() again after the pool's timeout
+            self._around = around
         self._is_entered = True
         _ambient.set(self._delivery)
         _innermost.set(self)
@@ -403,6 +405,19 @@ class ComputePool(PoolRequest, StaysHere):
             self._delivery.add(callback)
         return handler
 
+    def off(self, handler: Callable[[Any], Any]) -> None:
+        """Removes a handler, whether on() or `on_event` has registered it, now and for the next
+        time the pool opens. Does nothing if there is no such handler."""
+        removed = [one for one in self._handlers if one.handler == handler]
+        self._handlers = [one for one in self._handlers if one not in removed]
+        callbacks: list[Callback] = [*removed]
+        if self.on_event is not None and self.on_event == handler:
+            callbacks.append(self.on_event)
+            self.on_event = None
+        for callback in callbacks:
+            if self._delivery is not None:
+                self._delivery.remove(callback)
+
     @property
     def provider(self) -> Provider:
         """The provider of the machines; with several, the first one until the pool has chosen."""
@@ -447,10 +462,11 @@ class ComputePool(PoolRequest, StaysHere):
 
         opening = Opening() if opening is None else opening
         with self._lifecycle:
-            if self._live is not None:
+            if self.is_active:
                 raise ConfigurationError(
                     "the pool is open already; use another ComputePool for more machines"
                 )
+            self._end(None)  # of an opening whose time has passed
             self._opening = opening
             try:
                 try:
@@ -468,6 +484,7 @@ class ComputePool(PoolRequest, StaysHere):
         from skyward.pool.machines import Machines, refuse_in_spawned_child
 
         refuse_in_spawned_child()
+        refuse_another_version()
 
         def poll() -> None:
             opening.check()
@@ -477,7 +494,7 @@ class ComputePool(PoolRequest, StaysHere):
         opening.check()
         spec = self.to_core()
         show = _display(self.display)
-        chain = [show, self.on_event, *self._handlers, users_callback()]
+        chain: list[Callback | None] = [show, self.on_event, *self._handlers, users_callback()]
         delivery = Delivery(
             (callback for callback in chain if callback is not None), current_callback()
         )
@@ -498,6 +515,7 @@ class ComputePool(PoolRequest, StaysHere):
             opening.machines = None
         if show is not None:
             show.count_tasks(live.counts)
+        live.packing.report_edits()
 
     def _open_pool(self, machines: "Machines") -> "OpenPool":
         from skyward.pool.open_pool import OpenPool
@@ -573,10 +591,6 @@ class ComputePool(PoolRequest, StaysHere):
         return live
 
 
-_opened: "weakref.WeakSet[ComputePool]" = weakref.WeakSet()
-"""By open()."""
-
-
 def _still_open_text(pools: Sequence[ComputePool]) -> str:
     machines = sum(pool.instance_count for pool in pools)
     return (
@@ -606,13 +620,13 @@ class _Filtered:
 
     def __init__(self, types: tuple[type, ...], handler: Callable[[Any], Any]) -> None:
         self._types = types
-        self._handler = handler
+        self.handler = handler
 
     def __call__(self, event: SkywardEvent) -> Any:
-        return self._handler(event) if isinstance(event, self._types) else None
+        return self.handler(event) if isinstance(event, self._types) else None
 
     def __repr__(self) -> str:
-        return repr(self._handler)
+        return repr(self.handler)
 
 
 def _mapped(calls: "MappedCalls", timeout: float | None) -> Generator[Any, None, None]:

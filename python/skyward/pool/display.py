@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TextIO
 
-from skyward.callback import BUSY_SECONDS
+from skyward.callback import BUSY_SECONDS, print_under_running_cell
 from skyward.events import InfraCreating, PoolStopped, SkywardEvent, fields_of_event
 
 _WIPE = "\r\x1b[K"  # what the spinner's line begins with
@@ -102,6 +102,7 @@ class Display:
                 ).start()
 
     def _draw(self) -> None:
+        print_under_running_cell()
         while not self._closed.wait(self._core.frame_seconds):
             # Without the screen: counting waits for threads that may print, in a `__del__`.
             tasks = self._count() if self.redraws else ()

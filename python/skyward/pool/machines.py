@@ -3,12 +3,13 @@
 import atexit
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from skyward import _core
-from skyward.callback import Delivery, runs_a_loop
+from skyward.callback import Delivery, print_under_running_cell, runs_a_loop
 from skyward.exceptions import CancelledError, ConfigurationError
 from skyward.pool.answer import brings_answers
 
@@ -38,6 +39,14 @@ class Teller:
             return  # the thread of events delivers it
         self._core.note(message, instance_id)
         self._deliver(Error(message, instance_id, pool=self._core.job_id))
+
+    def warn(self, message: str) -> None:
+        """Reports a mistake of the program. Warns if nobody hears of it at a prompt or in a
+        notebook, where such mistakes are easily made."""
+        self(message)
+        if not self._deliver.has_receivers and hasattr(sys, "ps1"):
+            # Without a registry, which would show the same text only once.
+            warnings.warn_explicit(message, UserWarning, "skyward", 1)
 
 
 def refuse_in_spawned_child() -> None:
@@ -145,6 +154,7 @@ class Machines:
         self.tell("interrupted; closing the pool")
 
     def _pump_events(self) -> None:
+        print_under_running_cell()
         self._has_events.wait()
         while (batch := self.core.next_events(0.5)) is not None:
             if self._deliver.has_receivers:

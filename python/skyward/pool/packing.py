@@ -17,7 +17,7 @@ from skyward.exceptions import ConfigurationError, SerializationError
 from skyward.pool.machines import Teller
 from skyward.transport import functions, serialize
 from skyward.transport.forks import renewed
-from skyward.transport.module_watch import ModuleWatch
+from skyward.transport.module_watch import ModuleWatch, is_outdated, newer_version
 from skyward.transport.read_only_arrays import ReadOnlyArrays
 from skyward.transport.references import heaviest
 from skyward.transport.shared_arguments import SharedArguments
@@ -49,6 +49,7 @@ class Packing:
         self._modules = ModuleWatch()
         self.read_only = ReadOnlyArrays(core)
         self._heavy: set[str] = set()  # names of functions
+        self._newer: set[Any] = set()  # versions of functions that a reload has made
         self._spent: dict[str, float] = {}  # seconds that functions have taken, by name
         self._next_check = 0.0
 
@@ -196,7 +197,8 @@ class Packing:
         caller keeps the answer."""
         was_kept = functions.is_kept(item.fn)
         if not was_kept or time.monotonic() >= self._next_check:
-            self._report_edits()
+            self.report_edits()
+            self._report_reload(item)
         if not was_kept:
             self._modules.watch(item.fn)
         begin = 0.0 if was_kept else time.monotonic()
@@ -231,11 +233,32 @@ class Packing:
             " as an argument, or create it inside the function"
         )
 
-    def _report_edits(self) -> None:
-        """Reports edited modules: nodes may have imported the old version."""
+    def report_edits(self) -> None:
+        """Reports edited modules: nodes may have another version than the program."""
         self._next_check = time.monotonic() + CHECK_SECONDS
         for path in self._modules.changed():
-            self._tell(
-                f"{path} changed after the pool opened; nodes may run the old version. Open the"
-                " pool again to be sure"
-            )
+            self._tell.warn(_edited_text(path))
+
+    def _report_reload(self, item: PendingCompute[Any]) -> None:
+        """Reports once that the program calls a function of a module that was reloaded since."""
+        newer = newer_version(item.fn)
+        if newer is None or newer in self._newer:
+            return
+        self._newer.add(newer)
+        module = item.fn.__module__
+        self._tell.warn(
+            f"{item.name}() is from before {module} was reloaded: import it again, or call"
+            f" {module}.{item.fn.__qualname__}()"
+        )
+
+
+def _edited_text(path: str) -> str:
+    if not is_outdated(path):  # the program has the new version, or has never imported it
+        return (
+            f"{path} changed after the pool opened; nodes may run the old version. Open the pool"
+            " again"
+        )
+    return (
+        f"{path} changed after this program imported it; nodes may run another version than the"
+        " program. Reload it (importlib.reload) or restart the program, and open the pool again"
+    )

@@ -16,6 +16,7 @@ from skyward.spec.spot import to_core as spot_to_core
 from skyward.spec.volume import to_core as volume_to_core
 
 HASH_SEED = "PYTHONHASHSEED"
+PLOTS = "MPLBACKEND"
 
 
 class PoolRequest:
@@ -97,7 +98,15 @@ class PoolRequest:
         seed = os.environ.get(HASH_SEED, "")
         if not seed.isdecimal():
             seed = str(int.from_bytes(os.urandom(4), "little") or 1)  # 0 would mean none
-        return {HASH_SEED: self.image.env.get(HASH_SEED, seed), **self.env}
+        own = {HASH_SEED: self.image.env.get(HASH_SEED, seed)}
+        if (
+            self.image.needs_environment()
+            and not all(provider.remote for provider in self.providers)
+            and os.environ.get(PLOTS, "").startswith("module://")
+            and PLOTS not in self.image.env
+        ):
+            own[PLOTS] = ""  # a module of the notebook's kernel, which is not in the image
+        return {**own, **self.env}
 
     def _choice(self, provider: Provider) -> tuple[Any, Any]:
         """A provider and how its nodes run tasks, for the engine."""

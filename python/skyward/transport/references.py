@@ -114,12 +114,17 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
         return sys.modules.get(value.__name__) is value and value.__name__ not in PROGRAMS
     if kind in (BuiltinFunctionType, MethodType) and _is_of_hidden_object(value):
         return True
-    if kind is BuiltinFunctionType or isinstance(value, type):
+    if kind is BuiltinFunctionType:
         return _travels_by_name(value)
     if kind is ComputeFunction:
         return note_references(value.local, seen, visited)
-    if kind is FunctionType:
-        return _travels_by_name(value) or note_references(value, seen, visited)
+    if kind is FunctionType or isinstance(value, type):
+        if _travels_by_name(value):  # until a reload gives its name to another
+            names = vars(_module_of(value))
+            first = value.__qualname__.partition(".")[0]
+            seen.append((names, first, look_up(names, first)))
+            return True
+        return kind is FunctionType and note_references(value, seen, visited)
     return False
 
 
@@ -131,13 +136,17 @@ def _is_of_hidden_object(method: Any) -> bool:
 
 def _travels_by_name(value: Any) -> bool:
     """True for functions and classes that pickle refers to by module and name."""
-    module = sys.modules.get(getattr(value, "__module__", None) or "builtins")
+    module = _module_of(value)
     if module is None or module.__name__ in PROGRAMS:
         return False
     found: Any = module
     for part in value.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is value
+
+
+def _module_of(value: Any) -> Any:
+    return sys.modules.get(getattr(value, "__module__", None) or "builtins")
 
 
 def names_in(code: CodeType) -> set[str]:

@@ -83,6 +83,7 @@ def with_sources(text: str) -> str:
         following = lines[position + 1] if position + 1 < len(lines) else ""
         if found is None or following.startswith(found[1] + "  "):
             continue
+        linecache.checkcache(found[2])  # the file may have been edited
         # A node may name any path: what is no file could block, or never end.
         if found[2] not in linecache.cache and not os.path.isfile(found[2]):
             continue

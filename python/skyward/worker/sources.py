@@ -29,6 +29,7 @@ _texts = {}  # by the id of a code: a reference to it, and its text
 
 def _text_of(code, variables):
     try:
+        linecache.checkcache(code.co_filename)  # it may have been edited, and run again
         lines = linecache.getlines(code.co_filename, variables)[code.co_firstlineno - 1 :]
         text = "".join(inspect.getblock(lines)) if lines and lines[0].strip() else ""
     except Exception:
