@@ -184,15 +184,6 @@ Status keep_those_with_regions(CloudsHere& clouds, const GcOptions& options) {
               "leave --region out");
 }
 
-Error still_open(const std::string& pool, int process) {
-  const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
-  const std::string how =
-      process == 0 ? "interrupt it" : fmt::format("interrupt it with 'kill -INT {}'", process);
-  return {ErrorKind::unsupported,
-          fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
-          how + ", and it releases its machines"};
-}
-
 // One that the ledger has. It is looked for where it is.
 std::vector<Error> delete_known(const Streams& streams, const GcOptions& options,
                                 const LedgerPool& pool) {
@@ -203,15 +194,7 @@ std::vector<Error> delete_known(const Streams& streams, const GcOptions& options
              fmt::format("the pool {} is in {}: nothing of it was removed", pool.id, pool.region),
              "leave --region out"}};
   }
-  if (provider::is_open_here(world, pool.id) && !options.dry_run) {
-    // The number in another computer's lock is no process of this one.
-    if (const std::string host = host_elsewhere(world, pool); !host.empty()) {
-      return {{ErrorKind::unsupported,
-               fmt::format("the pool {} is open: a program on {} uses it", pool.id, host),
-               "interrupt it there, and it releases its machines"}};
-    }
-    return {still_open(pool.id, provider::process_of(world, pool.id))};
-  }
+  if (const auto in_use = why_in_use(world, pool); in_use && !options.dry_run) return {*in_use};
   const auto clouds = clouds_here(world, pool.provider, options.deadline);
   if (!clouds) return {clouds.error()};
   GcOptions there = options;
@@ -240,9 +223,15 @@ std::vector<Error> delete_known(const Streams& streams, const GcOptions& options
         entry.id.empty() ? "whose request got no answer" : entry.id);
   }
   if (open->empty()) return {not_all_removed(tally)};
+  const std::string hint =
+      tally.of(SweepAction::skipped) == 0
+          ? "run it again in two minutes"
+          : fmt::format(
+                "the lines on standard output say why; if its machines no longer exist, "
+                "'skyward pool forget {}' takes it off the ledger",
+                pool.id);
   return {{ErrorKind::unsupported,
-           fmt::format("not everything of the pool {} is known to be gone", pool.id),
-           "run it again in two minutes"}};
+           fmt::format("not everything of the pool {} is known to be gone", pool.id), hint}};
 }
 
 int tell_of_own(const Streams& streams, const std::string& pool) {
