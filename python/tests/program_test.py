@@ -869,6 +869,18 @@ def test_a_time_limit_is_one_for_all_clouds(state, monkeypatch, words):
     assert time.monotonic() - begun < 2 * limit
 
 
+def test_a_cloud_that_does_not_answer_leaves_time_for_the_next(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        for words in (["gc"], ["pool", "delete", "1a2b3c4d"]):
+            (state / "asked").write_text("")
+            code, _, _ = skyward(*words, "--timeout", "6")
+            assert code != 0 and "ps " in (state / "asked").read_text(), words
+
+
 def test_an_error_of_gc_is_one_document_and_says_nothing_else(state, monkeypatch):
     monkeypatch.setenv("PATH", str(state))  # no podman, no kubectl
     code, out, err = skyward("gc", "--json")

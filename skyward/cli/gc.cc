@@ -140,12 +140,22 @@ int complain_of_all(const Streams& streams, const std::vector<Error>& errors) {
   return worst;
 }
 
+// The deadline of the next cloud, where so many are still to be asked: one that does not answer
+// leaves time for the others, and one that has much to remove gets more than an equal part.
+Time deadline_of_next(Time deadline, std::size_t clouds) {
+  const Time now = provider::world_of_this_process().now();
+  return clouds <= 1 ? deadline : now + std::max(deadline - now, Duration{}) / 2;
+}
+
 // Asks one cloud after the other. A cloud that fails keeps none from being swept.
 std::vector<Error> sweep_all(const Streams& streams, const CloudsHere& clouds,
                              const GcOptions& options, Tally& tally) {
   std::vector<Error> errors;
+  std::size_t left = clouds.rows.size();
   for (const provider::TableRow* row : clouds.rows) {
-    const Status status = sweep(streams, *row, options, tally);
+    GcOptions there = options;
+    there.deadline = deadline_of_next(options.deadline, left--);
+    const Status status = sweep(streams, *row, there, tally);
     if (!status) errors.push_back(status.error());
   }
   // After a failure only what was done: no "0 removed" beside an error.
@@ -309,8 +319,10 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   const std::string digits = record.empty() ? options.pool : job_of_record(record);
   Tally tally;
+  std::size_t left = clouds->rows.size();
   for (const provider::TableRow* row : clouds->rows) {
     GcOptions marked = options;
+    marked.deadline = deadline_of_next(options.deadline, left--);
     if (was_here || !where.empty()) marked.provider = std::string(row->name);
     if (was_here || cloud_in_name(options.pool).empty()) {
       marked.pool = fmt::format("{}-{}", row->name, digits);
