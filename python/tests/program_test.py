@@ -381,7 +381,7 @@ def test_a_pool_may_outlive_its_log_files(state):
     for name in ("11111111", "aws-11111111"):
         code, out, err = skyward("pool", "logs", name)
         assert (code, out) == (2, "")
-        assert f"the log files of the pool {name} are gone" in err and "newest hundred" in err
+        assert f"the log files of the pool {name} are gone" in err and "newest hundred local" in err
 
 
 def test_a_local_pool_is_open_while_its_program_has_it_open(state):

@@ -322,10 +322,10 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
   const std::string record = record_named(records(world), pools, id);
   if (record.empty() && pools_named(pools, id).empty()) return not_found(streams, id);
   if (record.empty()) {
-    return complain(streams,
-                    {ErrorKind::invalid, fmt::format("the log files of the pool {} are gone", id),
-                     "Skyward keeps those of the newest hundred pools; 'skyward pool get' "
-                     "lists what was launched for it"});
+    return complain(
+        streams, {ErrorKind::invalid, fmt::format("the log files of the pool {} are gone", id),
+                  "Skyward keeps those of the newest hundred local pools and hundred others, up to "
+                  "5 GB; 'skyward pool get' lists what was launched for it"});
   }
   const std::string directory = path_of_record(world, record);
   const std::string file = node ? fmt::format("node-{}.log", *node) : "pool.log";
