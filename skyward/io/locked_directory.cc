@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kDigits = 12;
 constexpr std::string_view kUnfinished = "new-";
-constexpr Duration kMaking = std::chrono::hours(1);  // nobody takes that long to lock one
+constexpr Duration kMaking = std::chrono::hours(1);  // far longer than a process needs to lock one
 
 bool is_unfinished(std::string_view name) {
   return name.starts_with(kUnfinished) && name.size() == kUnfinished.size() + kDigits &&
-         name.find_first_not_of("0123456789abcdef", kUnfinished.size()) == name.npos;
+         name.find_first_not_of("0123456789abcdef", kUnfinished.size()) == std::string_view::npos;
 }
 
 }  // namespace

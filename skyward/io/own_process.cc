@@ -121,7 +121,8 @@ std::string boot_id() {
 std::string machine_id() {
   const Result<std::string> text = read_file("/etc/machine-id");
   const std::string id = text ? text->substr(0, text->find('\n')) : std::string();
-  const bool is_set = id.size() == 32 && id.find_first_not_of("0123456789abcdef") == id.npos;
+  const bool is_set =
+      id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
   return is_set ? id : std::string();
 }
 

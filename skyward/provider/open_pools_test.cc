@@ -41,30 +41,27 @@ TEST_F(OpenPoolsTest, APoolIsOpenOnce) {
 }
 
 TEST_F(OpenPoolsTest, DirectoriesThatTheLedgerDoesNotListGoAfterADay) {
+  namespace fs = std::filesystem;
   const auto make = [&](const std::string& id) {
-    EXPECT_TRUE(make_pool_directory(world, id));  // the lock is free again
+    EXPECT_TRUE(make_pool_directory(world, id));  // its lock is free again
     return pool_directory(world, id);
   };
-  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(25);
-  const auto make_old = [&](const std::string& id) {
-    const std::string path = make(id);
-    std::filesystem::last_write_time(path, long_ago);
-    return path;
+  const auto age = [](const std::string& path) {
+    fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(25));
   };
   world.open_ledger = [](const std::string& path) { return Ledger::open(path); };
   ASSERT_TRUE((*open_ledger(world))->open_pool({.id = "aws-00000001"}));
-  const std::string lost = make_old("aws-00000002");
-  const std::string listed = make_old("aws-00000001");
+  const std::string listed = make("aws-00000001");
+  const std::string lost = make("aws-00000002");
   const std::string young = make("aws-00000003");
   const auto open = make_pool_directory(world, "aws-00000004");
-  std::filesystem::last_write_time(open->path, long_ago);
-  const std::string reaped = make_old("aws-00000005");
+  const std::string reaped = make("aws-00000005");
   const auto reaper = io::FileLock::try_lock(reaper_lock(world, "aws-00000005"));
-  std::filesystem::last_write_time(reaped, long_ago);
+  for (const std::string& path : {listed, lost, open->path, reaped}) age(path);
   remove_unlisted_directories(world);
-  EXPECT_FALSE(std::filesystem::exists(lost));
+  EXPECT_FALSE(fs::exists(lost));
   for (const std::string& path : {listed, young, open->path, reaped}) {
-    EXPECT_TRUE(std::filesystem::exists(path)) << path;
+    EXPECT_TRUE(fs::exists(path)) << path;
   }
 }
 
