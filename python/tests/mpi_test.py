@@ -219,8 +219,10 @@ def test_a_world_of_another_size_is_refused(fake_mpi, monkeypatch):
 def test_what_a_killed_world_left_goes_with_the_next_one(fake_mpi):
     left = Path(tempfile.mkdtemp(prefix="sky-mpi-", dir="/tmp"))
     (left / "lock").touch()
+    unfinished = Path(tempfile.mkdtemp(prefix=".sky-mpi-", dir="/tmp"))
+    os.utime(unfinished, (0, 0))
     assert on_all(lambda number: number) == [7, 7, 7]
-    assert not left.exists()
+    assert not left.exists() and not unfinished.exists()
 
 
 def test_a_launcher_that_fails_is_named_everywhere(fake_mpi):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import socket
 import sqlite3
 import subprocess
@@ -380,7 +381,7 @@ def test_a_pool_may_outlive_its_log_files(state):
     for name in ("11111111", "aws-11111111"):
         code, out, err = skyward("pool", "logs", name)
         assert (code, out) == (2, "")
-        assert f"the log files of the pool {name} are gone" in err and "newest hundred" in err
+        assert f"the log files of the pool {name} are gone" in err and "newest hundred local" in err
 
 
 def test_a_local_pool_is_open_while_its_program_has_it_open(state):
@@ -391,13 +392,38 @@ def test_a_local_pool_is_open_while_its_program_has_it_open(state):
         assert " local " in skyward("pool", "list")[1]
         code, out, err = skyward("pool", "delete", row["pool"])
         assert code != 0 and out == "" and f"the process {os.getpid()}" in err
-        assert "kill -INT" in err
+        assert f"'kill {os.getpid()}'" in err
         code, out, _ = skyward("pool", "delete", row["pool"], "--json")
         assert code != 0 and json.loads(out)["error"] == "unsupported"
         assert sky.compute(abs)(-1) >> pool == 1
     assert rows("pool", "list") == []
     (row,) = rows("pool", "list", "--all")
     assert (row["state"], row["provider"]) == ("recorded", "local")
+
+
+def test_an_open_pool_closes_as_the_message_says(state):
+    """A notebook's kernel ignores SIGINT while no cell runs."""
+    program = (
+        "import signal, threading, skyward as sky\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "pool = sky.ComputePool(display='quiet').open()\n"
+        "print('open', flush=True)\n"
+        "threading.Event().wait()\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout.readline() == "open\n"
+            (row,) = rows("pool", "list")
+            code, _, err = skyward("pool", "delete", row["pool"])
+            assert code == 1
+            advice = re.search(r"'(kill [^']*)'", err)[1]
+            subprocess.run(["sh", "-c", advice], check=True, timeout=20)
+            child.wait(60)
+        finally:
+            child.kill()
+    assert rows("pool", "list") == []
+    assert "closed after" in skyward("pool", "logs", row["pool"])[1]
 
 
 def test_a_pool_whose_program_was_killed_is_not_open(state):
@@ -448,13 +474,47 @@ def test_an_open_pool_is_told_with_its_program(state):
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, out, err = skyward("pool", "delete", "aws-11111111")
     assert code == 1 and out == ""
-    assert "the process 4242 on this computer uses it" in err and "kill -INT 4242" in err
+    assert "the process 4242 on this computer uses it" in err and "'kill 4242'" in err
     with open(folder / "lock", "w") as lock:
         lock.write("1 2\n")  # of another container
         lock.flush()
         fcntl.flock(lock, fcntl.LOCK_EX)
-        code, out, err = skyward("pool", "delete", "aws-11111111")
-    assert code == 1 and "a program on this computer uses it" in err and "kill" not in err
+        for words in (["delete"], ["forget", "--yes"]):
+            code, out, err = skyward("pool", *words, "aws-11111111")
+            assert code == 1 and "a program on this computer uses it" in err and "kill" not in err
+    assert rows("pool", "list") != []
+
+
+def test_a_forgotten_pool_is_closed_and_costs_no_more(state):
+    left_behind(state)
+    folder = state / "clouds" / "aws-11111111"
+    folder.mkdir(parents=True, mode=0o700)
+    code, out, err = skyward("pool", "forget", "11111111")
+    assert (
+        code == 1 and "nothing was changed" in err and "'skyward pool forget 11111111 --yes'" in err
+    )
+    told = "of pool aws-11111111 in us-east-1 may still exist and cost $4.0000 an hour"
+    assert out == f"instance i-0 {told}\ninstance i-1 {told}\n"
+    (before,) = rows("cost")
+    assert (rows("pool", "list")[0]["state"], before["hourly_dollars"]) == ("left behind", 8)
+    listed = rows("pool", "forget", "aws-11111111", "--yes")
+    assert [(one["id"], one["hourly_dollars"]) for one in listed] == [("i-0", 4), ("i-1", 4)]
+    assert rows("pool", "list") == [] and not folder.exists()
+    (after,) = rows("cost")
+    assert after["hourly_dollars"] == 0 and after["at_most"]
+    assert after["dollars"] >= before["dollars"] > 0
+    code, out, err = skyward("pool", "forget", "aws-11111111", "--yes")
+    assert (code, out) == (0, "") and "nothing is left of the pool" in err
+    code, _, err = skyward("pool", "forget", "aws-22222222", "--yes")
+    assert code == 2 and 'there is no pool "aws-22222222" here' in err
+
+
+def test_a_forgotten_pool_costs_until_its_machines_have_terminated_themselves(state):
+    opened = int(time.time()) - MONTH
+    left_behind(state, expires_s=opened + 3600)
+    before = rows("cost")[0]["dollars"]
+    assert skyward("pool", "forget", "aws-11111111", "--yes")[0] == 0
+    assert rows("cost")[0]["dollars"] == before
 
 
 def test_a_pool_of_another_computer_is_elsewhere(state):
@@ -807,6 +867,18 @@ def test_a_time_limit_is_one_for_all_clouds(state, monkeypatch, words):
         code, out, _ = skyward(*words, "--timeout", str(limit), "--json")
     assert code != 0 and len(out.splitlines()) == 2, "an error of each"
     assert time.monotonic() - begun < 2 * limit
+
+
+def test_a_cloud_that_does_not_answer_leaves_time_for_the_next(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        for words in (["gc"], ["pool", "delete", "1a2b3c4d"]):
+            (state / "asked").write_text("")
+            code, _, _ = skyward(*words, "--timeout", "6")
+            assert code != 0 and "ps " in (state / "asked").read_text(), words
 
 
 def test_an_error_of_gc_is_one_document_and_says_nothing_else(state, monkeypatch):

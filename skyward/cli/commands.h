@@ -71,6 +71,10 @@ int collect_garbage(const Streams& streams, const GcOptions& options);
 // The machines of the pool `options.pool`, by any of its names.
 int delete_pool(const Streams& streams, const GcOptions& options);
 
+// Takes the pool `name` off the ledger, whose machines no command can look for any more: the
+// account is gone. Without `agreed`, only lists what may still exist.
+int forget_pool(const Streams& streams, const std::string& name, bool agreed);
+
 // Waits in the background for the end of the program that opened a pool, and terminates the pool's
 // machines. `order`: what that program says on standard input (provider/renting/reaping.h). Returns
 // twice: at once, and in the process in the background when nothing is left.

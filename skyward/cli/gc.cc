@@ -140,12 +140,22 @@ int complain_of_all(const Streams& streams, const std::vector<Error>& errors) {
   return worst;
 }
 
+// The deadline of the next cloud, where so many are still to be asked: one that does not answer
+// leaves time for the others, and one that has much to remove gets more than an equal part.
+Time deadline_of_next(Time deadline, std::size_t clouds) {
+  const Time now = provider::world_of_this_process().now();
+  return clouds <= 1 ? deadline : now + std::max(deadline - now, Duration{}) / 2;
+}
+
 // Asks one cloud after the other. A cloud that fails keeps none from being swept.
 std::vector<Error> sweep_all(const Streams& streams, const CloudsHere& clouds,
                              const GcOptions& options, Tally& tally) {
   std::vector<Error> errors;
+  std::size_t left = clouds.rows.size();
   for (const provider::TableRow* row : clouds.rows) {
-    const Status status = sweep(streams, *row, options, tally);
+    GcOptions there = options;
+    there.deadline = deadline_of_next(options.deadline, left--);
+    const Status status = sweep(streams, *row, there, tally);
     if (!status) errors.push_back(status.error());
   }
   // After a failure only what was done: no "0 removed" beside an error.
@@ -184,15 +194,6 @@ Status keep_those_with_regions(CloudsHere& clouds, const GcOptions& options) {
               "leave --region out");
 }
 
-Error still_open(const std::string& pool, int process) {
-  const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
-  const std::string how =
-      process == 0 ? "interrupt it" : fmt::format("interrupt it with 'kill -INT {}'", process);
-  return {ErrorKind::unsupported,
-          fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
-          how + ", and it releases its machines"};
-}
-
 // One that the ledger has. It is looked for where it is.
 std::vector<Error> delete_known(const Streams& streams, const GcOptions& options,
                                 const LedgerPool& pool) {
@@ -203,15 +204,7 @@ std::vector<Error> delete_known(const Streams& streams, const GcOptions& options
              fmt::format("the pool {} is in {}: nothing of it was removed", pool.id, pool.region),
              "leave --region out"}};
   }
-  if (provider::is_open_here(world, pool.id) && !options.dry_run) {
-    // The number in another computer's lock is no process of this one.
-    if (const std::string host = host_elsewhere(world, pool); !host.empty()) {
-      return {{ErrorKind::unsupported,
-               fmt::format("the pool {} is open: a program on {} uses it", pool.id, host),
-               "interrupt it there, and it releases its machines"}};
-    }
-    return {still_open(pool.id, provider::process_of(world, pool.id))};
-  }
+  if (const auto in_use = why_in_use(world, pool); in_use && !options.dry_run) return {*in_use};
   const auto clouds = clouds_here(world, pool.provider, options.deadline);
   if (!clouds) return {clouds.error()};
   GcOptions there = options;
@@ -240,9 +233,15 @@ std::vector<Error> delete_known(const Streams& streams, const GcOptions& options
         entry.id.empty() ? "whose request got no answer" : entry.id);
   }
   if (open->empty()) return {not_all_removed(tally)};
+  const std::string hint =
+      tally.of(SweepAction::skipped) == 0
+          ? "run it again in two minutes"
+          : fmt::format(
+                "the lines on standard output say why; if its machines no longer exist, "
+                "'skyward pool forget {}' takes it off the ledger",
+                pool.id);
   return {{ErrorKind::unsupported,
-           fmt::format("not everything of the pool {} is known to be gone", pool.id),
-           "run it again in two minutes"}};
+           fmt::format("not everything of the pool {} is known to be gone", pool.id), hint}};
 }
 
 int tell_of_own(const Streams& streams, const std::string& pool) {
@@ -274,6 +273,7 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
     return complain(streams, fits.error());
   }
   streams.err << note_of(*clouds, "not searched");
+  if (!options.dry_run) provider::remove_unlisted_directories(world);
   const std::vector<Error> errors = sweep_all(streams, *clouds, options, tally);
   if (!errors.empty()) return complain_of_all(streams, errors);
   if (tally.off == std::ssize(clouds->rows)) {
@@ -320,8 +320,10 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   const std::string digits = record.empty() ? options.pool : job_of_record(record);
   Tally tally;
+  std::size_t left = clouds->rows.size();
   for (const provider::TableRow* row : clouds->rows) {
     GcOptions marked = options;
+    marked.deadline = deadline_of_next(options.deadline, left--);
     if (was_here || !where.empty()) marked.provider = std::string(row->name);
     if (was_here || cloud_in_name(options.pool).empty()) {
       marked.pool = fmt::format("{}-{}", row->name, digits);

@@ -45,6 +45,7 @@ struct CommandLine {
   bool json = false;
   bool all = false;
   bool origin = false;
+  bool agreed = false;
   double timeout = kTimeout_s;
   std::string name;
   std::string region;
@@ -163,6 +164,11 @@ void CommandLine::add_pools() {
   remove->add_option("pool", pool, "its id")->required();
   remove->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   remove->add_option("--region", gc.regions, "search only this region");
+  CLI::App* forget =
+      verb(pools, "forget", "take a pool off the ledger whose account you can no longer use",
+           [this](const cli::Streams& s) { return cli::forget_pool(s, pool, agreed); });
+  forget->add_option("pool", pool, "its id")->required();
+  forget->add_flag("--yes", agreed, "do it; without, list what may still exist and cost money");
 }
 
 constexpr const char* kRunHelp =

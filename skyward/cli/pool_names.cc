@@ -1,5 +1,7 @@
 #include "skyward/cli/pool_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <ranges>
@@ -62,6 +64,25 @@ std::string host_elsewhere(const provider::World& world, const LedgerPool& pool)
   if (provider::opened_here(pool, provider::booted_s(world))) return "";
   const std::string host = pool.setting("host");
   return host.empty() ? "another computer" : host;
+}
+
+Error still_open(const std::string& pool, int process) {
+  const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
+  const std::string how = process == 0 ? "end it" : fmt::format("end it with 'kill {}'", process);
+  return {ErrorKind::unsupported,
+          fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
+          how + ", or call close() on the pool there; it then releases its machines"};
+}
+
+std::optional<Error> why_in_use(const provider::World& world, const LedgerPool& pool) {
+  if (!provider::is_open_here(world, pool.id)) return std::nullopt;
+  // The number in another computer's lock is no process of this one.
+  if (const std::string host = host_elsewhere(world, pool); !host.empty()) {
+    return Error{ErrorKind::unsupported,
+                 fmt::format("the pool {} is open: a program on {} uses it", pool.id, host),
+                 "end it there, and it releases its machines"};
+  }
+  return still_open(pool.id, provider::process_of(world, pool.id));
 }
 
 std::vector<LedgerPool> pools_if_readable(const provider::World& world) {

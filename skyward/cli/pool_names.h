@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "skyward/base/error.h"
 #include "skyward/provider/ledger.h"
 #include "skyward/provider/table.h"
 #include "skyward/provider/world.h"
@@ -21,6 +22,12 @@ std::string job_of(const provider::LedgerPool& pool);
 // The computer that opened the pool; empty: this one. Computers that share a home share the ledger,
 // but not always each other's locks, and the number in a lock is no process of this computer.
 std::string host_elsewhere(const provider::World& world, const provider::LedgerPool& pool);
+
+// The error of a command that must leave a pool alone since a program of this computer has it open,
+// with what ends that program. `process`: 0 if it is not known.
+Error still_open(const std::string& pool, int process);
+// The same of a pool in the ledger; empty: nobody is known to have it open.
+std::optional<Error> why_in_use(const provider::World& world, const provider::LedgerPool& pool);
 
 // All that the ledger has; none where it cannot be read, for those who can do without.
 std::vector<provider::LedgerPool> pools_if_readable(const provider::World& world);

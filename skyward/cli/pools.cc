@@ -18,6 +18,7 @@
 #include "skyward/provider/renting/reaping.h"
 #include "skyward/provider/table.h"
 #include "skyward/spec/cost.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
 
@@ -321,10 +322,10 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
   const std::string record = record_named(records(world), pools, id);
   if (record.empty() && pools_named(pools, id).empty()) return not_found(streams, id);
   if (record.empty()) {
-    return complain(streams,
-                    {ErrorKind::invalid, fmt::format("the log files of the pool {} are gone", id),
-                     "Skyward keeps those of the newest hundred pools; 'skyward pool get' "
-                     "lists what was launched for it"});
+    return complain(
+        streams, {ErrorKind::invalid, fmt::format("the log files of the pool {} are gone", id),
+                  "Skyward keeps those of the newest hundred local pools and hundred others, up to "
+                  "5 GB; 'skyward pool get' lists what was launched for it"});
   }
   const std::string directory = path_of_record(world, record);
   const std::string file = node ? fmt::format("node-{}.log", *node) : "pool.log";
@@ -397,6 +398,83 @@ int show_cost(const Streams& streams, const std::string& id) {
                    "'skyward gc' asks the cloud for the exact time\n";
   }
   return 0;
+}
+
+namespace {
+
+// What the ledger lists of a pool, and may still exist.
+void tell_forgotten(const Streams& streams, const LedgerPool& pool, const LedgerEntry& entry) {
+  const auto hourly = price_of(pool, entry);
+  if (streams.json) {
+    print_json(streams, ordered_json{{"pool", pool.id},
+                                     {"provider", pool.provider},
+                                     {"region", text_or_null(pool.region)},
+                                     {"kind", entry.kind},
+                                     {"id", text_or_null(entry.id)},
+                                     {"hourly_dollars",
+                                      hourly ? ordered_json(to_dollars(*hourly)) : nullptr}});
+    return;
+  }
+  const std::string what = entry.id.empty() ? "whose request got no answer" : entry.id;
+  const std::string where = pool.region.empty() ? "" : " in " + pool.region;
+  const std::string price =
+      hourly && *hourly > 0 ? fmt::format(" and cost {} an hour", money_text(to_dollars(*hourly)))
+                            : "";
+  streams.out << printable_line(fmt::format("{} {} of pool {}{} may still exist{}", entry.kind,
+                                            what, pool.id, where, price))
+              << '\n';
+}
+
+Status forget(const provider::World& world, provider::Ledger& ledger, const LedgerPool& pool,
+              const std::vector<LedgerEntry>& entries) {
+  for (const LedgerEntry& entry : entries) {
+    const Status marked = ledger.gone_by(pool.id, entry.id.empty() ? entry.key : entry.id,
+                                         provider::latest_end_s(pool, entry, world.wall_s()));
+    if (!marked) return marked;
+  }
+  if (Status closed = ledger.close_pool(pool.id, world.wall_s()); !closed) return closed;
+  provider::remove_pool_directory(world, pool.id);
+  return {};
+}
+
+}  // namespace
+
+int forget_pool(const Streams& streams, const std::string& name, bool agreed) {
+  const provider::World world = provider::world_of_this_process();
+  auto ledger = provider::open_ledger(world);
+  if (!ledger) return complain_of_ledger(streams, ledger.error());
+  const auto pools = (*ledger)->pools(false);
+  if (!pools) return complain_of_ledger(streams, pools.error());
+  std::vector<LedgerPool> named = pools_named(*pools, name);
+  if (named.empty()) return not_found(streams, name);
+  std::erase_if(named, [](const LedgerPool& pool) { return pool.closed_s.has_value(); });
+  if (named.empty()) {
+    streams.err << fmt::format("nothing is left of the pool {}\n", printable_line(name));
+    return 0;
+  }
+  for (const LedgerPool& pool : named) {
+    if (const auto in_use = why_in_use(world, pool)) return complain(streams, *in_use);
+  }
+  for (const LedgerPool& pool : named) {
+    const auto entries = (*ledger)->entries(pool.id, true);
+    if (!entries) return complain_of_ledger(streams, entries.error());
+    for (const LedgerEntry& entry : *entries) tell_forgotten(streams, pool, entry);
+    if (!agreed) continue;
+    const Status forgotten = forget(world, **ledger, pool, *entries);
+    if (!forgotten) return complain_of_ledger(streams, forgotten.error());
+    streams.err << fmt::format(
+        "forgot the pool {}: Skyward no longer looks for anything of it. Machines that still exist "
+        "cost money until you terminate them at {}\n",
+        pool.id, provider_label(pool.provider));
+  }
+  if (agreed) return 0;
+  return complain(
+      streams,
+      {ErrorKind::unsupported,
+       "nothing was changed: Skyward would no longer look for any of it, and machines that still "
+       "exist would cost money until you terminate them yourself",
+       fmt::format("look for them at {}; then run 'skyward pool forget {} --yes'",
+                   provider_label(named.front().provider), name)});
 }
 
 }  // namespace skyward::cli

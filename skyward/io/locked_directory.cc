@@ -1,5 +1,6 @@
 #include "skyward/io/locked_directory.h"
 
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,13 @@ namespace skyward::io {
 namespace {
 
 constexpr int kDigits = 12;
+constexpr std::string_view kUnfinished = "new-";
+constexpr Duration kMaking = std::chrono::hours(1);  // far longer than a process needs to lock one
+
+bool is_unfinished(std::string_view name) {
+  return name.starts_with(kUnfinished) && name.size() == kUnfinished.size() + kDigits &&
+         name.find_first_not_of("0123456789abcdef", kUnfinished.size()) == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -26,7 +34,7 @@ std::unique_ptr<LockedDirectory> LockedDirectory::try_lock(const std::string& pa
 Result<std::unique_ptr<LockedDirectory>> LockedDirectory::make(const std::string& root,
                                                                const std::string& name) {
   const std::string path = root + "/" + name;
-  const std::string unfinished = root + "/new-" + random_hex(kDigits);
+  const std::string unfinished = root + "/" + std::string(kUnfinished) + random_hex(kDigits);
   if (Status status = make_private_directory(unfinished); !status) return fail(status);
   std::unique_ptr<LockedDirectory> made = try_lock(unfinished);
   std::error_code error;
@@ -46,10 +54,12 @@ void LockedDirectory::remove_abandoned(const std::string& root,
                                        const std::function<void(const std::string& path)>& before) {
   for (const std::string& name : list_directory(root)) {
     const std::string path = root + "/" + name;
-    if (!is_ours(name) || !is_directory(path)) continue;
+    const bool is_finished = is_ours(name);
+    const bool is_left = is_unfinished(name) && is_untouched_directory(path, kMaking);
+    if (!(is_finished || is_left) || !is_directory(path)) continue;
     const auto taken = try_lock(path);
     if (!taken) continue;
-    if (before) before(path);
+    if (before && is_finished) before(path);
     (void)taken->remove();  // tried again next time
   }
 }

@@ -23,6 +23,7 @@ class LockedDirectory {
                                                        const std::string& name);
   // Removes those directories in `root` whose process is gone. `is_ours` chooses them by name;
   // `before`, if given, is called with the path of each that goes, while nobody else can take it.
+  // Removes also what killed processes had begun to make an hour ago or more.
   static void remove_abandoned(const std::string& root,
                                const std::function<bool(std::string_view name)>& is_ours,
                                const std::function<void(const std::string& path)>& before = {});

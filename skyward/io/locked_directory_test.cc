@@ -74,6 +74,21 @@ TEST_F(LockedDirectoryTest, TakesNoneThatIsThere) {
   EXPECT_EQ(list_directory(root_), std::vector<std::string>{"mine-1"}) << "nothing is left behind";
 }
 
+TEST_F(LockedDirectoryTest, WhatAKilledProcessHadBegunToMakeGoesAfterAnHour) {
+  for (const char* name :
+       {"new-0123456789ab", "new-0123456789ac", "new-0123456789ad", "new-york"}) {
+    ASSERT_TRUE(make_private_directory(root_ + "/" + name));
+  }
+  const auto held = FileLock::try_lock_directory(root_ + "/new-0123456789ac");
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(2);
+  for (const char* name : {"new-0123456789ab", "new-0123456789ac", "new-york"}) {
+    std::filesystem::last_write_time(root_ + "/" + name, long_ago);
+  }
+  EXPECT_TRUE(removed().empty());
+  EXPECT_EQ(list_directory(root_),
+            (std::vector<std::string>{"new-0123456789ac", "new-0123456789ad", "new-york"}));
+}
+
 TEST_F(LockedDirectoryTest, LeavesOthersAlone) {
   ASSERT_TRUE(make_private_directory(root_ + "/theirs"));
   std::ofstream(root_ + "/mine-file") << "x";

@@ -118,6 +118,14 @@ std::string boot_id() {
   return text ? text->substr(0, text->find('\n')) : std::string();
 }
 
+std::string machine_id() {
+  const Result<std::string> text = read_file("/etc/machine-id");
+  const std::string id = text ? text->substr(0, text->find('\n')) : std::string();
+  const bool is_set =
+      id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_set ? id : std::string();
+}
+
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
 
 }  // namespace skyward::io

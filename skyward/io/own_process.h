@@ -45,6 +45,9 @@ std::string host_name();
 // The id of the running system, the same in all its containers and different after each boot. Empty
 // when it is not known.
 std::string boot_id();
+// The id of the installed system, from /etc/machine-id: the same after each boot, and in clones of
+// a virtual machine. Secret (machine-id(5)). Empty when it is not known, as in most containers.
+std::string machine_id();
 std::uint64_t process_id();
 
 }  // namespace skyward::io

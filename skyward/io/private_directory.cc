@@ -196,6 +196,12 @@ bool is_own_directory(const std::string& path) {
          status.st_uid == ::geteuid();
 }
 
+bool is_untouched_directory(const std::string& path, Duration duration) {
+  std::error_code error;
+  const fs::file_time_type changed = fs::last_write_time(path, error);
+  return !error && is_directory(path) && fs::file_time_type::clock::now() - changed >= duration;
+}
+
 bool is_writable_directory(const std::string& path) {
   std::error_code error;
   return fs::is_directory(path, error) && ::access(path.c_str(), W_OK | X_OK) == 0;

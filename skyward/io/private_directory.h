@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "skyward/base/error.h"
+#include "skyward/base/time.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
@@ -28,6 +29,9 @@ Status ensure_private_path(const std::string& path);
 bool is_directory(const std::string& path);
 // The same, and it is this user's.
 bool is_own_directory(const std::string& path);
+
+// True if a directory is there and no name in it has changed for so long.
+bool is_untouched_directory(const std::string& path, Duration duration);
 
 // True for a directory, or a link to one, in which this process may create files.
 bool is_writable_directory(const std::string& path);

@@ -1,5 +1,6 @@
 #include "skyward/mpi/world_folder.h"
 
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 
@@ -13,15 +14,18 @@ namespace {
 constexpr const char* kRoot = "/tmp/";
 constexpr const char* kPrefix = "sky-mpi-";
 constexpr const char* kLock = "/lock";
+constexpr Duration kMaking = std::chrono::hours(1);
 
 void remove_leftovers() {
   for (const std::string& name : io::list_directory(kRoot)) {
     const std::string path = kRoot + name;
+    const bool is_made = name.starts_with(kPrefix) && io::exists(path + kLock);
+    // Somebody began to make it, and was killed.
+    const bool is_left =
+        name.starts_with("." + std::string(kPrefix)) && io::is_untouched_directory(path, kMaking);
     // Root could look into another user's, and remove it.
-    if (!name.starts_with(kPrefix) || !io::is_own_directory(path)) continue;
-    if (io::exists(path + kLock) && !io::FileLock::holder(path + kLock)) {
-      (void)io::remove_tree(path);
-    }
+    if (!(is_made || is_left) || !io::is_own_directory(path)) continue;
+    if (!io::FileLock::holder(path + kLock)) (void)io::remove_tree(path);
   }
 }
 

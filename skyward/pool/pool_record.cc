@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -17,10 +20,12 @@ namespace skyward {
 
 namespace {
 
+namespace chr = std::chrono;
 namespace fs = std::filesystem;
 
 constexpr int kColumns = 100;
 constexpr std::int64_t kRetryUs = 10'000'000;
+constexpr std::int64_t kDayUs = 86'400'000'000;
 constexpr std::string_view kPoolFile = "pool.log";
 constexpr std::string_view kProvidersFile = "providers";
 constexpr std::string_view kMetricsFile = "metrics.csv";
@@ -39,6 +44,55 @@ std::string metrics_line(const Metrics& m) {
                      cell(m.gpu_memory_total_mb), cell(m.gpu_temperature));
 }
 
+// What is there of an earlier pool.
+struct KeptRecord {
+  fs::path path;
+  bool is_local = true;  // it asked no cloud for machines, but for simulated ones
+  std::uintmax_t bytes = 0;
+  std::int64_t written_us = 0;  // last
+};
+
+bool is_local(const fs::path& pool) {
+  std::ifstream providers(pool / kProvidersFile);
+  for (std::string name; std::getline(providers, name);) {
+    if (name != "local" && name != "fake") return false;
+  }
+  return true;
+}
+
+KeptRecord kept_record(const fs::path& pool) {
+  KeptRecord out{.path = pool, .is_local = is_local(pool)};
+  std::error_code error;
+  for (fs::directory_iterator at(pool, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    const fs::file_time_type written = at->last_write_time(gone);
+    const std::uintmax_t size = gone ? 0 : at->file_size(gone);
+    if (gone) continue;
+    const auto since = chr::file_clock::to_sys(written).time_since_epoch();
+    out.bytes += size;
+    out.written_us = std::max<std::int64_t>(out.written_us, since / chr::microseconds(1));
+  }
+  return out;
+}
+
+// Newest first. Nothing else that somebody may have put there.
+std::vector<KeptRecord> kept_records(const fs::path& root) {
+  std::vector<fs::path> pools;
+  std::error_code error;
+  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::error_code ignored;
+    const bool is_pool = at->is_directory(ignored) && name.size() == 24 && name[8] == '-' &&
+                         name[15] == '-' &&
+                         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
+    if (is_pool) pools.push_back(at->path());
+  }
+  std::ranges::sort(pools, std::greater());
+  std::vector<KeptRecord> out;
+  for (const fs::path& pool : pools) out.push_back(kept_record(pool));
+  return out;
+}
+
 }  // namespace
 
 PoolRecord::PoolRecord(std::string root, std::string job_id)
@@ -48,7 +102,7 @@ PoolRecord::PoolRecord(std::string root, std::string job_id)
 
 std::optional<std::string> PoolRecord::keep(std::span<const Event> events, std::int64_t wall_us) {
   if (events.empty()) return std::nullopt;
-  if (wall_us < retry_us_) {
+  if (wall_us < retry_us_ && retry_us_ - wall_us <= kRetryUs) {  // else the clock was set back
     missing_ += events.size();
     return std::nullopt;
   }
@@ -99,27 +153,20 @@ bool PoolRecord::make_directory(std::int64_t wall_us) {
   if (error) return false;
   directory_ = made;
   lock_ = io::FileLock::try_lock(directory_ + "/lock");
-  forget_old_pools();
+  forget_old_pools(wall_us);
   return true;
 }
 
-void PoolRecord::forget_old_pools() const {
-  std::error_code error;
-  std::error_code ignored;  // it ended meanwhile, or is another user's
-  std::vector<fs::path> pools;
-  for (fs::directory_iterator at(root_, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    // Nothing else that somebody may have put there.
-    const bool is_pool = at->is_directory(ignored) && name.size() == 24 && name[8] == '-' &&
-                         name[15] == '-' &&
-                         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
-    if (is_pool) pools.push_back(at->path());
-  }
-  if (pools.size() <= kPools) return;
-  std::ranges::sort(pools);
-  pools.resize(pools.size() - kPools);
-  for (const fs::path& pool : pools) {
-    if (!io::FileLock::holder(pool / "lock")) fs::remove_all(pool, error);
+void PoolRecord::forget_old_pools(std::int64_t wall_us) const {
+  std::array<std::size_t, 2> pools{};  // others, local ones
+  std::uintmax_t bytes = 0;
+  for (const KeptRecord& one : kept_records(root_)) {
+    const bool is_counted = ++pools[one.is_local ? 1 : 0] <= kPools;
+    if (is_counted) bytes += one.bytes;
+    const bool is_young = one.written_us > wall_us - kDayUs;
+    if ((is_counted && bytes <= kBytesOfAll) || is_young) continue;
+    std::error_code ignored;  // it ended meanwhile, or is another user's
+    if (!io::FileLock::holder(one.path / "lock")) fs::remove_all(one.path, ignored);
   }
 }
 

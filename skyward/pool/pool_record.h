@@ -9,7 +9,8 @@
 //                                 lock         held by the program while the pool is open
 //
 // Only this user can read it. Each file is rotated at 10 MiB: one older part stays as node-0.log.1.
-// The newest 100 pools are kept.
+// Kept are the newest 100 local pools and the newest 100 others, 5 GB in all, and whatever was
+// written to within a day.
 
 #include <cstdint>
 #include <fstream>
@@ -40,7 +41,8 @@ class PoolRecord {
   void close() { lock_.reset(); }
 
   static constexpr std::uintmax_t kFileBytes = std::uintmax_t{10} << 20;
-  static constexpr std::size_t kPools = 100;
+  static constexpr std::size_t kPools = 100;  // local ones; as many others
+  static constexpr std::uintmax_t kBytesOfAll = 5'000'000'000;
 
  private:
   struct File {
@@ -51,7 +53,7 @@ class PoolRecord {
   bool flush();
   std::optional<std::string> failed(std::string why, std::size_t events, std::int64_t wall_us);
   bool make_directory(std::int64_t wall_us);
-  void forget_old_pools() const;
+  void forget_old_pools(std::int64_t wall_us) const;
   void write(const std::string& name, std::string_view text);
   void keep_line(const LogLine& line);
   void keep_one(const Event& event, std::int64_t wall_us);

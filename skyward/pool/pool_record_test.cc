@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
+#include <string>
 #include <vector>
 
 namespace skyward {
@@ -16,6 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kNoon = 1'750'161'600'000'000;  // 2025-06-17T12:00:00Z
 constexpr std::int64_t kLater = kNoon + 11'000'000;    // when it tries again
+constexpr std::int64_t kHour = 3'600'000'000;
 
 class PoolRecordTest : public ::testing::Test {
  protected:
@@ -38,6 +42,29 @@ class PoolRecordTest : public ::testing::Test {
             .timestamp = kNoon * 1e-6 + 0.25,
             .task = 7,
             .stream = "stdout"};
+  }
+
+  // An earlier pool, the `number`-th, with a log of so many bytes.
+  fs::path path_of(std::size_t number) const {
+    return root_ / fmt::format("20240101-000000-{:08x}", number);
+  }
+  void leave(std::size_t number, const std::string& providers,
+             std::int64_t written_us = kNoon - 48 * kHour, std::uintmax_t bytes = 0) const {
+    const fs::path pool = path_of(number);
+    fs::create_directories(pool);
+    std::ofstream(pool / "providers") << providers << "\n";
+    std::ofstream(pool / "node-0.log") << "";
+    fs::resize_file(pool / "node-0.log", bytes);  // with a hole
+    for (const char* file : {"providers", "node-0.log"}) set_time(pool / file, written_us);
+  }
+  static void set_time(const fs::path& file, std::int64_t wall_us) {
+    const std::chrono::sys_time<std::chrono::microseconds> time{std::chrono::microseconds(wall_us)};
+    fs::last_write_time(file, std::chrono::time_point_cast<fs::file_time_type::duration>(
+                                  std::chrono::file_clock::from_sys(time)));
+  }
+  void open_another() const {
+    PoolRecord record(root_.string(), "1a2b3c4d");
+    ASSERT_EQ(record.keep(std::vector<Event>{line("x")}, kNoon), std::nullopt);
   }
 
   fs::path root_;
@@ -77,17 +104,58 @@ TEST_F(PoolRecordTest, FilesAreBounded) {
 
 TEST_F(PoolRecordTest, OldPoolsGoAndNothingElse) {
   fs::create_directories(root_ / "precious");
-  for (std::size_t i = 0; i <= PoolRecord::kPools; ++i) {
-    fs::create_directory(root_ / fmt::format("20240101-000000-{:08x}", i));
-  }
-  const auto at_work = io::FileLock::try_lock(root_ / "20240101-000000-00000000" / "lock");
-  PoolRecord record(root_.string(), "1a2b3c4d");
-  ASSERT_EQ(record.keep(std::vector<Event>{line("x")}, kNoon), std::nullopt);
+  for (std::size_t i = 0; i <= PoolRecord::kPools; ++i) leave(i, "local");
+  const auto at_work = io::FileLock::try_lock(path_of(0) / "lock");
+  set_time(path_of(0) / "lock", kNoon - 48 * kHour);
+  open_another();
   EXPECT_TRUE(fs::exists(root_ / "precious"));
-  EXPECT_TRUE(fs::exists(root_ / "20240101-000000-00000000")) << "that pool is open";
-  EXPECT_FALSE(fs::exists(root_ / "20240101-000000-00000001"));
-  EXPECT_TRUE(fs::exists(root_ / "20240101-000000-00000002"));
+  EXPECT_TRUE(fs::exists(path_of(0))) << "that pool is open";
+  EXPECT_FALSE(fs::exists(path_of(1)));
+  EXPECT_TRUE(fs::exists(path_of(2)));
   EXPECT_TRUE(fs::exists(root_ / "20250617-120000-1a2b3c4d"));
+}
+
+TEST_F(PoolRecordTest, LocalPoolsDriveOutNoOthers) {
+  leave(0, "AWS");
+  leave(1, "AWS\nlocal");
+  leave(2, "local");
+  leave(3, "fake");
+  for (std::size_t i = 4; i < PoolRecord::kPools + 4; ++i) leave(i, "local");
+  open_another();
+  EXPECT_TRUE(fs::exists(path_of(0)));
+  EXPECT_TRUE(fs::exists(path_of(1)));
+  EXPECT_FALSE(fs::exists(path_of(2)));
+  EXPECT_FALSE(fs::exists(path_of(3)));
+  for (std::size_t i = 0; i < PoolRecord::kPools; ++i) leave(i + 1000, "AWS");
+  open_another();
+  EXPECT_FALSE(fs::exists(path_of(0)));
+  EXPECT_TRUE(fs::exists(path_of(5))) << "a local one";
+}
+
+TEST_F(PoolRecordTest, WhatWasWrittenWithinADayStays) {
+  for (std::size_t i = 0; i < PoolRecord::kPools + 2; ++i) {
+    leave(i, "local", kNoon - (i == 0 ? 23 : 25) * kHour);
+  }
+  open_another();
+  EXPECT_TRUE(fs::exists(path_of(0)));
+  EXPECT_FALSE(fs::exists(path_of(1)));
+  leave(500, "AWS", kNoon - kHour, PoolRecord::kBytesOfAll + 1);
+  open_another();
+  EXPECT_TRUE(fs::exists(path_of(500)));
+  EXPECT_TRUE(fs::exists(path_of(0)));
+  EXPECT_FALSE(fs::exists(path_of(50))) << "too much is kept, and this is old";
+}
+
+TEST_F(PoolRecordTest, LargeOldPoolsGoFirst) {
+  constexpr std::uintmax_t kThird = PoolRecord::kBytesOfAll / 3;
+  for (std::size_t i = 0; i < 4; ++i) leave(i, "AWS", kNoon - 48 * kHour, kThird);
+  leave(4, "local");
+  open_another();
+  EXPECT_FALSE(fs::exists(path_of(0)));
+  EXPECT_FALSE(fs::exists(path_of(1))) << "the four have more than the limit, with the small files";
+  EXPECT_TRUE(fs::exists(path_of(2)));
+  EXPECT_TRUE(fs::exists(path_of(3)));
+  EXPECT_TRUE(fs::exists(path_of(4)));
 }
 
 TEST_F(PoolRecordTest, APlaceThatCannotBeWrittenIsToldOnceAndTriedAgain) {
@@ -102,6 +170,16 @@ TEST_F(PoolRecordTest, APlaceThatCannotBeWrittenIsToldOnceAndTriedAgain) {
   const fs::path pool = root_ / "20250617-120011-1a2b3c4d";
   EXPECT_THAT(text(pool / "node-1.log"), HasSubstr("kept\n"));
   EXPECT_THAT(text(pool / "pool.log"), HasSubstr("missing above: up to 2, "));
+}
+
+TEST_F(PoolRecordTest, AClockThatIsSetBackMakesNoLongerGap) {
+  std::ofstream(root_) << "a file";
+  PoolRecord record(root_.string(), "1a2b3c4d");
+  const std::vector<Event> events = {line("a line")};
+  EXPECT_NE(record.keep(events, kNoon), std::nullopt);
+  fs::remove(root_);
+  EXPECT_EQ(record.keep(events, kNoon - 5 * kHour), std::nullopt);
+  EXPECT_THAT(text(root_ / "20250617-070000-1a2b3c4d" / "node-1.log"), HasSubstr("a line\n"));
 }
 
 TEST_F(PoolRecordTest, AFullDiskMakesAGapNotAnEnd) {

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kNameBegin = "skyward-";
 constexpr std::size_t kLongestName = 63;
 constexpr std::size_t kOwnerDigits = 8;
+constexpr std::size_t kComputerDigits = 16;
 
 bool is_hex(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -100,15 +101,24 @@ std::string nodes_text(int first_node, int count) {
 }
 
 std::map<std::string, std::string> this_computer() {
-  return {{"host", io::host_name()}, {"boot", io::boot_id()}};
+  const std::string id = io::machine_id();
+  // It must not be passed on as it is.
+  const std::string hash = id.empty() ? id : to_hex(sha256(as_bytes("skyward " + id)));
+  return {{"host", io::host_name()},
+          {"boot", io::boot_id()},
+          {"computer", hash.substr(0, kComputerDigits)}};
 }
 
-bool opened_here(const LedgerPool& pool, std::int64_t booted_s) {
-  const std::string boot = io::boot_id();
+bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
+                 const std::map<std::string, std::string>& here) {
+  const std::string& boot = here.at("boot");
   const std::string its_boot = pool.setting("boot");
-  if (!boot.empty() && its_boot == boot) return true;
-  const bool at_the_same_time = !boot.empty() && !its_boot.empty() && pool.opened_s > booted_s;
-  return pool.setting("host") == io::host_name() && !at_the_same_time;
+  if (!boot.empty() && its_boot == boot) return true;  // containers: one kernel has all locks
+  if (!boot.empty() && !its_boot.empty() && pool.opened_s > booted_s) return false;
+  const std::string& computer = here.at("computer");
+  const std::string its_computer = pool.setting("computer");
+  const bool have_ids = !computer.empty() && !its_computer.empty();
+  return have_ids ? computer == its_computer : pool.setting("host") == here.at("host");
 }
 
 }  // namespace skyward::provider

@@ -57,12 +57,15 @@ std::string owner_digits(std::string_view id);
 // Checks a pool's id before it becomes part of a path: others may write tags and names.
 bool is_pool_id(std::string_view id);
 
-// The settings of a pool in the ledger that tell which computer opened it, and in which boot.
+// The settings of a pool in the ledger that tell which computer opened it, and in which boot: its
+// name, a hash of its id (empty: it has none), and the boot's id.
 std::map<std::string, std::string> this_computer();
-// Whether this computer opened the pool: computers may share a ledger, but not each other's locks.
-// A computer whose name changes counts as the same until it reboots. Computers may have one name
-// (containers, copies of a virtual machine): what was opened in another boot after this one began,
-// at `booted_s`, was opened elsewhere. Older pools cannot be told apart.
-bool opened_here(const LedgerPool& pool, std::int64_t booted_s);
+// Whether this computer, `here`, opened the pool: computers may share a ledger, but not each
+// other's locks. Where one of them has no id, their names are compared. Computers may have one id
+// or one name (containers, copies of a virtual machine): what was opened in another boot after this
+// one began, at `booted_s`, was opened elsewhere. Older pools of such computers cannot be told
+// apart.
+bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
+                 const std::map<std::string, std::string>& here = this_computer());
 
 }  // namespace skyward::provider

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "skyward/provider/world_fixture.h"
 
@@ -69,19 +72,41 @@ TEST(Marks, TellWhichNodesAMachineIsFor) {
   EXPECT_EQ(nodes_text(0, 4), "0-3");
 }
 
-TEST(Marks, AComputerKnowsItsPoolsByItsNameOrItsBoot) {
-  constexpr std::int64_t kBooted_s = 200;
-  const LedgerPool mine{.id = "p", .settings = this_computer(), .opened_s = 100};
-  EXPECT_TRUE(opened_here(mine, kBooted_s));
-  LedgerPool renamed = mine;
-  renamed.settings["host"] = "another name";
-  EXPECT_TRUE(opened_here(renamed, kBooted_s)) << "until it boots";
-  LedgerPool booted = mine;
-  booted.settings["boot"] = "another boot";
-  EXPECT_TRUE(opened_here(booted, kBooted_s));
-  LedgerPool other = renamed;
-  other.settings["boot"] = "another boot";
-  EXPECT_FALSE(opened_here(other, kBooted_s));
+// The boot of this computer began at 200.
+bool is_from_here(std::map<std::string, std::string> settings, std::int64_t opened_s) {
+  return opened_here({.id = "p", .settings = std::move(settings), .opened_s = opened_s}, 200,
+                     {{"host", "mine"}, {"boot", "now"}, {"computer", "1111"}});
+}
+
+TEST(Marks, AComputerKnowsItsPoolsByItsBoot) {
+  EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "now"}, {"computer", "1111"}}, 300));
+  EXPECT_TRUE(is_from_here({{"host", "another"}, {"boot", "now"}}, 300)) << "renamed";
+  EXPECT_TRUE(is_from_here({{"host", "another"}, {"boot", "now"}, {"computer", "2222"}}, 300))
+      << "a container of this computer";
+  EXPECT_TRUE(opened_here({.id = "p", .settings = this_computer(), .opened_s = 300}, 200));
+}
+
+TEST(Marks, AComputerKnowsItsPoolsByItsIdAfterAReboot) {
+  EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "1111"}}, 100));
+  EXPECT_TRUE(is_from_here({{"host", "another"}, {"boot", "then"}, {"computer", "1111"}}, 100))
+      << "renamed since";
+  EXPECT_FALSE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "2222"}}, 100))
+      << "the home was copied from a computer of the same name";
+  EXPECT_FALSE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "1111"}}, 300))
+      << "a copy of a virtual machine: this computer ran then, in this boot";
+}
+
+TEST(Marks, AComputerWithoutAnIdIsKnownByItsName) {
+  EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}}, 100));
+  EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", ""}}, 100));
+  EXPECT_FALSE(is_from_here({{"host", "another"}, {"boot", "then"}}, 100));
+  EXPECT_FALSE(is_from_here({{"host", "mine"}, {"boot", "then"}}, 300))
+      << "this computer ran then, in this boot";
+  EXPECT_TRUE(is_from_here({{"host", "mine"}}, 300)) << "an older version wrote it";
+  const std::map<std::string, std::string> bare = {
+      {"host", "mine"}, {"boot", "now"}, {"computer", ""}};
+  EXPECT_TRUE(opened_here(
+      {.id = "p", .settings = {{"host", "mine"}, {"computer", "1111"}}, .opened_s = 1}, 200, bare));
 }
 
 TEST(Marks, AComputerBootedWhenItDidHoweverLongItSlept) {
@@ -91,16 +116,6 @@ TEST(Marks, AComputerBootedWhenItDidHoweverLongItSlept) {
   here.asleep += std::chrono::hours(2);
   here.wall_s += 3 * 3600;
   EXPECT_EQ(booted_s(here.world), then_s);
-}
-
-TEST(Marks, AComputerKnowsThePoolsOfOthersThatHaveItsName) {
-  LedgerPool pool{.id = "p", .settings = this_computer(), .opened_s = 300};
-  EXPECT_TRUE(opened_here(pool, 200));
-  pool.settings["boot"] = "another boot";
-  EXPECT_FALSE(opened_here(pool, 200)) << "this computer ran then, in this boot";
-  EXPECT_TRUE(opened_here(pool, 400));
-  pool.settings.erase("boot");
-  EXPECT_TRUE(opened_here(pool, 200)) << "an older version wrote it";
 }
 
 }  // namespace

@@ -4,9 +4,12 @@
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/private_directory.h"
+#include "skyward/provider/marks.h"
+#include "skyward/provider/renting/reaping.h"
 
 namespace skyward::provider {
 
@@ -78,6 +81,21 @@ std::string pool_directory(const World& world, const std::string& pool) {
 void remove_pool_directory(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (state) (void)io::remove_tree(path_of(*state, pool));  // keys of machines that are gone
+}
+
+void remove_unlisted_directories(const World& world) {
+  constexpr Duration kDay = std::chrono::hours(24);
+  const Result<std::string> state = state_of(world);
+  if (!state) return;
+  const auto ledger = read_ledger(world);
+  if (!ledger) return;
+  for (const std::string& id : io::list_directory(*state + "/clouds")) {
+    if (!is_pool_id(id) || !io::is_untouched_directory(path_of(*state, id), kDay)) continue;
+    const auto listed = (*ledger)->find_pool(id);
+    const bool is_reaped = io::FileLock::holder(reaper_lock(world, id)).has_value();
+    if (!listed || *listed || is_open_here(world, id) || is_reaped) continue;
+    remove_pool_directory(world, id);
+  }
 }
 
 std::string new_pool_id(const World& world, Ledger& ledger, std::string_view provider,

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <string>
 #include <thread>
 
 #include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
+#include "skyward/provider/renting/reaping.h"
 
 namespace skyward::provider {
 namespace {
@@ -35,6 +38,31 @@ TEST_F(OpenPoolsTest, APoolIsOpenOnce) {
   const auto second = make_pool_directory(world, "aws-00000001");
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().message, HasSubstr("is open already"));
+}
+
+TEST_F(OpenPoolsTest, DirectoriesThatTheLedgerDoesNotListGoAfterADay) {
+  namespace fs = std::filesystem;
+  const auto make = [&](const std::string& id) {
+    EXPECT_TRUE(make_pool_directory(world, id));  // its lock is free again
+    return pool_directory(world, id);
+  };
+  const auto age = [](const std::string& path) {
+    fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(25));
+  };
+  world.open_ledger = [](const std::string& path) { return Ledger::open(path); };
+  ASSERT_TRUE((*open_ledger(world))->open_pool({.id = "aws-00000001"}));
+  const std::string listed = make("aws-00000001");
+  const std::string lost = make("aws-00000002");
+  const std::string young = make("aws-00000003");
+  const auto open = make_pool_directory(world, "aws-00000004");
+  const std::string reaped = make("aws-00000005");
+  const auto reaper = io::FileLock::try_lock(reaper_lock(world, "aws-00000005"));
+  for (const std::string& path : {listed, lost, open->path, reaped}) age(path);
+  remove_unlisted_directories(world);
+  EXPECT_FALSE(fs::exists(lost));
+  for (const std::string& path : {listed, young, open->path, reaped}) {
+    EXPECT_TRUE(fs::exists(path)) << path;
+  }
 }
 
 TEST_F(OpenPoolsTest, ThatThereIsNoPlaceForTheLedgerIsAnErrorOfTheLedger) {

@@ -10,6 +10,7 @@
 
 #include "skyward/provider/aws/list_prices.h"
 #include "skyward/provider/json_read.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider::aws {
 
@@ -63,6 +64,12 @@ std::string to_text(const PriceReading& reading) {
   return json_line({{"prices", json_line(reading.prices)},
                     {"family", std::to_string(reading.family)},
                     {"next", reading.next}});
+}
+
+// The account's, where the source of the credentials says it; else the key's.
+std::string digits_of_account(const Credentials& credentials) {
+  return owner_digits(credentials.account_id.empty() ? credentials.keys.access_key_id
+                                                     : credentials.account_id);
 }
 
 // Goes on to the end. Where a type has two prices, the higher one counts: it is a bound.
@@ -174,7 +181,11 @@ void Catalogue::add_list_prices(Prices& prices, bool needed, Time deadline) {
 
 Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, Prices& prices,
                                         Time deadline) {
-  const json kept = read_json(facts_.read("spot"));
+  // Zones of one name are not the same in every account.
+  const auto credentials = client_.credentials(deadline);
+  const std::string account = credentials ? digits_of_account(*credentials) : "";
+  json kept = read_json(facts_.read("spot"));
+  if (json_text(kept, "account") != account) kept = {};
   std::set<std::string> known;
   for (const json* type : json_items(kept, "types")) known.insert(json_text(*type));
   json rows = json_at(kept, "rows");
@@ -195,7 +206,8 @@ Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, P
       }
       for (const SpotPrice& one : *told) rows.push_back({one.type, one.zone, one.dollars});
     }
-    facts_.keep("spot", kSpotPrices_s, json_line({{"types", types}, {"rows", rows}}));
+    facts_.keep("spot", kSpotPrices_s,
+                json_line({{"account", account}, {"types", types}, {"rows", rows}}));
   }
   for (const json* row : json_items(rows)) {
     if (!row->is_array() || row->size() != 3) continue;

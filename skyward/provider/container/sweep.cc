@@ -14,8 +14,9 @@ Status sweep(const World& world, const SweepOptions& options,
   const auto pools = open_pools_of(world, kProvider);
   std::vector<SweepWay> ways;
   const auto add = [&](const Access& access, bool is_set) {
-    ways.push_back(
-        {.account = std::make_unique<ContainerAccount>(world, access), .is_set = is_set});
+    ways.push_back({.account = std::make_unique<ContainerAccount>(world, access),
+                    .path = access.text(),
+                    .is_set = is_set});
   };
   if (pools) {
     for (const auto& [id, pool] : *pools) add(access_of(pool), false);

@@ -37,11 +37,13 @@ Status sweep_ways(const World& world, const Result<std::map<std::string, LedgerP
                   const std::vector<SweepWay>& ways, const SweepOptions& options,
                   const std::function<void(const Swept&)>& tell, Time deadline) {
   const auto pools = known.value_or(std::map<std::string, LedgerPool>{});
-  std::set<std::string> swept;  // accounts: several ways may lead to one
+  std::set<std::string> tried;  // paths: each pool in the ledger has one
+  std::set<std::string> swept;  // accounts: several paths may lead to one
   std::vector<Swept> unsearched;
   bool is_any_searched = false;
   Status first;
   for (const SweepWay& way : ways) {
+    if (!tried.insert(way.path).second) continue;
     const auto signed_in = way.account->sign_in(deadline);
     Status status = signed_in ? Status() : fail(signed_in);
     if (signed_in && swept.insert(signed_in->account).second) {

@@ -21,6 +21,7 @@ Result<std::map<std::string, LedgerPool>> open_pools_of(const World& world,
 
 struct SweepWay {
   std::unique_ptr<NamedAccount> account{};
+  std::string path{};   // in words: ways with one path are one, and are signed in to once
   bool is_set = false;  // the settings lead there, and not the ledger
 };
 // Sweeps each account once. A pool of another one is reported by the sweep of that one alone. The

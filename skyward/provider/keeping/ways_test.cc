@@ -30,6 +30,7 @@ using ::testing::SizeIs;
 struct Place {
   Result<SweepAccount> account = SweepAccount{.owner = "me", .account = "A", .home_region = "a"};
   std::optional<Refusal> refusal{};  // of listings
+  int sign_ins = 0;
   int listings = 0;
 };
 
@@ -58,7 +59,10 @@ class Account final : public NamedAccount {
   explicit Account(Place& place) : place_(place) {}
   std::string_view provider() const override { return "yard"; }
   std::string_view cloud() const override { return "the yard"; }
-  Result<SweepAccount> sign_in(Time) override { return place_.account; }
+  Result<SweepAccount> sign_in(Time) override {
+    ++place_.sign_ins;
+    return place_.account;
+  }
   ApiResult<std::vector<NamedMachine>> machines(Time) override {
     ++place_.listings;
     if (place_.refusal) {
@@ -96,12 +100,15 @@ class WaysTest : public ::testing::Test {
   struct Way {
     Place& place;
     bool is_set = true;
+    std::string path{};  // empty: one of its own
   };
   Status sweep(const std::vector<Way>& ways, const SweepOptions& options = {}) {
     told_.clear();
     std::vector<SweepWay> all;
     for (const Way& way : ways) {
-      all.push_back({.account = std::make_unique<Account>(way.place), .is_set = way.is_set});
+      all.push_back({.account = std::make_unique<Account>(way.place),
+                     .path = way.path.empty() ? std::to_string(all.size()) : way.path,
+                     .is_set = way.is_set});
     }
     return sweep_ways(
         world_.world, open_pools_of(world_.world, "yard"), all, options,
@@ -127,6 +134,19 @@ TEST_F(WaysTest, OfSeveralWaysToAnAccountOneIsGone) {
   EXPECT_TRUE(sweep({{first}, {again}, {other}}));
   EXPECT_GT(first.listings, 0);
   EXPECT_EQ(again.listings, 0);
+  EXPECT_GT(other.listings, 0);
+}
+
+// Each pool in the ledger has its way, and a login may take a minute to fail.
+TEST_F(WaysTest, EqualWaysAreSignedInToOnce) {
+  Place place = off();
+  std::vector<Way> ways(20, Way{place, false, "me@login"});
+  ways.push_back({place, true, "me@login"});
+  Place other;
+  ways.push_back({other, false, "me@other"});
+  EXPECT_THAT(sweep(ways).error().message, HasSubstr("nobody answers"));
+  EXPECT_EQ(place.sign_ins, 1);
+  EXPECT_EQ(other.sign_ins, 1);
   EXPECT_GT(other.listings, 0);
 }
 

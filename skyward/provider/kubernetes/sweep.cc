@@ -1,5 +1,7 @@
 #include "skyward/provider/kubernetes/sweep.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
 
@@ -16,7 +18,9 @@ Status sweep(const World& world, const SweepOptions& options,
   std::vector<SweepWay> ways;
   const auto add = [&](const Access& access, bool is_set) {
     ways.push_back(
-        {.account = std::make_unique<KubernetesAccount>(world, access), .is_set = is_set});
+        {.account = std::make_unique<KubernetesAccount>(world, access),
+         .path = fmt::format("{}\n{}\n{}", access.kubeconfig, access.context, access.name_space),
+         .is_set = is_set});
   };
   if (pools) {
     for (const auto& [id, pool] : *pools) add(access_of(pool), false);

@@ -119,7 +119,8 @@ TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
   };
   add("digital_ocean-00000001", {});
   add("digital_ocean-00000002", {{"account", "another"}});
-  add("digital_ocean-00000003", {{"boot", "another"}, {"host", "another"}});
+  add("digital_ocean-00000003",
+      {{"boot", "another"}, {"host", "another"}, {"computer", "another"}});
   add("digital_ocean-00000004", {});
   LedgerPool of_another_cloud = mine;
   of_another_cloud.id = "verda-00000005";

@@ -136,7 +136,9 @@ class SweepingTest : public ::testing::Test {
     enter({.key = "token", .kind = "instance", .id = "i-1", .asked_s = world_.wall_s - 60});
   }
   // ... that another computer has opened, which shares the ledger.
-  void open_pool_elsewhere() { open_pool({{"host", "other"}, {"boot", "its own"}}); }
+  void open_pool_elsewhere() {
+    open_pool({{"host", "other"}, {"boot", "its own"}, {"computer", "another"}});
+  }
   void enter(LedgerEntry entry) {
     entry.pool = "yard-1";
     EXPECT_TRUE(ledger_->ask(entry));

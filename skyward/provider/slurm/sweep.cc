@@ -17,7 +17,9 @@ Status sweep(const World& world, const SweepOptions& options,
   const auto add = [&](const std::string& login, bool is_set) -> Status {
     const auto access = find_access(login);
     if (!access) return fail(access);
-    ways.push_back({.account = std::make_unique<SlurmAccount>(world, *access), .is_set = is_set});
+    ways.push_back({.account = std::make_unique<SlurmAccount>(world, *access),
+                    .path = login,
+                    .is_set = is_set});
     return {};
   };
   if (pools) {
