@@ -163,7 +163,7 @@ void PoolRecord::forget_old_pools(std::int64_t wall_us) const {
   for (const KeptRecord& one : kept_records(root_)) {
     const bool is_counted = ++pools[one.is_local ? 1 : 0] <= kPools;
     if (is_counted) bytes += one.bytes;
-    const bool is_young = one.written_us > wall_us - kDayUs;
+    const bool is_young = !one.is_local && one.written_us > wall_us - kDayUs;
     if ((is_counted && bytes <= kBytesOfAll) || is_young) continue;
     std::error_code ignored;  // it ended meanwhile, or is another user's
     if (!io::FileLock::holder(one.path / "lock")) fs::remove_all(one.path, ignored);

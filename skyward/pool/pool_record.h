@@ -9,8 +9,8 @@
 //                                 lock         held by the program while the pool is open
 //
 // Only this user can read it. Each file is rotated at 10 MiB: one older part stays as node-0.log.1.
-// Kept are the newest 100 local pools and the newest 100 others, 5 GB in all, and whatever was
-// written to within a day.
+// Kept are the newest 100 local pools and the newest 100 others, 5 GB in all, and whatever of the
+// others was written to within a day.
 
 #include <cstdint>
 #include <fstream>

@@ -134,11 +134,13 @@ TEST_F(PoolRecordTest, LocalPoolsDriveOutNoOthers) {
 
 TEST_F(PoolRecordTest, WhatWasWrittenWithinADayStays) {
   for (std::size_t i = 0; i < PoolRecord::kPools + 2; ++i) {
-    leave(i, "local", kNoon - (i == 0 ? 23 : 25) * kHour);
+    leave(i, "AWS", kNoon - (i == 0 ? 23 : 25) * kHour);
+    leave(i + 1000, "local", kNoon - kHour);  // by tests, which open many
   }
   open_another();
   EXPECT_TRUE(fs::exists(path_of(0)));
   EXPECT_FALSE(fs::exists(path_of(1)));
+  EXPECT_FALSE(fs::exists(path_of(1000)));
   leave(500, "AWS", kNoon - kHour, PoolRecord::kBytesOfAll + 1);
   open_another();
   EXPECT_TRUE(fs::exists(path_of(500)));
