@@ -15,13 +15,23 @@ namespace skyward::provider {
 namespace {
 
 constexpr double kMibPerGib = 1024;
-constexpr double kRounding = 1e-9;  // 10 × 0.1 is a little less than 1
+constexpr double kRounding = 1e-9;  // 1 / (1.0 / 93) is a little less than 93
 
 std::optional<double> parsed(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end == text.data()) return std::nullopt;
   return value;
+}
+
+// How many nodes get the same devices: more than one where each wants less than a whole one.
+double nodes_per_share(double count) {
+  return count < 1 ? std::max(1.0, std::floor(1 / count + kRounding)) : 1;
+}
+
+// What each such group of nodes gets.
+std::size_t devices_per_share(double count) {
+  return static_cast<std::size_t>(std::ceil(count));
 }
 
 }  // namespace
@@ -63,7 +73,8 @@ std::vector<Device> visible_devices(const std::vector<Device>& devices, std::str
 
 Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
                                         const Accelerator& wanted, int nodes, bool are_all) {
-  const auto needed = static_cast<std::size_t>(std::ceil(wanted.count * nodes - kRounding));
+  const auto shares = static_cast<std::size_t>(std::ceil(nodes / nodes_per_share(wanted.count)));
+  const std::size_t needed = shares * devices_per_share(wanted.count);
   std::vector<int> chosen;
   for (const Device& device : devices) {
     if (chosen.size() < needed && matches(wanted, device.name, device.memory_gb))
@@ -86,8 +97,8 @@ Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
 
 std::string devices_of_node(const std::vector<int>& chosen, double count, int node) {
   std::vector<int> own;
-  const auto first = static_cast<std::size_t>(std::floor(count * node + kRounding));
-  const auto many = static_cast<std::size_t>(std::ceil(count - kRounding));
+  const std::size_t many = devices_per_share(count);
+  const std::size_t first = static_cast<std::size_t>(node / nodes_per_share(count)) * many;
   for (std::size_t i = first; i < first + many && i < chosen.size(); ++i) own.push_back(chosen[i]);
   return fmt::format("{}", fmt::join(own, ","));
 }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace skyward::provider {
 namespace {
 
@@ -69,6 +72,29 @@ TEST(Devices, SharesOfOneAreSharedByNodes) {
   EXPECT_EQ(devices_of_node(*chosen, 0.5, 1), "1");
   EXPECT_EQ(devices_of_node(*chosen, 0.5, 2), "2");
   EXPECT_EQ(choose_devices(devices, {.name = "T4", .count = 0.1}, 10)->size(), 1U);
+}
+
+TEST(Devices, NoMoreNodesShareOneThanFit) {
+  struct Row {
+    double count;
+    int nodes;
+    std::vector<std::string> of_nodes;
+  };
+  const auto devices = parse_devices(kAnswer);
+  for (const auto& [count, nodes, of_nodes] :
+       {Row{.count = 0.6, .nodes = 2, .of_nodes = {"1", "2"}},
+        Row{.count = 0.4, .nodes = 5, .of_nodes = {"1", "1", "2", "2", "3"}},
+        Row{.count = 0.3, .nodes = 4, .of_nodes = {"1", "1", "1", "2"}}}) {
+    const auto chosen = choose_devices(devices, {.name = "H100", .count = count}, nodes);
+    ASSERT_TRUE(chosen) << chosen.error().message;
+    std::vector<std::string> given;
+    given.reserve(of_nodes.size());
+    for (int node = 0; node < nodes; ++node) given.push_back(devices_of_node(*chosen, count, node));
+    EXPECT_EQ(given, of_nodes) << count;
+    EXPECT_EQ(of_nodes.back(), std::to_string(chosen->back())) << count;
+  }
+  EXPECT_THAT(choose_devices(devices, {.name = "T4", .count = 0.6}, 2).error().message,
+              HasSubstr("need 2 on this machine"));
 }
 
 TEST(Devices, TooFewAreNamed) {
