@@ -13,10 +13,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kAnswer =
-    "0, Tesla T4, 15360, GPU-0aa0\n"
-    "1, NVIDIA H100 80GB HBM3, 81559, GPU-1bb1\n"
-    "2, NVIDIA H100 80GB HBM3, 81559, GPU-1bc2\r\n"
-    "3, NVIDIA H100 80GB HBM3, [N/A], GPU-3dd3\n"
+    "0, Tesla T4, 15360, GPU-0aa0, [N/A]\n"
+    "1, NVIDIA H100 80GB HBM3, 81559, GPU-1bb1, Disabled\n"
+    "2, NVIDIA H100 80GB HBM3, 81559, GPU-1bc2, Disabled\r\n"
+    "3, NVIDIA H100 80GB HBM3, [N/A], GPU-3dd3, Disabled\n"
     "\nNo devices were found\n";
 
 TEST(Devices, AreReadFromRows) {
@@ -95,6 +95,39 @@ TEST(Devices, NoMoreNodesShareOneThanFit) {
   }
   EXPECT_THAT(choose_devices(devices, {.name = "T4", .count = 0.6}, 2).error().message,
               HasSubstr("need 2 on this machine"));
+}
+
+TEST(Devices, SplitOnesAreForThosePartitionsOnly) {
+  auto devices = parse_devices(
+      "0, NVIDIA H100 80GB HBM3, 81559, GPU-0, Enabled\n"
+      "1, NVIDIA H100 80GB HBM3, 81559, GPU-1, Disabled\n"
+      "2, NVIDIA H100 80GB HBM3, 81559, GPU-2, Enabled\n"
+      "3, NVIDIA H100 80GB HBM3, 81559, GPU-3, Enabled\n");
+  const Accelerator whole{.name = "H100"};
+  EXPECT_THAT(*choose_devices(devices, whole, 1), ElementsAre(1));
+  const Error too_few = choose_devices(devices, whole, 2).error();
+  EXPECT_THAT(too_few.message,
+              HasSubstr("has 4 H100-80GB; GPU 0 is split; GPU 2 is split; GPU 3 is split"));
+  EXPECT_THAT(too_few.hint, HasSubstr("'sudo nvidia-smi -i 0,2,3 -mig 0'"));
+
+  add_partitions(devices,
+                 "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n"
+                 "  MIG 4g.40gb     Device  0: (UUID: MIG-a)\n"
+                 "  MIG 2g.20gb     Device  1: (UUID: MIG-b)\n"
+                 "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n"
+                 "GPU 2: NVIDIA H100 80GB HBM3 (UUID: GPU-2)\n"
+                 "  MIG 3g.40gb     Device  0: (UUID: MIG-c)\n"
+                 "  MIG 3g.40gb     Device  1: (UUID: MIG-d)\n"
+                 "GPU 3: NVIDIA H100 80GB HBM3 (UUID: GPU-3)\n");
+  EXPECT_THAT(devices[0].partitions, ElementsAre("2g.20gb", "4g.40gb"));
+  const Accelerator halves{.name = "H100", .mig = "3g.40gb"};
+  EXPECT_THAT(*choose_devices(devices, halves, 3), ElementsAre(2, 1, 3));
+  const Error others = choose_devices(devices, halves, 4).error();
+  EXPECT_THAT(others.message, HasSubstr("; GPU 0 is split into 2g.20gb, 4g.40gb"));
+  EXPECT_THAT(others.hint,
+              HasSubstr("'sudo nvidia-smi mig -i 0 -dci; sudo nvidia-smi mig -i 0 -dgi'"));
+  const Accelerator mixed{.name = "H100", .mig = std::vector<std::string>{"4g.40gb", "2g.20gb"}};
+  EXPECT_THAT(*choose_devices(devices, mixed, 1), ElementsAre(0));
 }
 
 TEST(Devices, TooFewAreNamed) {
