@@ -1,9 +1,6 @@
 #include "skyward/agent/metrics.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -12,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "skyward/io/file_descriptor.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
+#include "skyward/io/process.h"
 
 namespace skyward::agent {
 namespace {
@@ -190,14 +187,15 @@ TEST_F(NvidiaSmiTest, AFailureIsTold) {
 }
 
 TEST_F(NvidiaSmiTest, AnAnswerThatComesLateCounts) {
-  ASSERT_EQ(::mkfifo(path("go").c_str(), 0600), 0);
-  const io::FileDescriptor go(::open(path("go").c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_TRUE(go);
+  ASSERT_TRUE(
+      io::run_command({.command = {"mkfifo", path("go")}}, std::chrono::seconds(60)).has_value());
+  std::fstream go(path("go"), std::ios::in | std::ios::out);  // waits for no other end
+  ASSERT_TRUE(go.is_open());
   MetricsSampler metrics =
       sampler_on("read word <'" + path("go") + "'; echo NVIDIA H200", Duration{});
   metrics.find_accelerators("", [&](const FoundDevices& found) {
     found_.push_back(found);
-    if (found_.size() == 1) EXPECT_EQ(::write(go.get(), "now\n", 4), 4);
+    if (found_.size() == 1) go << "now\n" << std::flush;
     if (found_.size() == 2) loop_.stop();
   });
   loop_.run();

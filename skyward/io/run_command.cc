@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -180,8 +179,10 @@ std::string failure_text(const CommandResult& result) {
   const bool on_stdout = !trimmed(result.out).empty();
   const std::vector<std::string> lines = items_of(on_stdout ? result.out : result.err, '\n');
   if (lines.empty()) return result.status.describe();
-  const auto last = std::span(lines).last(std::min(lines.size(), kLines));
-  const std::string text = fmt::format("{}", fmt::join(last, "; "));
+  std::string text;
+  for (const std::string& line : std::span(lines).last(std::min(lines.size(), kLines))) {
+    text += (text.empty() ? "" : "; ") + line;
+  }
   return text.substr(text.size() - std::min(text.size(), kMostBytes));
 }
 
