@@ -119,16 +119,36 @@ def test_partitions_of_different_sizes_and_several_gpus(gpus):
     assert answers[0][0].accelerators == ["A100-40"] * 2
 
 
-def test_partitions_are_made_anew_only_when_they_are_others(gpus):
+def test_partitions_are_used_again_and_never_replaced_by_others(gpus):
     gpus(H100)
     half, third = accelerators.H100(mig="3g.40gb"), accelerators.H100(mig="2g.20gb")
     stands = []
-    for wanted in (half, half, third):
-        with open_pool(accelerator=wanted) as pool:
-            assert len(seen() @ pool) == wanted.workers_per_node
+    for _ in range(2):
+        with open_pool(accelerator=half) as pool:
+            assert len(seen() @ pool) == 2
         stands.append(gpus())
-    assert stands[0] == stands[1] != stands[2]
-    assert [profile for profile, _ in stands[2][0]["mig"]] == ["2g.20gb"] * 3
+    with pytest.raises(sky.ConfigurationError) as caught:
+        open_pool(accelerator=third).__enter__()
+    assert "GPU 0 is split into 3g.40gb, 3g.40gb" in str(caught.value)
+    assert "sudo nvidia-smi mig -i 0 -dci; sudo nvidia-smi mig -i 0 -dgi" in str(caught.value)
+    assert stands[0] == stands[1] == gpus()
+
+
+def test_whole_gpus_are_those_that_no_pool_has_split(gpus):
+    gpus(H100, H100)
+    split = accelerators.H100(mig="3g.40gb")
+    with open_pool(accelerator=split) as pool:
+        seen() @ pool
+    assert [gpu["mig"] is None for gpu in gpus()] == [False, True]
+    with open_pool(accelerator=accelerators.H100()) as pool:
+        assert (seen() >> pool)[1][0] == "1"
+    with open_pool(accelerator=split) as pool:  # the one that is split already
+        assert [environment[2] for _, environment in seen() @ pool] == ["0", "0"]
+    assert gpus()[1]["mig"] is None
+    with pytest.raises(sky.ConfigurationError) as caught:
+        open_pool(accelerator=accelerators.H100(count=2)).__enter__()
+    assert "GPU 0 is split" in str(caught.value)
+    assert "sudo nvidia-smi -i 0 -mig 0" in str(caught.value)
 
 
 def test_a_partition_wins_over_the_images_variable(gpus):
@@ -169,6 +189,14 @@ def test_without_nvidia_smi_there_is_nothing(monkeypatch, tmp_path):
         open_pool(accelerator="A100"),
     ):
         pytest.fail("entered")
+
+
+def test_the_drivers_trouble_is_named(gpus):
+    gpus(T4)
+    trouble = "Failed to initialize NVML: Driver/library version mismatch"
+    pathlib.Path(os.environ["FAKE_GPUS"]).write_text(json.dumps(trouble))
+    with pytest.raises(sky.ConfigurationError, match=f"cannot list this machine's GPUs: {trouble}"):
+        open_pool(accelerator="T4").__enter__()
 
 
 def test_a_gpu_in_use_is_named_with_the_drivers_words(gpus):

@@ -1,5 +1,6 @@
 """What engines say before they start; `./dev engines` tests the engines themselves."""
 
+import json
 import os
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from skyward.distributed.meeting import can_listen_at
 from skyward.engines.members import Members
 from skyward.engines.survey import (
     NodeFacts,
+    look,
     python_version,
     require_here,
     require_there,
@@ -81,6 +83,21 @@ def test_a_node_that_cannot_listen_at_its_address_is_refused():
     text = refusal(NODE, replace(NODE, node=2, has_address=False))
     assert "node 2 cannot listen at 10.0.0.2, its address in this pool" in text
     assert "addresses=" in text and len(text.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("shown", "count"),
+    [(None, 4), ("0", 1), ("2,3", 2), ("", 0), ("-1", 0), ("NoDevFiles", 0), ("1,-1,2", 1)]
+    + [("GPU-1a, GPU-2b", 2), ("MIG-5c", 1), ("0,1,2,3,4,5", 4)],
+)
+def test_a_node_offers_the_gpus_that_its_worker_sees(monkeypatch, shown, count):
+    place = {"node": 0, "total_nodes": 1, "accelerators": ["H100-80GB"] * 4}
+    monkeypatch.setenv("COMPUTE_POOL", json.dumps(place))
+    if shown is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    assert look(()).accelerators == count
 
 
 def test_an_address_of_another_machine_is_none_to_listen_at():

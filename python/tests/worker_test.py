@@ -25,6 +25,8 @@ from worker_agent import (
     call,
 )
 
+from skyward.worker import failures
+
 __all__ = ["agent", "by_value"]
 
 
@@ -119,6 +121,23 @@ def test_a_cause_may_be_false(agent):
     broken = call(agent, fail, 0, "CUDA error: device-side assert triggered")
     assert (broken.status, broken.value()["message"]) == (RAISED, "step 3")
     assert agent.process.wait(20) == 117  # the cause was seen
+
+
+@pytest.mark.parametrize(
+    ("text", "is_device_error"),
+    [
+        ("Triton Error [CUDA]: an illegal memory access was encountered", True),
+        ("CUDA driver error: unspecified launch failure", True),
+        ("ncclUnhandledCudaError\nCuda failure 'an illegal memory access was encountered'", True),
+        ("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", True),
+        ("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED", False),
+        ("Triton Error [CUDA]: out of memory", False),
+        ("CUDA driver error: out of memory", False),
+        ("ncclUnhandledCudaError\nCuda failure 'out of memory'", False),
+    ],
+)
+def test_errors_after_which_a_process_cannot_use_its_gpu(text, is_device_error):
+    assert failures.is_device_error(RuntimeError(text)) == is_device_error
 
 
 def test_names_the_part_of_a_result_that_does_not_pickle(agent):

@@ -124,6 +124,8 @@ struct AgentState {
   // Variables that the bootstrap script has set for each worker, over Configure's environment.
   std::vector<wire::KeyValues> told_environment;  // by worker
   std::optional<std::vector<std::string>> accelerators;
+  std::string device_error;        // as in Ready
+  bool devices_unknown = false;    //
   std::uint16_t peer_port = 0;     // where other agents connect; set by the loop
   std::uint64_t memory_bytes = 0;  // that this node may use; set by the loop
   std::vector<Slot> slots;         // by SlotId
@@ -165,9 +167,10 @@ void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::s
 void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line, Time now);
 void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now);
 // The model names of the node's devices. Workers start meanwhile; the node is not ready before.
-// `silent`: the program that should have named them and did not answer in time.
+// `silent`: the program that should have named them and did not answer in time; its answer may
+// follow. `error`: what nvidia-smi says if it fails.
 void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
-                     Time now, std::string_view silent = {});
+                     Time now, std::string_view silent = {}, std::string error = {});
 
 void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId slot, Time now);
 // A result or an item. All output that was written before it must have been given to on_output.

@@ -186,7 +186,9 @@ void become_ready(AgentState& state, AgentEffects& effects, Time now) {
   effects.send(wire::Ready{.accelerators = *state.accelerators,
                            .elapsed_ms = elapsed_ms(state, now),
                            .peer_port = state.peer_port,
-                           .memory_bytes = state.memory_bytes});
+                           .memory_bytes = state.memory_bytes,
+                           .device_error = state.device_error,
+                           .devices_unknown = state.devices_unknown});
   dispatch(state, effects, now);
 }
 
@@ -311,14 +313,16 @@ void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapE
 }
 
 void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
-                     Time now, std::string_view silent) {
+                     Time now, std::string_view silent, std::string error) {
   state.accelerators = std::move(names);
-  if (!silent.empty() && !is_ending(state)) {
+  state.device_error = std::move(error);
+  const bool was_unknown = std::exchange(state.devices_unknown, !silent.empty());
+  if (state.devices_unknown && !was_unknown && !is_ending(state)) {
     say(effects, fmt::format("{} does not answer on this machine: the node starts without it, and "
                              "tasks that use its devices may hang",
                              silent));
   }
-  if (state.phase != AgentPhase::starting) return;
+  if (state.phase != AgentPhase::starting && state.phase != AgentPhase::ready) return;
   if (!state.accelerators->empty()) tell_workers(state, effects);
   become_ready(state, effects, now);
 }

@@ -132,6 +132,21 @@ TEST_F(CorePeersTest, TheNodeIsReadyWhenItsDevicesAreKnown) {
   EXPECT_EQ(state.phase, AgentPhase::ready);
 }
 
+TEST_F(CorePeersTest, DevicesThatAreNamedLateAreToldToTheProcessesThatRun) {
+  configure();
+  hello(0);
+  hello(1);
+  on_accelerators(state, *this, {}, now, "nvidia-smi");
+  EXPECT_EQ(state.phase, AgentPhase::ready);
+  EXPECT_THAT(told, ElementsAre());
+  on_accelerators(state, *this, {"H200"}, now);
+  const auto found = [](const InstanceInfo& info) {
+    return with_accelerators(to_json(info), {"H200"});
+  };
+  EXPECT_THAT(told, ElementsAre(Pair(0, found(info(0))), Pair(1, found(info(1)))));
+  EXPECT_FALSE(state.devices_unknown);
+}
+
 TEST_F(CorePeersTest, NobodyIsToldOfDevicesThatAreFoundAfterTheEnd) {
   configure();
   hello(0);

@@ -141,7 +141,20 @@ TEST_F(CoreTest, NamesWhatDoesNotSayWhichDevicesThereAre) {
   const auto said = take_message<wire::Output>().lines.at(0);
   EXPECT_EQ(said.stream, wire::OutputStream::err);
   EXPECT_EQ(said.text.find("skyward: nvidia-smi does not answer on this machine"), 0U);
-  EXPECT_TRUE(take_message<wire::Ready>().accelerators.empty());
+  const auto ready = take_message<wire::Ready>();
+  EXPECT_TRUE(ready.accelerators.empty());
+  EXPECT_TRUE(ready.devices_unknown);
+  on_accelerators(state, effects, {}, now, "nvidia-smi");  // said already
+}
+
+TEST_F(CoreTest, TellsWhyThereAreNoDevices) {
+  configure(1, 1);
+  take("start 0");
+  hello(0);
+  on_accelerators(state, effects, {}, now, {}, "No devices were found");
+  const auto ready = take_message<wire::Ready>();
+  EXPECT_EQ(ready.device_error, "No devices were found");
+  EXPECT_FALSE(ready.devices_unknown);
 }
 
 TEST_F(CoreTest, KillsABootstrapThatTakesTooLong) {

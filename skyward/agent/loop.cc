@@ -127,7 +127,10 @@ void AgentLoop::prepare(const wire::Configure& configure) {
   for (const auto& [name, value] : configure.bootstrap_environment)
     if (name == kGpusVariable) gpus = value;
   metrics_.find_accelerators(std::move(gpus), [this](FoundDevices found) {
-    turn([&] { on_accelerators(state_, *this, std::move(found.names), now(), found.silent); });
+    turn([&] {
+      on_accelerators(state_, *this, std::move(found.names), now(), found.silent,
+                      std::move(found.error));
+    });
   });
   if (configure.metrics_ms > 0) sample_metrics(std::chrono::milliseconds(configure.metrics_ms));
   const auto on_notice = [this](Duration left, std::string reason) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -17,7 +18,9 @@
 namespace skyward::agent {
 namespace {
 
-constexpr Duration kQueryTimeout = std::chrono::seconds(5);
+constexpr Duration kSampleTimeout = std::chrono::seconds(5);
+// nvidia-smi may take this long where it has to start the driver of several GPUs.
+constexpr Duration kSearchTimeout = std::chrono::seconds(60);
 
 // Cuts the part before `separator` off `text`.
 std::string_view next_part(std::string_view& text, char separator) {
@@ -37,25 +40,16 @@ std::optional<Number> parse_number(std::string_view text) {
 
 std::string read_file(const char* path) { return io::read_file(path).value_or(std::string()); }
 
-// What a program printed; nothing when there is no such program or it failed. Notes one that did
-// not answer in time. Blocks.
-std::optional<std::string> output_of(std::vector<std::string> command, std::string* silent) {
-  io::SpawnOptions options;
-  options.command = std::move(command);
-  auto result = io::run_command(options, kQueryTimeout);
-  if (!result && result.error().kind == ErrorKind::timeout && silent != nullptr) {
-    *silent = options.command.front();
-  }
-  if (!result || result->status.code != 0 || result->status.signal != 0) return std::nullopt;
-  return std::move(result->out);
+bool has_succeeded(const Result<io::CommandResult>& result) {
+  return result && result->status.code == 0 && result->status.signal == 0;
 }
 
-std::optional<std::string> query_gpus(const std::string& gpus, const std::string& fields,
-                                      std::string* silent = nullptr) {
-  std::vector<std::string> command = {"nvidia-smi", "--query-gpu=" + fields,
+std::vector<std::string> gpu_query(const std::string& nvidia_smi, const std::string& gpus,
+                                   const std::string& fields) {
+  std::vector<std::string> command = {nvidia_smi, "--query-gpu=" + fields,
                                       "--format=csv,noheader,nounits"};
   if (!gpus.empty()) command.insert(command.end(), {"-i", gpus});
-  return output_of(std::move(command), silent);
+  return command;
 }
 
 // AWS's driver has a folder for each device, and tells the machine type that they are of.
@@ -81,22 +75,41 @@ std::vector<std::string> neuron_devices() {
   return std::vector<std::string>(count, name);
 }
 
-// The first kind of device that is there.
-FoundDevices find_devices(const std::string& gpus) {
-  FoundDevices found;
-  std::vector<std::string>& names = found.names;
-  if (const auto text = query_gpus(gpus, "name", &found.silent)) names = parse_gpu_names(*text);
-  if (names.empty()) names = neuron_devices();
-  if (!names.empty()) return found;
-  if (const auto text = output_of({"rocm-smi", "--showproductname"}, &found.silent))
-    names = parse_rocm_names(*text);
-  if (!names.empty()) return found;
-  if (const auto text = output_of({"hl-smi", "-L"}, &found.silent))
-    names = parse_habana_names(*text);
-  return found;
-}
-
 }  // namespace
+
+struct MetricsSampler::DeviceSearch {
+  const std::string nvidia_smi;
+  const std::string gpus;
+  const std::stop_token stop;
+  std::atomic<const char*> asked = "nvidia-smi";  // that has not answered yet
+  FoundDevices found{};
+
+  Result<io::CommandResult> ask(const char* name, std::vector<std::string> command) {
+    asked = name;
+    auto result = io::run_command({.command = std::move(command), .stop = stop}, kSearchTimeout);
+    if (!result && result.error().kind == ErrorKind::timeout) found.silent = name;
+    return result;
+  }
+
+  // Finds the first kind of device that is there. Blocks.
+  void run() {
+    std::vector<std::string>& names = found.names;
+    const auto nvidia = ask("nvidia-smi", gpu_query(nvidia_smi, gpus, "name"));
+    if (has_succeeded(nvidia)) {
+      names = parse_gpu_names(nvidia->out);
+    } else if (nvidia) {
+      found.error = io::failure_text(*nvidia);
+    }
+    found.by_nvidia_smi = !names.empty();
+    if (names.empty()) names = neuron_devices();
+    if (!names.empty()) return;
+    const auto rocm = ask("rocm-smi", {"rocm-smi", "--showproductname"});
+    if (has_succeeded(rocm)) names = parse_rocm_names(rocm->out);
+    if (!names.empty()) return;
+    const auto habana = ask("hl-smi", {"hl-smi", "-L"});
+    if (has_succeeded(habana)) names = parse_habana_names(habana->out);
+  }
+};
 
 std::optional<CpuTimes> parse_cpu_times(std::string_view text) {
   std::string_view line = next_part(text, '\n');
@@ -210,19 +223,32 @@ std::vector<std::string> parse_habana_names(std::string_view text) {
   return names;
 }
 
-MetricsSampler::MetricsSampler(io::EventLoop& loop)
-    : loop_(loop), alive_(std::make_shared<bool>(true)) {}
+MetricsSampler::MetricsSampler(io::EventLoop& loop, std::string nvidia_smi, Duration patience)
+    : loop_(loop),
+      nvidia_smi_(std::move(nvidia_smi)),
+      patience_(patience),
+      alive_(std::make_shared<bool>(true)) {}
 
-MetricsSampler::~MetricsSampler() { *alive_ = false; }
+MetricsSampler::~MetricsSampler() {
+  *alive_ = false;
+  stop_.request_stop();
+}
 
 void MetricsSampler::find_accelerators(std::string gpus, std::function<void(FoundDevices)> done) {
   gpus_ = std::move(gpus);
-  auto found = std::make_shared<FoundDevices>();  // work and done share it
-  loop_.run_blocking([found, wanted = gpus_] { *found = find_devices(wanted); },
-                     [this, alive = alive_, found, done = std::move(done)] {
+  // Its thread and this one share it.
+  const std::shared_ptr<DeviceSearch> search(
+      new DeviceSearch{.nvidia_smi = nvidia_smi_, .gpus = gpus_, .stop = stop_.get_token()});
+  const auto late =
+      loop_.start_timer(io::EventLoop::now() + patience_, [alive = alive_, search, done] {
+        if (*alive) done({.silent = search->asked.load()});
+      });
+  loop_.run_blocking([search] { search->run(); },
+                     [this, alive = alive_, search, late, done] {
                        if (!*alive) return;
-                       has_gpus_ = !found->names.empty() && is_nvidia(found->names.front());
-                       done(std::move(*found));
+                       loop_.cancel_timer(late);
+                       has_gpus_ = search->found.by_nvidia_smi;
+                       done(std::move(search->found));
                      });
 }
 
@@ -239,9 +265,12 @@ void MetricsSampler::sample(std::function<void(wire::MetricsSample)> done) {
   if (!has_gpus_ || !pauses_.next()) return done(sample);
   sampling_ = true;
   auto text = std::make_shared<std::optional<std::string>>();  // work and done share it
+  auto query =
+      gpu_query(nvidia_smi_, gpus_, "utilization.gpu,memory.used,memory.total,temperature.gpu");
   loop_.run_blocking(
-      [text, gpus = gpus_] {
-        *text = query_gpus(gpus, "utilization.gpu,memory.used,memory.total,temperature.gpu");
+      [text, query = std::move(query)] {
+        auto result = io::run_command({.command = query}, kSampleTimeout);
+        if (has_succeeded(result)) *text = std::move(result->out);
       },
       [this, alive = alive_, text, sample, done = std::move(done)]() mutable {
         if (!*alive) return;

@@ -5,14 +5,17 @@
 // blocks the loop on nvidia-smi, which can take seconds.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "skyward/base/time.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/wire/message.h"
 
@@ -75,18 +78,23 @@ class GpuPauses {
 struct FoundDevices {
   std::vector<std::string> names{};  // of models, one for each device
   std::string silent{};              // a program that was asked and did not answer in time
+  std::string error{};               // what nvidia-smi says if it fails
+  bool by_nvidia_smi = false;        // it has named them
 };
 
 class MetricsSampler {
  public:
-  explicit MetricsSampler(io::EventLoop& loop);
+  // `patience`: how long a node waits for the names of its devices.
+  explicit MetricsSampler(io::EventLoop& loop, std::string nvidia_smi = "nvidia-smi",
+                          Duration patience = std::chrono::seconds(5));
   ~MetricsSampler();
   MetricsSampler(const MetricsSampler&) = delete;
   MetricsSampler& operator=(const MetricsSampler&) = delete;
 
-  // The node's devices: GPUs of NVIDIA (only those with these indices, joined by
-  // ',', when some are given), else AWS's Neuron devices, AMD's or Habana's. `done` is called once,
-  // on the loop. From then on, samples contain these GPUs.
+  // The node's devices: GPUs of NVIDIA (only those with these indices, joined by ',', when some are
+  // given), else AWS's Neuron devices, AMD's or Habana's. `done` is called on the loop: once they
+  // are known, and before that, without names, if they are not known in time. Samples contain
+  // NVIDIA's from then on. Call it once.
   void find_accelerators(std::string gpus, std::function<void(FoundDevices)> done);
 
   // Takes a sample and calls `done` once, soon, on the loop. Does nothing while another sample is
@@ -94,8 +102,13 @@ class MetricsSampler {
   void sample(std::function<void(wire::MetricsSample)> done);
 
  private:
+  struct DeviceSearch;
+
   io::EventLoop& loop_;
+  const std::string nvidia_smi_;
+  const Duration patience_;
   std::shared_ptr<bool> alive_;  // shared with blocking work that may outlast this object
+  std::stop_source stop_;        // of the search
   std::optional<CpuTimes> last_;
   bool has_gpus_ = false;
   std::string gpus_;

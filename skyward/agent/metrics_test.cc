@@ -3,9 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/io/process.h"
 
 namespace skyward::agent {
 namespace {
@@ -116,6 +122,88 @@ TEST(Metrics, SamplesThisMachine) {
   EXPECT_GT(sample->memory_total_mb, 0);
   EXPECT_GT(sample->memory_used_mb, 0);
   EXPECT_EQ(sample->cpu_percent, 0);  // the first reading has nothing to compare with
+}
+
+// A program in nvidia-smi's place, on which a sampler is let loose.
+class NvidiaSmiTest : public testing::Test {
+ protected:
+  NvidiaSmiTest() : directory_(testing::TempDir() + "skyward-" + io::random_hex(8)) {
+    EXPECT_TRUE(io::make_private_directory(directory_));
+  }
+  ~NvidiaSmiTest() override { EXPECT_TRUE(io::remove_tree(directory_)); }
+
+  void SetUp() override {
+    loop_.start_timer(io::EventLoop::now() + std::chrono::seconds(60), [this] {
+      ADD_FAILURE() << "the test waited too long";
+      loop_.stop();
+    });
+  }
+
+  std::string path(const char* name) const { return directory_ + "/" + name; }
+  MetricsSampler sampler_on(const std::string& script, Duration patience) {
+    std::ofstream(path("nvidia-smi")) << "#!/bin/sh\n" << script;
+    std::filesystem::permissions(path("nvidia-smi"), std::filesystem::perms::owner_all);
+    return MetricsSampler(loop_, path("nvidia-smi"), patience);
+  }
+
+  const std::string directory_;
+  io::EventLoop loop_;
+  std::vector<FoundDevices> found_;
+};
+
+TEST_F(NvidiaSmiTest, SamplesCardsThatTheCatalogueDoesNotHave) {
+  MetricsSampler metrics =
+      sampler_on("case $1 in *=name) echo NVIDIA GB10 ;; *) echo '30, [N/A], [N/A], 41' ;; esac",
+                 std::chrono::seconds(60));
+  std::optional<wire::MetricsSample> sample;
+  metrics.find_accelerators("", [&](const FoundDevices& found) {
+    found_.push_back(found);
+    metrics.sample([&](const wire::MetricsSample& taken) {
+      sample = taken;
+      loop_.stop();
+    });
+  });
+  loop_.run();
+  ASSERT_EQ(found_.size(), 1U);
+  EXPECT_EQ(found_[0].names, std::vector<std::string>{"GB10"});
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->gpu_utilization, 30.0);
+  EXPECT_EQ(sample->gpu_temperature, 41.0);
+}
+
+TEST_F(NvidiaSmiTest, AFailureIsTold) {
+  MetricsSampler metrics =
+      sampler_on("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18",
+                 std::chrono::seconds(60));
+  metrics.find_accelerators("", [&](const FoundDevices& found) {
+    found_.push_back(found);
+    loop_.stop();
+  });
+  loop_.run();
+  ASSERT_EQ(found_.size(), 1U);
+  EXPECT_FALSE(found_[0].by_nvidia_smi);
+  EXPECT_EQ(found_[0].error, "Failed to initialize NVML: Driver/library version mismatch");
+  EXPECT_EQ(found_[0].silent, "");
+}
+
+TEST_F(NvidiaSmiTest, AnAnswerThatComesLateCounts) {
+  ASSERT_TRUE(
+      io::run_command({.command = {"mkfifo", path("go")}}, std::chrono::seconds(60)).has_value());
+  std::fstream go(path("go"), std::ios::in | std::ios::out);  // waits for no other end
+  ASSERT_TRUE(go.is_open());
+  MetricsSampler metrics =
+      sampler_on("read word <'" + path("go") + "'; echo NVIDIA H200", Duration{});
+  metrics.find_accelerators("", [&](const FoundDevices& found) {
+    found_.push_back(found);
+    if (found_.size() == 1) go << "now\n" << std::flush;
+    if (found_.size() == 2) loop_.stop();
+  });
+  loop_.run();
+  ASSERT_EQ(found_.size(), 2U);
+  EXPECT_EQ(found_[0].silent, "nvidia-smi");
+  EXPECT_TRUE(found_[0].names.empty());
+  EXPECT_EQ(found_[1].silent, "");
+  EXPECT_EQ(found_[1].names, std::vector<std::string>{"H200"});
 }
 
 TEST(GpuPauses, ADriverThatFailsIsAskedLessOften) {

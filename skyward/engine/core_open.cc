@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/base/text.h"
 #include "skyward/engine/configuration.h"
 #include "skyward/engine/core_close.h"
 #include "skyward/engine/core_loss.h"
@@ -156,6 +159,25 @@ void all_ready(EngineState& state, EngineEffects& effects, Time now) {
   for (const Node& node : state.nodes) open_node(state, effects, now, node);
 }
 
+// Says that a machine has fewer GPUs than were asked for, and are paid for.
+void tell_missing_gpus(const EngineState& state, EngineEffects& effects, const Node& node,
+                       const wire::Ready& ready) {
+  const std::optional<Accelerator>& asked = state.spec.accelerator;
+  if (!asked || !is_nvidia(asked->name)) return;
+  if (!state.options.real_devices || ready.devices_unknown) return;
+  const std::size_t found = ready.accelerators.size();
+  if (static_cast<double>(found) >= asked->count) return;
+  effects.emit(Notice{
+      .message = fmt::format("node {}: {} was asked for, but nvidia-smi finds {}{}{}",
+                             node.id.value, to_string(*asked),
+                             found == 0   ? "no GPU"
+                             : found == 1 ? "1 GPU"
+                                          : fmt::format("{} GPUs", found),
+                             ready.device_error.empty() ? "" : ": ", to_utf8(ready.device_error)),
+      .level = "warning",
+      .instance_id = node.instance.id});
+}
+
 // Whether it is about to rent machines that have no network among them.
 bool rents_apart(const EngineState& state) {
   return !state.options.private_network && state.nodes.size() > 1 &&
@@ -272,6 +294,7 @@ void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& 
   state.nodes.on_ready(effects, node.id, now, slots, ready, state.orders[node.id].replacements,
                        now + state.options.heartbeat_timeout);
   state.costs.on_ready(now, node.instance.id);
+  tell_missing_gpus(state, effects, node, ready);
   if (state.phase == Phase::running) return open_node(state, effects, now, node);
   if (state.nodes.all_in(NodeState::ready)) all_ready(state, effects, now);
 }

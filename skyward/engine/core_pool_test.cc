@@ -325,6 +325,49 @@ TEST_F(CorePoolTest, ReachingAMachineIsToldApartFromBringingItsAgent) {
   effects.drop_all();
 }
 
+TEST_F(CorePoolTest, MissingGpusAreTold) {
+  struct Row {
+    std::string name;
+    double count;
+    wire::Ready ready;
+    std::string message;  // empty: nothing is told
+    bool real_devices = true;
+  };
+  const auto gpus = [](std::size_t count) { return std::vector<std::string>(count, "H100-80GB"); };
+  const Row rows[] = {
+      {"H100", 8, {.accelerators = gpus(8)}, ""},
+      {"H100",
+       8,
+       {.accelerators = gpus(7)},
+       "node 0: 8xH100 was asked for, but nvidia-smi finds 7 GPUs"},
+      {"H100",
+       1,
+       {.device_error = "Driver/library version mismatch"},
+       "node 0: H100 was asked for, but nvidia-smi finds no GPU: Driver/library version mismatch"},
+      {"L4", 0.5, {}, "node 0: 0.5xL4 was asked for, but nvidia-smi finds no GPU"},
+      {"L4", 0.5, {.accelerators = {"L4"}}, ""},
+      {"H100", 8, {.devices_unknown = true}, ""},
+      {"MI300X", 8, {}, ""},
+      {"H100", 8, {}, "", false},
+  };
+  for (const auto& [name, count, ready, message, real_devices] : rows) {
+    open_to_starting();
+    state.spec.accelerator = Accelerator{.name = name, .count = count};
+    state.options.real_devices = real_devices;
+    join(0);
+    effects.drop_all();
+    receive(0, ready);
+    EXPECT_EQ(effects.count_events<Notice>(), message.empty() ? 0 : 1) << message;
+    effects.drop_events_of<BootstrapProgress>();
+    effects.take_event<BootstrapCompleted>();
+    if (!message.empty()) {
+      EXPECT_EQ(effects.take_event<Notice>(),
+                (Notice{.message = message, .level = "warning", .instance_id = "i-0-1"}));
+    }
+    effects.drop_all();
+  }
+}
+
 TEST_F(CorePoolTest, AcceleratorsArePreparedBeforeTheProvidersScript) {
   make();
   state.spec.accelerator = Accelerator{.name = "H100", .mig = "3g.40gb"};

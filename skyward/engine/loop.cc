@@ -25,9 +25,11 @@ constexpr Duration kTendUnreached = std::chrono::seconds(30);
 
 Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
 
-// What the agents of a pool on more than one machine prove to each other.
-Options with_peer_key(Options options, const PoolSpec& spec,
-                      const provider::Capabilities& capabilities) {
+// With what the core knows of the provider, and what the agents of a pool on more than one machine
+// prove to each other.
+Options completed(Options options, const PoolSpec& spec,
+                  const provider::Capabilities& capabilities) {
+  options.real_devices = capabilities.real_devices;
   const bool has_network = capabilities.private_network || capabilities.open_network;
   if (spec.nodes > 1 && has_network && !capabilities.descriptors) {
     options.peer_key = io::random_hex(64);
@@ -47,7 +49,7 @@ EngineLoop::EngineLoop(PoolSpec spec, Options options, std::unique_ptr<provider:
     : caller_(caller),
       provider_(std::move(provider)),
       state_(make_state(named(spec, options.job_id),
-                        with_peer_key(options, spec, provider_->capabilities()))),
+                        completed(options, spec, provider_->capabilities()))),
       token_(io::random_hex(32)),
       timer_(
           loop_, [this] { return state_.phase == Phase::closed ? kNever : next_deadline(state_); },

@@ -36,6 +36,8 @@ struct Options {
   // How long after the last CostUpdate the next one comes without metrics; zero: it does not.
   Duration cost_interval = 5s;
 
+  bool real_devices = true;  // nodes have the devices that their offers name
+
   // Between nodes.
   bool private_network = true;  // they alone reach each other by the addresses of instances
   std::string peer_key;  // the secret that agents prove to each other; empty: they do not connect

@@ -84,4 +84,8 @@ struct CommandResult {
 Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
                                   std::string_view input = {});
 
+// Why a command failed, in its own words: the last two lines that it wrote (on stdout if it wrote
+// there, else on stderr), or else how it ended.
+std::string failure_text(const CommandResult& result);
+
 }  // namespace skyward::io

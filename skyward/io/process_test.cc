@@ -445,6 +445,17 @@ TEST(RunCommand, ReturnsWhatWasPrinted) {
   EXPECT_EQ(count_descriptors(), before);
 }
 
+TEST(RunCommand, AFailureIsToldInTheCommandsWords) {
+  const auto text_of = [](const char* script) {
+    const auto result = run_command(shell(script), 60s);
+    return result ? failure_text(*result) : result.error().message;
+  };
+  EXPECT_EQ(text_of("echo one; echo two; echo; echo three; echo no >&2; exit 9"), "two; three");
+  EXPECT_EQ(text_of("echo no >&2; exit 9"), "no");
+  EXPECT_EQ(text_of("exit 9"), "exit code 9");
+  EXPECT_EQ(text_of("printf %01000d 0; exit 1").size(), 300U);
+}
+
 TEST(RunCommand, CarriesMuchInBothDirections) {
   const std::string much(3'000'000, 'x');
   const auto result = run_command(shell("cat; head -c 1000000 /dev/zero >&2"), 60s, much);

@@ -7,7 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "skyward/base/text.h"
 #include "skyward/io/polling.h"
 #include "skyward/io/process.h"
 #include "skyward/io/sigpipe_guard.h"
@@ -167,6 +171,19 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
   if (timed_out) return std::unexpected(took_too_long(options, timeout, result.err));
   result.status = *status;
   return result;
+}
+
+std::string failure_text(const CommandResult& result) {
+  constexpr std::size_t kLines = 2;
+  constexpr std::size_t kMostBytes = 300;
+  const bool on_stdout = !trimmed(result.out).empty();
+  const std::vector<std::string> lines = items_of(on_stdout ? result.out : result.err, '\n');
+  if (lines.empty()) return result.status.describe();
+  std::string text;
+  for (const std::string& line : std::span(lines).last(std::min(lines.size(), kLines))) {
+    text += (text.empty() ? "" : "; ") + line;
+  }
+  return text.substr(text.size() - std::min(text.size(), kMostBytes));
 }
 
 }  // namespace skyward::io

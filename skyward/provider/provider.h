@@ -39,6 +39,7 @@ struct Capabilities {
   bool root = true;               // packages can be installed with apt
   bool fuse = true;               // volumes can be mounted
   bool splits_gpus = true;        // nodes may split their GPUs into partitions
+  bool real_devices = true;       // its machines have the devices that their offers name
   bool strangers = false;         // its machines are in the hands of people nobody vouches for
   bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
   // Where the agent finds preemption notices: "ec2" (the machine's metadata service), "file:" and a

@@ -52,9 +52,16 @@ constexpr std::string_view kPartitions = R"bash(
         exit 1
       fi
     fi
-    if [[ $(profiles "$gpu") != "$sorted" ]]; then
-      "${as_root[@]}" nvidia-smi mig -i "$gpu" -dci || true # fails when there is none
-      "${as_root[@]}" nvidia-smi mig -i "$gpu" -dgi || true
+    there=$(profiles "$gpu")
+    if [[ $there != "$sorted" ]]; then
+      if [[ -z ${SKYWARD_GPUS:-} ]]; then # all of the machine is the pool's
+        "${as_root[@]}" nvidia-smi mig -i "$gpu" -dci || true # fails when there is none
+        "${as_root[@]}" nvidia-smi mig -i "$gpu" -dgi || true
+      elif [[ -n $there ]]; then
+        say "GPU $gpu is split into $there and not into $sorted. If nobody uses these partitions," \
+          "run 'sudo nvidia-smi mig -i $gpu -dci; sudo nvidia-smi mig -i $gpu -dgi'"
+        exit 1
+      fi
       "${as_root[@]}" nvidia-smi mig -i "$gpu" -cgi "$list" -C
     fi
     if [[ $(profiles "$gpu") != "$sorted" ]]; then

@@ -7,7 +7,8 @@
 // lines "worker 0 NAME=VALUE" ("worker * …": all of them) on descriptor 3. $SKYWARD_GPUS holds the
 // indices of the GPUs to use, joined by ','; a provider sets it in the environment of its bootstrap
 // when not all GPUs of the machine are the node's. A GPU that has the wanted partitions already is
-// left as it is.
+// left as it is. The partitions of others are replaced, but with $SKYWARD_GPUS set the script fails
+// instead: they may be somebody else's.
 
 #include <string>
 

@@ -312,8 +312,12 @@ BootstrapStep read(ContentReader& reader, const schema::BootstrapStep& from) {
 }
 
 Ready read(ContentReader& reader, const schema::Ready& from) {
-  return {reader.texts(from.accelerators()), from.elapsed_ms(), from.peer_port(),
-          from.memory_bytes()};
+  return {.accelerators = reader.texts(from.accelerators()),
+          .elapsed_ms = from.elapsed_ms(),
+          .peer_port = from.peer_port(),
+          .memory_bytes = from.memory_bytes(),
+          .device_error = reader.text(from.device_error()),
+          .devices_unknown = from.devices_unknown()};
 }
 
 Failed read(ContentReader& reader, const schema::Failed& from) {

@@ -257,8 +257,9 @@ auto write(Writer& to, const BootstrapStep& from) {
 
 auto write(Writer& to, const Ready& from) {
   const auto accelerators = to.texts(from.accelerators);
+  const auto device_error = to.text(from.device_error);
   return schema::CreateReady(to.builder(), accelerators, from.elapsed_ms, from.peer_port,
-                             from.memory_bytes);
+                             from.memory_bytes, device_error, from.devices_unknown);
 }
 
 auto write(Writer& to, const Failed& from) {

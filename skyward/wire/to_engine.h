@@ -38,6 +38,8 @@ struct Ready {
   std::uint64_t elapsed_ms = 0;
   std::uint16_t peer_port = 0;     // where other agents of the pool connect; 0: nowhere
   std::uint64_t memory_bytes = 0;  // that the node may use
+  std::string device_error{};      // what nvidia-smi says if it fails
+  bool devices_unknown = false;    // what names the devices has not answered yet
   bool operator==(const Ready&) const = default;
 };
 

@@ -1,5 +1,6 @@
 """What the nodes have, before an engine starts on them. Nodes import this: nothing of the pool."""
 
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ class NodeFacts:
     cpus: int
     """Processors for this node; nodes of one machine share them."""
     accelerators: int
+    """Those that this process sees: CUDA_VISIBLE_DEVICES may hide some of the node's."""
     memory: int = 0
     """Bytes, where several nodes share a machine; 0: all of the machine's."""
     ports: tuple[int, ...] = ()
@@ -52,7 +54,7 @@ def look(packages: Sequence[str], ports: int = 0) -> NodeFacts:
         executable=sys.executable,
         versions={package: version_of(package) for package in packages},
         cpus=max(1, len(os.sched_getaffinity(0)) // sharing),
-        accelerators=len(info.accelerators),
+        accelerators=_count_visible(len(info.accelerators)),
         memory=_machine_memory() // sharing if sharing > 1 else 0,
         ports=_free_ports(address, ports),
         missing_network=str(info.network.get("missing") or ""),
@@ -68,6 +70,16 @@ def look_for_mpi(implementation: str | None) -> tuple[NodeFacts, tuple[str, str]
         return facts, find_launcher(implementation), ""
     except ConfigurationError as error:
         return facts, ("", ""), str(error)
+
+
+def _count_visible(devices: int) -> int:
+    """As CUDA does, it ignores what stands behind the first word that names no device."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if shown is None:
+        return devices
+    words = [word.strip() for word in shown.split(",")]
+    named = itertools.takewhile(lambda word: word.isdigit() or word[:4] in ("GPU-", "MIG-"), words)
+    return min(devices, len(list(named)))
 
 
 def _machine_memory() -> int:

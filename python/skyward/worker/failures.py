@@ -7,9 +7,19 @@ from .results import SerializationError
 
 FOLDER = __file__.rpartition("/")[0] + "/"
 
-DEVICE_ERRORS = ("CUDA error", "CUDA_ERROR_", "cudaError", "HIP error", "hipError")
-"""In the texts of PyTorch, CuPy, JAX, TensorFlow and Numba when the runtime of a GPU reports an
-error."""
+DEVICE_ERRORS = (
+    "CUDA error",
+    "CUDA driver error",
+    "CUDA_ERROR_",
+    "cudaError",
+    "HIP error",
+    "hipError",
+    "Triton Error [",
+    "Cuda failure",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+)
+"""In the texts of PyTorch, CuPy, JAX, TensorFlow, Numba, Triton, NCCL and cuDNN when the runtime of
+a GPU reports an error."""
 HARMLESS_ERRORS = (
     "NO_DEVICE",
     "no CUDA-capable",

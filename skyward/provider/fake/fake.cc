@@ -83,6 +83,7 @@ class FakeProvider final : public Provider {
 Capabilities FakeProvider::facts() const {
   Capabilities facts = local_->capabilities();
   facts.spot = true;
+  facts.real_devices = false;
   facts.preemption = kNoticeFile;
   facts.billing = cloud_->ask([](Cloud& cloud, Time) { return cloud.config().billing; });
   facts.billing.prices_change = true;

@@ -15,7 +15,7 @@ namespace skyward::provider {
 namespace {
 
 constexpr double kMibPerGib = 1024;
-constexpr double kRounding = 1e-9;  // 10 × 0.1 is a little less than 1
+constexpr double kRounding = 1e-9;  // 1 / (1.0 / 93) is a little less than 93
 
 std::optional<double> parsed(std::string_view text) {
   double value = 0;
@@ -24,15 +24,50 @@ std::optional<double> parsed(std::string_view text) {
   return value;
 }
 
+// How many nodes get the same devices: more than one where each wants less than a whole one.
+double nodes_per_share(double count) {
+  return count < 1 ? std::max(1.0, std::floor(1 / count + kRounding)) : 1;
+}
+
+// What each such group of nodes gets.
+std::size_t devices_per_share(double count) { return static_cast<std::size_t>(std::ceil(count)); }
+
+// "; GPU 0 is split into 3g.40gb, 3g.40gb" for each.
+std::string how_split(const std::vector<Device>& devices) {
+  std::string text;
+  for (const Device& device : devices) {
+    text +=
+        fmt::format("; GPU {} is split{}{}", device.index,
+                    device.partitions.empty() ? "" : " into ", fmt::join(device.partitions, ", "));
+  }
+  return text;
+}
+
+// The part of a hint that says how these become whole again, or lose their partitions.
+std::string how_to_join(const std::vector<Device>& devices, bool in_partitions) {
+  if (devices.empty()) return {};
+  std::vector<int> indices;
+  indices.reserve(devices.size());
+  for (const Device& device : devices) indices.push_back(device.index);
+  const std::string list = fmt::format("{}", fmt::join(indices, ","));
+  if (!in_partitions) {
+    return fmt::format("run 'sudo nvidia-smi -i {} -mig 0' if nobody uses the partitions, ", list);
+  }
+  return fmt::format(
+      "run 'sudo nvidia-smi mig -i {0} -dci; sudo nvidia-smi mig -i {0} -dgi' if "
+      "nobody uses the partitions, ",
+      list);
+}
+
 }  // namespace
 
 std::vector<std::string> device_query(std::string program) {
-  return {std::move(program), "--query-gpu=index,name,memory.total,uuid",
+  return {std::move(program), "--query-gpu=index,name,memory.total,uuid,mig.mode.current",
           "--format=csv,noheader,nounits"};
 }
 
 std::vector<Device> parse_devices(std::string_view text) {
-  constexpr std::size_t kColumns = 4;
+  constexpr std::size_t kColumns = 5;
   std::vector<Device> devices;
   for (const std::string_view line : split(text, '\n')) {
     const std::vector<std::string_view> columns = split(line, ',');
@@ -41,9 +76,27 @@ std::vector<Device> parse_devices(std::string_view text) {
     devices.push_back({.index = static_cast<int>(*index),
                        .name = device_model_name(columns[1]),
                        .memory_gb = parsed(columns[2]).value_or(0) / kMibPerGib,
-                       .uuid = std::string(columns[3])});
+                       .uuid = std::string(columns[3]),
+                       .split = columns[4] == "Enabled"});
   }
   return devices;
+}
+
+// "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)", "MIG 3g.40gb     Device  0: (UUID: MIG-…)"
+void add_partitions(std::vector<Device>& devices, std::string_view list) {
+  constexpr std::string_view kGpu = "GPU ";
+  constexpr std::string_view kPartition = "MIG ";
+  auto device = devices.end();
+  for (std::string_view line : split(list, '\n')) {
+    if (line.starts_with(kGpu)) {
+      const auto index = parsed(line.substr(kGpu.size()));
+      device = std::ranges::find_if(devices, [&](const Device& one) { return one.index == index; });
+    } else if (line.starts_with(kPartition) && device != devices.end()) {
+      line.remove_prefix(kPartition.size());
+      device->partitions.emplace_back(line.substr(0, line.find(' ')));
+    }
+  }
+  for (Device& one : devices) std::ranges::sort(one.partitions);
 }
 
 std::vector<Device> visible_devices(const std::vector<Device>& devices, std::string_view variable) {
@@ -63,13 +116,28 @@ std::vector<Device> visible_devices(const std::vector<Device>& devices, std::str
 
 Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
                                         const Accelerator& wanted, int nodes, bool are_all) {
-  const auto needed = static_cast<std::size_t>(std::ceil(wanted.count * nodes - kRounding));
+  const auto shares = static_cast<std::size_t>(std::ceil(nodes / nodes_per_share(wanted.count)));
+  const std::size_t needed = shares * devices_per_share(wanted.count);
+  std::vector<std::string> profiles = mig_partitions(wanted);
+  std::ranges::sort(profiles);
   std::vector<int> chosen;
+  std::vector<int> others;
+  std::vector<Device> split_otherwise;
   for (const Device& device : devices) {
-    if (chosen.size() < needed && matches(wanted, device.name, device.memory_gb))
+    if (!matches(wanted, device.name, device.memory_gb)) continue;
+    if (device.split && !profiles.empty() && device.partitions == profiles) {
       chosen.push_back(device.index);
+    } else if (device.split && (profiles.empty() || !device.partitions.empty())) {
+      split_otherwise.push_back(device);
+    } else {
+      others.push_back(device.index);
+    }
   }
-  if (chosen.size() == needed) return chosen;
+  chosen.insert(chosen.end(), others.begin(), others.end());
+  if (chosen.size() >= needed) {
+    chosen.resize(needed);
+    return chosen;
+  }
   std::map<std::string, int> counts;
   for (const Device& device : devices) ++counts[device.name];
   std::vector<std::string> has;
@@ -77,17 +145,19 @@ Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
   const std::string memory = wanted.memory_required ? " of " + wanted.memory : std::string();
   return fail(
       ErrorKind::invalid,
-      fmt::format("accelerator: {} node{} with {:g} {}{} need{} {} on this machine, {} {}", nodes,
+      fmt::format("accelerator: {} node{} with {:g} {}{} need{} {} on this machine, {} {}{}", nodes,
                   nodes == 1 ? "" : "s", wanted.count, wanted.name, memory, nodes == 1 ? "s" : "",
                   needed, are_all ? "which has" : "where CUDA_VISIBLE_DEVICES leaves",
-                  has.empty() ? std::string("none") : fmt::format("{}", fmt::join(has, ", "))),
-      "ask for fewer, leave accelerator out, or use a provider that rents such machines");
+                  has.empty() ? std::string("none") : fmt::format("{}", fmt::join(has, ", ")),
+                  how_split(split_otherwise)),
+      how_to_join(split_otherwise, !profiles.empty()) +
+          "ask for fewer, leave accelerator out, or use a provider that rents such machines");
 }
 
 std::string devices_of_node(const std::vector<int>& chosen, double count, int node) {
   std::vector<int> own;
-  const auto first = static_cast<std::size_t>(std::floor(count * node + kRounding));
-  const auto many = static_cast<std::size_t>(std::ceil(count - kRounding));
+  const std::size_t many = devices_per_share(count);
+  const std::size_t first = static_cast<std::size_t>(node / nodes_per_share(count)) * many;
   for (std::size_t i = first; i < first + many && i < chosen.size(); ++i) own.push_back(chosen[i]);
   return fmt::format("{}", fmt::join(own, ","));
 }

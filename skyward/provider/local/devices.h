@@ -1,7 +1,8 @@
 #pragma once
 
 // The GPUs of this machine, and which of them each local node gets: nodes share the machine, so no
-// GPU goes to two of them, unless less than a whole one was asked for.
+// GPU goes to two of them, unless less than a whole one was asked for. A GPU that is split into
+// partitions is left to pools that ask for these very partitions.
 
 #include <string>
 #include <string_view>
@@ -16,22 +17,27 @@ struct Device {
   int index = 0;     // as nvidia-smi counts
   std::string name;  // the catalogue's, where it has it
   double memory_gb = 0;
-  std::string uuid{};  // "GPU-…"
+  std::string uuid{};                     // "GPU-…"
+  bool split = false;                     // MIG is on: it works in partitions only
+  std::vector<std::string> partitions{};  // their profiles, sorted
   bool operator==(const Device&) const = default;
 };
 
 // The query whose answer is parsed here.
 std::vector<std::string> device_query(std::string program);
-// Rows "index, name, MiB, UUID".
+// Rows "index, name, MiB, UUID, whether MIG is on".
 std::vector<Device> parse_devices(std::string_view text);
+// Adds the partitions that `nvidia-smi -L` lists below each device.
+void add_partitions(std::vector<Device>& devices, std::string_view list);
 
 // Those that the value of CUDA_VISIBLE_DEVICES shows, in its order: numbers and UUIDs or beginnings
 // of them. As CUDA does, it ignores what stands behind the first that names none. Numbers are taken
 // for nvidia-smi's.
 std::vector<Device> visible_devices(const std::vector<Device>& devices, std::string_view variable);
 
-// The devices for all nodes of a pool, in order; an error that says what there is when they are not
-// enough. `are_all`: the program is confined to no others of the machine.
+// The devices for all nodes of a pool, in order, first those that are split as wanted; an error
+// that says what there is, and how to join what is split otherwise, when they are not enough.
+// `are_all`: the program is confined to no others of the machine.
 Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
                                         const Accelerator& wanted, int nodes, bool are_all = true);
 // What one node gets of them, joined by ','.

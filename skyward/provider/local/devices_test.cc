@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace skyward::provider {
 namespace {
 
@@ -10,10 +13,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kAnswer =
-    "0, Tesla T4, 15360, GPU-0aa0\n"
-    "1, NVIDIA H100 80GB HBM3, 81559, GPU-1bb1\n"
-    "2, NVIDIA H100 80GB HBM3, 81559, GPU-1bc2\r\n"
-    "3, NVIDIA H100 80GB HBM3, [N/A], GPU-3dd3\n"
+    "0, Tesla T4, 15360, GPU-0aa0, [N/A]\n"
+    "1, NVIDIA H100 80GB HBM3, 81559, GPU-1bb1, Disabled\n"
+    "2, NVIDIA H100 80GB HBM3, 81559, GPU-1bc2, Disabled\r\n"
+    "3, NVIDIA H100 80GB HBM3, [N/A], GPU-3dd3, Disabled\n"
     "\nNo devices were found\n";
 
 TEST(Devices, AreReadFromRows) {
@@ -69,6 +72,62 @@ TEST(Devices, SharesOfOneAreSharedByNodes) {
   EXPECT_EQ(devices_of_node(*chosen, 0.5, 1), "1");
   EXPECT_EQ(devices_of_node(*chosen, 0.5, 2), "2");
   EXPECT_EQ(choose_devices(devices, {.name = "T4", .count = 0.1}, 10)->size(), 1U);
+}
+
+TEST(Devices, NoMoreNodesShareOneThanFit) {
+  struct Row {
+    double count;
+    int nodes;
+    std::vector<std::string> of_nodes;
+  };
+  const auto devices = parse_devices(kAnswer);
+  for (const auto& [count, nodes, of_nodes] :
+       {Row{.count = 0.6, .nodes = 2, .of_nodes = {"1", "2"}},
+        Row{.count = 0.4, .nodes = 5, .of_nodes = {"1", "1", "2", "2", "3"}},
+        Row{.count = 0.3, .nodes = 4, .of_nodes = {"1", "1", "1", "2"}}}) {
+    const auto chosen = choose_devices(devices, {.name = "H100", .count = count}, nodes);
+    ASSERT_TRUE(chosen) << chosen.error().message;
+    std::vector<std::string> given;
+    given.reserve(of_nodes.size());
+    for (int node = 0; node < nodes; ++node) given.push_back(devices_of_node(*chosen, count, node));
+    EXPECT_EQ(given, of_nodes) << count;
+    EXPECT_EQ(of_nodes.back(), std::to_string(chosen->back())) << count;
+  }
+  EXPECT_THAT(choose_devices(devices, {.name = "T4", .count = 0.6}, 2).error().message,
+              HasSubstr("need 2 on this machine"));
+}
+
+TEST(Devices, SplitOnesAreForThosePartitionsOnly) {
+  auto devices = parse_devices(
+      "0, NVIDIA H100 80GB HBM3, 81559, GPU-0, Enabled\n"
+      "1, NVIDIA H100 80GB HBM3, 81559, GPU-1, Disabled\n"
+      "2, NVIDIA H100 80GB HBM3, 81559, GPU-2, Enabled\n"
+      "3, NVIDIA H100 80GB HBM3, 81559, GPU-3, Enabled\n");
+  const Accelerator whole{.name = "H100"};
+  EXPECT_THAT(*choose_devices(devices, whole, 1), ElementsAre(1));
+  const Error too_few = choose_devices(devices, whole, 2).error();
+  EXPECT_THAT(too_few.message,
+              HasSubstr("has 4 H100-80GB; GPU 0 is split; GPU 2 is split; GPU 3 is split"));
+  EXPECT_THAT(too_few.hint, HasSubstr("'sudo nvidia-smi -i 0,2,3 -mig 0'"));
+
+  add_partitions(devices,
+                 "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n"
+                 "  MIG 4g.40gb     Device  0: (UUID: MIG-a)\n"
+                 "  MIG 2g.20gb     Device  1: (UUID: MIG-b)\n"
+                 "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n"
+                 "GPU 2: NVIDIA H100 80GB HBM3 (UUID: GPU-2)\n"
+                 "  MIG 3g.40gb     Device  0: (UUID: MIG-c)\n"
+                 "  MIG 3g.40gb     Device  1: (UUID: MIG-d)\n"
+                 "GPU 3: NVIDIA H100 80GB HBM3 (UUID: GPU-3)\n");
+  EXPECT_THAT(devices[0].partitions, ElementsAre("2g.20gb", "4g.40gb"));
+  const Accelerator halves{.name = "H100", .mig = "3g.40gb"};
+  EXPECT_THAT(*choose_devices(devices, halves, 3), ElementsAre(2, 1, 3));
+  const Error others = choose_devices(devices, halves, 4).error();
+  EXPECT_THAT(others.message, HasSubstr("; GPU 0 is split into 2g.20gb, 4g.40gb"));
+  EXPECT_THAT(others.hint,
+              HasSubstr("'sudo nvidia-smi mig -i 0 -dci; sudo nvidia-smi mig -i 0 -dgi'"));
+  const Accelerator mixed{.name = "H100", .mig = std::vector<std::string>{"4g.40gb", "2g.20gb"}};
+  EXPECT_THAT(*choose_devices(devices, mixed, 1), ElementsAre(0));
 }
 
 TEST(Devices, TooFewAreNamed) {

@@ -235,15 +235,36 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
   return {};
 }
 
+// What nvidia-smi prints, or why it prints nothing.
+Result<std::string> ask_nvidia_smi(std::vector<std::string> query) {
+  const Result<io::CommandResult> answer =
+      io::run_command({.command = std::move(query)}, kQueryTimeout);
+  if (answer && answer->status.code == 0 && answer->status.signal == 0) return answer->out;
+  std::string why;
+  if (answer) {
+    why = io::failure_text(*answer);
+  } else if (answer.error().kind == ErrorKind::timeout) {
+    why = fmt::format("it did not answer in {:g} s", seconds(kQueryTimeout));
+  } else {
+    why = answer.error().message;
+  }
+  return fail(ErrorKind::invalid,
+              fmt::format("accelerator: nvidia-smi cannot list this machine's GPUs: {}", why),
+              "repair NVIDIA's driver, leave accelerator out, or use a provider that rents such "
+              "machines");
+}
+
 Result<std::vector<int>> LocalProvider::devices_for(const PoolSpec& spec) const {
   if (!spec.accelerator) return std::vector<int>();
   std::vector<Device> devices;
   if (const auto program = io::find_program("nvidia-smi", surroundings_.variable("PATH"))) {
-    io::SpawnOptions query;
-    query.command = device_query(*program);
-    const Result<io::CommandResult> answer = io::run_command(query, kQueryTimeout);
-    if (answer && answer->status.code == 0 && answer->status.signal == 0) {
-      devices = parse_devices(answer->out);
+    const Result<std::string> rows = ask_nvidia_smi(device_query(*program));
+    if (!rows) return fail(rows);
+    devices = parse_devices(*rows);
+    if (!mig_partitions(*spec.accelerator).empty()) {
+      const Result<std::string> list = ask_nvidia_smi({*program, "-L"});
+      if (!list) return fail(list);
+      add_partitions(devices, *list);
     }
   }
   const auto visible = surroundings_.variable("CUDA_VISIBLE_DEVICES");

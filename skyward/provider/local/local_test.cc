@@ -12,6 +12,7 @@
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
+#include "skyward/spec/accelerator_script.h"
 
 namespace skyward::provider {
 namespace {
@@ -290,8 +291,8 @@ TEST_F(Local, CommandsRunWithAnyPython) {
 // The script run for real. Packages come from a folder made here: nothing leaves this machine.
 TEST_F(Local, GpusAreGivenToTheNodesOneByOne) {
   fs::create_directory(root_ + "/bin");
-  std::ofstream(root_ + "/bin/nvidia-smi")
-      << "#!/bin/sh\necho '0, Tesla T4, 15360, GPU-1'\necho '1, Tesla T4, 15360, GPU-2'\n";
+  std::ofstream(root_ + "/bin/nvidia-smi") << "#!/bin/sh\necho '0, Tesla T4, 15360, GPU-1, [N/A]'\n"
+                                              "echo '1, Tesla T4, 15360, GPU-2, [N/A]'\n";
   fs::permissions(root_ + "/bin/nvidia-smi", fs::perms::owner_all);
   PoolSpec wanted = spec();
   wanted.nodes = 2;
@@ -577,6 +578,33 @@ TEST_F(LocalEnvironment, ShellSyntaxInAPackageNameNeverReachesAShell) {
   const Run failed = run(spec_with({evil, "$(touch " + root_ + "/evil)"}));
   EXPECT_NE(failed.code, 0);
   EXPECT_FALSE(fs::exists(root_ + "/evil"));
+}
+
+// A program in nvidia-smi's place that has one partition, and notes what else it is told to do.
+TEST_F(Local, PartitionsOfOthersAreNotDestroyed) {
+  fs::create_directory(root_ + "/bin");
+  std::ofstream(root_ + "/bin/nvidia-smi")
+      << "#!/bin/sh\ncase $* in\n*mig.mode.current*) echo Enabled ;;\n"
+         "-L) echo 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)'\n"
+         "  echo '  MIG 2g.20gb     Device  0: (UUID: MIG-a)' ;;\n"
+         "*) echo \"$*\" >>\"$0.log\" ;;\nesac\n";
+  fs::permissions(root_ + "/bin/nvidia-smi", fs::perms::owner_all);
+  const auto split = [&](const std::string& gpus) {
+    io::SpawnOptions options;
+    options.command = {
+        "bash", "-e", "-c",
+        "exec 3>&1\n" + accelerator_script({.name = "H100", .mig = std::string("3g.40gb")})};
+    options.environment = {{"PATH", root_ + "/bin:" + variables_["PATH"]}, {kGpusVariable, gpus}};
+    const auto result = io::run_command(options, kNodeTimeout);
+    EXPECT_TRUE(result && result->status.code == 1);
+    return result ? result->err : std::string();
+  };
+  EXPECT_THAT(split("0"), HasSubstr("GPU 0 is split into 2g.20gb and not into 3g.40gb,3g.40gb. "));
+  EXPECT_FALSE(fs::exists(root_ + "/bin/nvidia-smi.log"));
+  split("");
+  std::stringstream told;
+  told << std::ifstream(root_ + "/bin/nvidia-smi.log").rdbuf();
+  EXPECT_EQ(told.str(), "mig -i 0 -dci\nmig -i 0 -dgi\nmig -i 0 -cgi 3g.40gb,3g.40gb -C\n");
 }
 
 }  // namespace
