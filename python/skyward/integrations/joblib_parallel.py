@@ -86,8 +86,9 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         return 1 if n_jobs == 1 else max(2, self._pool.total_slots)
 
     def start_call(self) -> None:
-        """What the last call's functions refer to may have changed since."""
+        """What the last call's functions refer to may have changed since, and tasks may be slow."""
         self._functions = _Functions()
+        self._batch_size = 1
 
     def submit(self, func: Any, callback: Any = None) -> "Future[Any]":
         """Never raises: joblib calls this from our thread too, where nobody would hear it."""
