@@ -184,10 +184,7 @@ class Executor(futures.Executor):
             raise ValueError("buffersize must be None or > 0")
         if chunksize > 1:
             iterables = (_chunks(zip(*iterables, strict=False), chunksize),)
-            run: Any = partial(_run_chunk, fn)
-            if isinstance(fn, ComputeFunction):
-                run = fn.with_function(partial(_run_chunk, fn.local), calls=chunksize)
-            fn = run
+            fn = self._chunked(fn, chunksize)
         if buffersize is None:
             answers = super().map(fn, *iterables, timeout=timeout)
         else:
@@ -239,6 +236,13 @@ class Executor(futures.Executor):
                 raise
         self._give_up()
         end_block(self.shutdown, error)
+
+    def _chunked(self, fn: Any, size: int) -> ComputeFunction[..., Any]:
+        """Calls `fn` for each row of a chunk. Messages name `fn`."""
+        function = fn if isinstance(fn, ComputeFunction) else compute(fn)
+        run: Any = partial(_run_chunk, function.local)
+        run.__name__ = function.__name__
+        return function.with_function(run, size, self._pool.default_compute_timeout)
 
     def _compute(self, fn: Any) -> ComputeFunction[..., Any]:
         if isinstance(fn, ComputeFunction) and self._initial is None:

@@ -12,6 +12,7 @@ from typing import Any
 from joblib import register_parallel_backend
 from joblib.parallel import ParallelBackendBase, SequentialBackend
 
+from skyward.call.limits import limit_together
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import NotProvisionedError
 from skyward.integrations.initial import Initial, initial_of, run_once
@@ -95,6 +96,10 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         try:
             _strip_warning_filters(func)
             call, known = self._functions.call_of(func, self.inner_max_num_threads, self._initial)
+            if (limit := self._pool.default_compute_timeout) is not None:
+                call = call.with_timeout(
+                    limit_together(limit, len(getattr(func, "items", ())) or 1)
+                )
             future: Future[Any] = self._pool._engine().submit_all([call], self._arguments, known)[0]
         except Exception as error:
             future = Future()
