@@ -483,7 +483,8 @@ class _Ahead:
             self._together, self._most = 1, self._calls * slots
             return max(0, self._most - sent)
         self._together = max(1, pace.size)
-        self._most = max(self._least, self.GROUPS * pace.size * slots)
+        is_slow = pace.seconds > self.SECONDS / self.LEAST
+        self._most = self._least if is_slow else max(self._least, self.GROUPS * pace.size * slots)
         room = self._most - sent
         is_enough = room >= self._together or sent < self._least
         return min(room, self._together) if is_enough else 0
