@@ -30,6 +30,10 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
         super().__init__(bringer)
         self.handle = handle
 
+    @property
+    def task(self) -> int:
+        return int(self.handle.task)
+
     def send_again(self, send: Callable[[], Any]) -> bool:
         """Replaces a failed attempt by another one. False: it was cancelled meanwhile."""
         with _swapping:
