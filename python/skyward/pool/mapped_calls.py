@@ -7,20 +7,18 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent import futures
 from typing import Any
 
 from skyward import _core
-from skyward.call.by_value import plain_dumps
-from skyward.call.pending import PendingCompute, recorded
+from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.drawn_inputs import STEP_SECONDS, DrawnInputs
 from skyward.pool.grouped_calls import (
     FIRST_SECONDS,
     GROUP_SECONDS,
-    GROUPED_BYTES,
     Ended,
     Group,
     GroupedCalls,
@@ -28,7 +26,7 @@ from skyward.pool.grouped_calls import (
     is_plain,
     new_draft,
 )
-from skyward.transport import serialize
+from skyward.pool.quick_trial import patience
 from skyward.transport.forks import renewed
 from skyward.transport.shared_arguments import default_limit
 
@@ -44,15 +42,6 @@ MOST_GROUPS_AHEAD = 16
 """The same where answers of a gather() travel far: the engine gives a slot no more work."""
 SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
-TRIED_CALLS = 512
-"""A gather() sends so many first, each by itself; and if they are quick, the others in groups."""
-TRIED_SECONDS = 0.05
-"""How long no further one of them may end, if the nodes are near."""
-TRIPS = 2
-"""To a distant node and back that quick calls may take more."""
-LONGEST_TRIP_SECONDS = 0.5
-MOST_TRIPS = 16
-"""That quick calls may take in all: the engine sends a node as many as it has room for."""
 
 
 class _Single:
@@ -135,29 +124,6 @@ class Failed:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
-
-
-def patience(near: float, round_trip: float) -> float:
-    """How long to wait for the next answer before calls count as slow: `near` for nearby nodes,
-    longer for distant ones."""
-    return near + min(TRIPS * round_trip, LONGEST_TRIP_SECONDS)
-
-
-def are_quick(
-    handles: Sequence[Any], clock: Callable[[], float] = time.monotonic
-) -> tuple[bool, float]:
-    """Whether calls that have just been sent end soon, or one after the other, and how long the
-    first answer took. Without any answer, it takes them for slow."""
-    sent = clock()
-    taken = 0.0
-    while not handles[0].wait(STEP_SECONDS) and not any(handle.done() for handle in handles):
-        taken = clock() - sent
-        if taken >= LONGEST_TRIP_SECONDS:
-            return False, taken
-    taken = clock() - sent
-    limit = patience(TRIED_SECONDS, taken)
-    end = clock() + TRIED_SECONDS + MOST_TRIPS * taken
-    return all(handle.wait(max(0.0, min(limit, end - clock()))) for handle in handles), taken
 
 
 class MappedCalls(GroupedCalls):
@@ -610,24 +576,3 @@ class Mapped:
         with self._lock:
             now = list(self._now)
         return sum(calls.unfinished() for calls in now)
-
-
-def maker_of(
-    pool: Any, items: Sequence[PendingCompute[Any]]
-) -> Callable[..., PendingCompute[Any]] | None:
-    """What makes the calls of a batch, if they can travel in groups: many calls of one function,
-    without retries, and with small positional arguments."""
-    if len(items) < 2 * TRIED_CALLS or not is_plain(pool, items[0]):
-        return None
-    fn, name = items[0].fn, items[0].name
-    for item in items:
-        if item.fn is not fn or item.kwargs or item.timeout is not None or item.retries:
-            return None
-    beside, buffers = serialize.collector()
-    try:
-        size = len(plain_dumps(items[0].args, buffer_callback=beside))
-    except Exception:  # it needs more than plain pickle
-        return None
-    if size > GROUPED_BYTES or buffers:
-        return None
-    return lambda *args: recorded(fn, args, {}, name, None, 0)
