@@ -44,6 +44,32 @@ SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
 
 
+class _SentGroup(Group):
+    __slots__ = ("news",)
+
+    def __init__(
+        self, core: Any, calls: list[Any], pace: Pace, attempt: int = 1, *, news: Any
+    ) -> None:
+        super().__init__(core, calls, pace, attempt)
+        self.news = news
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self.core.has_news)
+
+    @property
+    def running(self) -> int:
+        """How many calls have not ended, as far as that is known."""
+        return 0 if self.core.has_news else len(self.calls)
+
+    def wait(self, seconds: float | None) -> bool:
+        """Until it has news, or calls of another group have come back."""
+        return bool(self.news.wait(self.core, self.token, seconds))
+
+    def again(self, core: Any, calls: list[Any], attempt: int) -> "_SentGroup":
+        return _SentGroup(core, calls, self.pace, attempt, news=self.news)
+
+
 class _Single:
     __slots__ = ("bytes", "call", "handle", "item")
 
@@ -56,6 +82,17 @@ class _Single:
     @property
     def result_bytes(self) -> int:
         return int(self.handle.result_bytes)
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self.handle.done())
+
+    @property
+    def running(self) -> int:
+        return int(not self.handle.done())
+
+    def wait(self, seconds: float | None) -> bool:
+        return bool(self.handle.wait(seconds))
 
     def cancel(self) -> None:
         self.handle.cancel()
@@ -74,6 +111,14 @@ class _Retried:
     @property
     def result_bytes(self) -> int:
         return int(self.future.handle.result_bytes)
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self.future.done())
+
+    @property
+    def running(self) -> int:
+        return int(not self.future.done())
 
     def wait(self, seconds: float | None) -> bool:
         try:
@@ -105,16 +150,20 @@ class _Refused:
 
     __slots__ = ("calls", "reason")
 
-    bytes = result_bytes = 0
+    bytes = result_bytes = running = 0
+    has_news = True
 
     def __init__(self, calls: int, reason: NotProvisionedError) -> None:
         self.calls = calls
         self.reason = reason
 
+    def wait(self, _: float | None) -> bool:
+        return True
+
     def cancel(self) -> None: ...
 
 
-_Sent = Group | _Single | _Retried | _Refused
+_Sent = _SentGroup | _Single | _Retried | _Refused
 
 
 class Failed:
@@ -162,7 +211,7 @@ class MappedCalls(GroupedCalls):
         self._drafted: list[tuple[Any, ...]] = []  # its inputs
         self._tokens = 0
         self._pace = Pace()
-        self._probe: Group | None = None  # the last group, until it has ended
+        self._probe: _SentGroup | None = None  # the last group, until it has ended
         self._body: Any = None  # the core's function, of groups
         # Functions stay as they are with the first call; some take long to serialize.
         self._known: dict[int, tuple[Any, int]] = {}
@@ -194,7 +243,7 @@ class MappedCalls(GroupedCalls):
                 first = window[0]
                 if self._is_held_up(first, end):
                     continue
-                if isinstance(first, Group):
+                if isinstance(first, _SentGroup):
                     yield from self._results(first, end)
                     continue
                 if isinstance(first, _Refused):
@@ -230,11 +279,9 @@ class MappedCalls(GroupedCalls):
 
     def unfinished(self) -> int:
         """How many of the sent calls have not ended, without those that are counted as futures;
-        none of a group that has news. Any thread: _wait() would take the news that the reader
-        waits for."""
-        sent_alone = [sent for sent in list(self._window) if not isinstance(sent, _Retried)]
-        left = [sent for sent in sent_alone if not _has_news(sent)]
-        return sum(len(sent.calls) if isinstance(sent, Group) else 1 for sent in left)
+        none of a group that has news. Any thread: wait() would take the news that the reader waits
+        for."""
+        return sum(sent.running for sent in list(self._window) if not isinstance(sent, _Retried))
 
     # ------------------------------------------------------------------ sending
 
@@ -250,7 +297,7 @@ class MappedCalls(GroupedCalls):
             if self._failure is None:
                 self._failure = self._inputs.failure
             # Where drawing takes long, answers do not wait for it.
-            if drawn < room and self._window and self._wait(self._window[0], 0):
+            if drawn < room and self._window and self._window[0].wait(0):
                 return
 
     def _room(self) -> int:
@@ -277,7 +324,7 @@ class MappedCalls(GroupedCalls):
         if self._all_end:  # the caller wants them all
             return 0
         if self._result_bytes is None:
-            ended = (sent.result_bytes for sent in self._window if _has_news(sent))
+            ended = (sent.result_bytes for sent in self._window if sent.has_news)
             return max(ended, default=None)
         return int(self._result_bytes)
 
@@ -293,7 +340,7 @@ class MappedCalls(GroupedCalls):
         if not changes_pace and self._expected_bytes() is not None:
             return False
         left = _left(end)
-        if self._wait(first, self._patience if left is None else min(self._patience, left)):
+        if first.wait(self._patience if left is None else min(self._patience, left)):
             return False
         if end is not None and time.monotonic() >= end:
             return False
@@ -326,14 +373,18 @@ class MappedCalls(GroupedCalls):
         return self._packer
 
     def _place(self, group: Group, behind: Group | None) -> None:
-        self._enter_group(group, 0 if behind is None else self._window.index(behind) + 1)
+        self._enter_group(group, self._position_behind(behind))
 
     def _refuse(
         self, _: Group, calls: list[Any], reason: NotProvisionedError, behind: Group | None
     ) -> None:
-        self._enter_refused(
-            len(calls), reason, 0 if behind is None else self._window.index(behind) + 1
-        )
+        self._enter_refused(len(calls), reason, self._position_behind(behind))
+
+    def _position_behind(self, group: Group | None) -> int:
+        if group is None:
+            return 0
+        assert isinstance(group, _SentGroup)
+        return self._window.index(group) + 1
 
     def _enter_refused(
         self, calls: int, reason: NotProvisionedError, place: int | None = None
@@ -344,6 +395,7 @@ class MappedCalls(GroupedCalls):
         self._enter(_Refused(calls, reason), calls, place)
 
     def _enter_group(self, group: Group, place: int | None = None) -> None:
+        assert isinstance(group, _SentGroup)
         self._tokens += 1
         group.token = self._tokens
         self._news.watch(group.core, group.token)
@@ -405,7 +457,7 @@ class MappedCalls(GroupedCalls):
         except NotProvisionedError as reason:
             self._enter_refused(len(calls), reason)
             return
-        self._probe = Group(core, calls, self._pace)
+        self._probe = _SentGroup(core, calls, self._pace, news=self._news)
         self._enter_group(self._probe)
 
     def _send_singles(self, inputs: list[tuple[Any, ...]]) -> None:
@@ -455,26 +507,18 @@ class MappedCalls(GroupedCalls):
 
     # ------------------------------------------------------------------ answers
 
-    def _wait(self, sent: "_Sent", seconds: float | None) -> bool:
-        """Until it has news, or calls of some group have come back."""
-        if isinstance(sent, Group):
-            return bool(self._news.wait(sent.core, sent.token, seconds))
-        if isinstance(sent, _Retried):
-            return sent.wait(seconds)
-        return isinstance(sent, _Refused) or bool(sent.handle.wait(seconds))
-
     def _wait_single(self, single: _Single, end: float | None) -> None:
         """Sends meanwhile what is withdrawn from groups behind the call."""
         if not self._tokens or single.call.is_stream:
             return
-        while not self._wait(single, STEP_SECONDS):
+        while not single.wait(STEP_SECONDS):
             self._send_withdrawn()
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _results(self, group: Group, end: float | None) -> Iterator[Any]:
+    def _results(self, group: _SentGroup, end: float | None) -> Iterator[Any]:
         """What has arrived of the group, which is the first one; waits for something."""
-        if not self._wait(group, _left(end)):
+        if not group.wait(_left(end)):
             raise _late(self._name)
         for calls, results in self._arrived(group):
             self._pool.tell_lines()
@@ -489,6 +533,7 @@ class MappedCalls(GroupedCalls):
         self._calls -= calls
 
     def _note_end(self, group: Group) -> None:
+        assert isinstance(group, _SentGroup)
         if group is self._probe:
             self._probe = None
         self._leave(group, len(group.calls) - group.got)
@@ -521,7 +566,7 @@ class MappedCalls(GroupedCalls):
         """Of all groups: the slots are to be kept busy."""
         for token in self._news.withdrawn():
             for sent in self._window:
-                if isinstance(sent, Group) and sent.token == token:
+                if isinstance(sent, _SentGroup) and sent.token == token:
                     super()._send_withdrawn(sent)
                     break
 
@@ -537,14 +582,6 @@ def _late(name: str) -> TimeoutError:
 def wait_until(end: float, handle: Any, name: str) -> None:
     if not handle.wait(_left(end)):
         raise _late(name)
-
-
-def _has_news(sent: "_Sent") -> bool:
-    if isinstance(sent, Group):
-        return bool(sent.core.has_news)
-    if isinstance(sent, _Retried):
-        return bool(sent.future.done())
-    return isinstance(sent, _Refused) or bool(sent.handle.done())
 
 
 class Mapped:
