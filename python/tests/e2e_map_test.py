@@ -208,6 +208,27 @@ def test_large_results_that_nobody_reads_hold_up_further_calls(
     assert sum(1 for _ in answers) == 54
 
 
+class Directory:
+    """Unpickling it makes the directory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def test_a_result_of_a_call_with_retries_is_unpickled_in_its_turn(pool, tmp_path):
+    paths = [tmp_path / name for name in "abc"]
+    make = sky.compute(retries=1)(lambda path: Directory(path))
+    answers = pool.map(make, map(str, paths))
+    wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
+    assert (double(1) > pool).result(60) == 2  # what came before has been handed over
+    assert not any(path.exists() for path in paths)
+    assert [next(answers), paths[0].exists(), paths[2].exists()] == [None, True, False]
+    assert list(answers) == [None, None] and all(path.exists() for path in paths)
+
+
 def test_arguments_that_are_no_tuple_are_not_for_a_group():
     """Of a PendingCompute that was made by hand."""
     draft = new_draft()

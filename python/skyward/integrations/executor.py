@@ -502,6 +502,7 @@ class _Ahead:
 class _Sent:
     """A call that was handed to the pool: what gets its answer."""
 
+    keeps_outcome = False
     __slots__ = ("_executor", "future", "handle")
 
     def __init__(self, executor: Executor, future: AnswerFuture) -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent import futures
+from concurrent.futures import TimeoutError as TimeIsUp
 from typing import Any
 
 from skyward import _core
@@ -26,7 +26,9 @@ from skyward.pool.grouped_calls import (
     is_plain,
     new_draft,
 )
+from skyward.pool.outcome import answer_of
 from skyward.pool.quick_trial import patience
+from skyward.pool.task_future import OutcomeFuture
 from skyward.transport.forks import renewed
 from skyward.transport.shared_arguments import default_limit
 
@@ -123,7 +125,7 @@ class _Retried:
     def wait(self, seconds: float | None) -> bool:
         try:
             self.future.exception(seconds)
-        except futures.TimeoutError:
+        except TimeIsUp:
             return False
         return True
 
@@ -132,11 +134,14 @@ class _Retried:
             self.future.exception()  # mark it as read: only the first error is reported
 
     def take(self) -> Any:
-        """The answer, once."""
+        """The answer, once, unpickled now."""
         future, self.future = self.future, None  # it keeps the answer, and the error these frames
         error = future.exception()
         if error is None:
-            return future.result()
+            try:
+                return answer_of(self.item.name, future.task, future.result())
+            except Exception as failure:  # it cannot be rebuilt here
+                error = failure
         del future
         error.add_note(f"call: {call_text(self.item)}")
         try:
@@ -495,7 +500,8 @@ class MappedCalls(GroupedCalls):
         try:
             sent: Iterable[_Sent]
             if retried:
-                sent = map(_Retried, items, calls, self._pool.futures_of(items, calls, handles))
+                futures = self._pool.futures_of(items, calls, handles, OutcomeFuture)
+                sent = map(_Retried, items, calls, futures)
             else:
                 sent = map(_Single, items, calls, handles)
             for one in sent:

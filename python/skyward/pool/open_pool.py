@@ -252,10 +252,14 @@ class OpenPool:
         return futures  # type: ignore[return-value]
 
     def futures_of(
-        self, items: Sequence[PendingCompute[Any]], calls: Sequence[Any], handles: Sequence[Any]
+        self,
+        items: Sequence[PendingCompute[Any]],
+        calls: Sequence[Any],
+        handles: Sequence[Any],
+        kind: type[TaskFuture] = TaskFuture,
     ) -> list[TaskFuture]:
         """The futures of calls that have been sent; the thread of answers has been started."""
-        futures = [TaskFuture(handle, self.answers.reference) for handle in handles]
+        futures = [kind(handle, self.answers.reference) for handle in handles]
         self.answers.watch(items, calls, futures)
         return futures
 

@@ -23,6 +23,7 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
     on its worker. An error that nobody reads is logged."""
 
+    keeps_outcome = False
     _unread = ""  # the failed call, until its error is read
     _told = False  # its task is being cancelled
 
@@ -100,6 +101,13 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
             cancel(handle)
             self.set_running_or_notify_cancel()
         return True
+
+
+class OutcomeFuture(TaskFuture):
+    """Its result is the Outcome, for a reader who comes late: a result that has been unpickled may
+    take several times the memory."""
+
+    keeps_outcome = True
 
 
 _failed: "weakref.WeakSet[TaskFuture]" = weakref.WeakSet()
