@@ -7,6 +7,7 @@ import os
 import threading
 import time
 
+import numpy
 import pytest
 from quick_calls import Strange, double, fail_once, lose_node_at, note, runs, wait_at
 from skyward.pool.grouped_calls import new_draft
@@ -56,6 +57,23 @@ def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path):
         wait_at, inputs, itertools.repeat("slow"), LAST, itertools.repeat(str(tmp_path))
     )
     assert list(answers) == inputs
+
+
+@pytest.mark.parametrize("are_shared", [True, False])
+def test_large_arguments_behind_a_slow_call_keep_no_slot_idle(
+    pool, tmp_path, monkeypatch, are_shared
+):
+    if are_shared:  # more than map() sends ahead, if each call counted the array
+        data = numpy.zeros(5 << 20, numpy.uint8)
+        data.flags.writeable = False
+        arguments = itertools.repeat(data)
+    else:
+        monkeypatch.setattr("skyward.pool.mapped_calls.AHEAD_BYTES", 1 << 20)
+        arguments = (bytes(100_000) for _ in itertools.count())
+    inputs = ["slow", *range(38), "last"]
+    folder = str(tmp_path)
+    wait = lambda x, _: wait_at.local(x, "slow", "last", folder)
+    assert list(pool.map(wait, inputs, arguments)) == inputs
 
 
 @sky.compute

@@ -47,6 +47,10 @@ class Pace:
         self.tried = 0  # calls that were made before one had ended
         self.in_groups = True
 
+    @property
+    def is_quick(self) -> bool:
+        return self.in_groups and self.size > 1
+
     def refuse(self) -> None:
         """A call is not for a group. After some, all go alone: one by one they take longer."""
         self.refused += 1

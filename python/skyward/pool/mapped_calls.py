@@ -6,10 +6,10 @@ Quick calls travel in groups (grouped_calls.py)."""
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import TimeoutError as TimeIsUp
-from typing import Any
+from typing import Any, ClassVar
 
 from skyward import _core
 from skyward.call.pending import PendingCompute
@@ -49,6 +49,8 @@ SLOW_GROUPS = 16
 class _SentGroup(Group):
     __slots__ = ("news",)
 
+    blobs: ClassVar[dict[int, int]] = {}
+
     def __init__(
         self, core: Any, calls: list[Any], pace: Pace, attempt: int = 1, *, news: Any
     ) -> None:
@@ -73,13 +75,15 @@ class _SentGroup(Group):
 
 
 class _Single:
-    __slots__ = ("bytes", "call", "handle", "item")
+    __slots__ = ("blobs", "bytes", "call", "handle", "is_stream", "item")
 
     def __init__(self, item: PendingCompute[Any], call: Any, handle: Any) -> None:
         self.item = item
-        self.call = call
+        self.is_stream = call.is_stream
+        # It keeps the arguments, in the form that travels.
+        self.call = call if item.retries or self.is_stream else None
         self.handle = handle
-        self.bytes = call.size()
+        self.bytes, self.blobs = call.sizes()
 
     @property
     def result_bytes(self) -> int:
@@ -103,11 +107,11 @@ class _Single:
 class _Retried:
     """A call that is sent again as soon as it fails, whenever its turn comes."""
 
-    __slots__ = ("bytes", "future", "item")
+    __slots__ = ("blobs", "bytes", "future", "item")
 
     def __init__(self, item: PendingCompute[Any], call: Any, future: Any) -> None:
         self.item = item
-        self.bytes = call.size()
+        self.bytes, self.blobs = call.sizes()
         self.future = future
 
     @property
@@ -156,6 +160,7 @@ class _Refused:
     __slots__ = ("calls", "reason")
 
     bytes = result_bytes = running = 0
+    blobs: ClassVar[dict[int, int]] = {}
     has_news = True
 
     def __init__(self, calls: int, reason: NotProvisionedError) -> None:
@@ -208,6 +213,7 @@ class MappedCalls(GroupedCalls):
         self._name = ""
         self._window: deque[_Sent] = deque()
         self._calls = self._bytes = 0  # of the window
+        self._blobs: Counter[int] = Counter()  # calls of the window that share each
         self._result_bytes: float | None = None  # of recent results, on average
         self._memory = 0  # for results that are not read yet
         self._news = _core.GroupNews()
@@ -319,10 +325,22 @@ class MappedCalls(GroupedCalls):
         if result_bytes * AHEAD_CALLS > AHEAD_BYTES:
             self._memory = self._memory or default_limit()
             most = max(2 * slots, min(most, self._memory // result_bytes))
-        if calls > most // 2:  # wait until many can be sent together
+        room = 0
+        if calls <= most // 2:  # else wait until many can be sent together
+            by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
+            room = max(fill_slots, min(most - calls, by_size))
+        return room or self._room_behind(slots, most, result_bytes)
+
+    def _room_behind(self, slots: int, most: int, result_bytes: int) -> int:
+        """How many more calls may be sent while a slow one is waited for: those behind it that have
+        ended keep no slot busy. Their arguments and results are kept."""
+        if self._pace.is_quick or self._calls >= most or self._window[0].has_news:
             return 0
-        by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
-        return max(fill_slots, min(most - calls, by_size))
+        self._memory = self._memory or default_limit()
+        if self._bytes + self._calls * result_bytes > self._memory:
+            return 0
+        running = sum(sent.running for sent in self._window)
+        return max(0, min(2 * slots - running, most - self._calls))
 
     def _expected_bytes(self) -> int | None:
         """Of a result that is kept until it is read; None while no call has ended."""
@@ -338,18 +356,21 @@ class MappedCalls(GroupedCalls):
         not come, the slots get more to do."""
         if self._inputs.is_dry or self._failure is not None:
             return False
-        if isinstance(first, _Single) and first.call.is_stream:
+        if isinstance(first, _Single) and first.is_stream:
             return False
         in_groups = self._pace.in_groups
         changes_pace = in_groups and (self._all_end or not self._pace.size)
-        if not changes_pace and self._expected_bytes() is not None:
+        is_known = not changes_pace and self._expected_bytes() is not None
+        if is_known and self._pace.is_quick:
             return False
-        left = _left(end)
-        if first.wait(self._patience if left is None else min(self._patience, left)):
+        left, limit = _left(end), STEP_SECONDS if is_known else self._patience
+        if first.wait(limit if left is None else min(limit, left)):
             return False
         if end is not None and time.monotonic() >= end:
             return False
-        if changes_pace:
+        if is_known:  # those behind it may have ended
+            self._send_withdrawn()
+        elif changes_pace:
             self._pace.in_groups = not self._all_end
             self._pace.size = max(1, self._pace.size)
         else:
@@ -415,6 +436,9 @@ class MappedCalls(GroupedCalls):
         self._tasks += 1
         self._calls += calls
         self._bytes += sent.bytes
+        for blob, size in sent.blobs.items():
+            self._bytes += 0 if self._blobs[blob] else size
+            self._blobs[blob] += 1
 
     def _draft_some(self, inputs: list[tuple[Any, ...]], at: int) -> int:
         """Adds inputs to the next group, and sends it when it is full. Returns how many: none if
@@ -515,7 +539,7 @@ class MappedCalls(GroupedCalls):
 
     def _wait_single(self, single: _Single, end: float | None) -> None:
         """Sends meanwhile what is withdrawn from groups behind the call."""
-        if not self._tokens or single.call.is_stream:
+        if not self._tokens or single.is_stream:
             return
         while not single.wait(STEP_SECONDS):
             self._send_withdrawn()
@@ -565,6 +589,11 @@ class MappedCalls(GroupedCalls):
         self._window.popleft()
         self._calls -= calls
         self._bytes -= sent.bytes
+        for blob, size in sent.blobs.items():
+            self._blobs[blob] -= 1
+            if not self._blobs[blob]:
+                del self._blobs[blob]
+                self._bytes -= size
         known, latest = self._result_bytes, sent.result_bytes
         self._result_bytes = latest if known is None else known + (latest - known) / 8
 

@@ -328,9 +328,10 @@ class OpenPool:
         taken: tuple[list[Any], list[tuple[int, Any]]] | None = None,
         noted: bool = True,
     ) -> Any:
-        """The answer to one call of a map(). `taken` as in _collect(); `noted`: an error names the
-        call."""
-        if taken is None and handle.done() and not call.is_stream:
+        """The answer to one call of a map(). `call`: None if it is neither a stream nor retried;
+        `taken` as in _collect(); `noted`: an error names the call."""
+        is_stream = call is not None and call.is_stream
+        if taken is None and handle.done() and not is_stream:
             results, others = taken = _core.take_results([handle], pickle.loads)
             if not others:
                 self.tell_lines()
