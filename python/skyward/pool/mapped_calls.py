@@ -8,8 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import TimeoutError as TimeIsUp
-from typing import Any, ClassVar
+from typing import Any
 
 from skyward import _core
 from skyward.call.pending import PendingCompute
@@ -26,8 +25,15 @@ from skyward.pool.grouped_calls import (
     is_plain,
     new_draft,
 )
-from skyward.pool.outcome import answer_of
 from skyward.pool.quick_trial import patience
+from skyward.pool.sent_calls import (
+    Failed,
+    MappedGroup,
+    RefusedCalls,
+    RetriedCall,
+    SentCall,
+    SentCalls,
+)
 from skyward.pool.task_future import OutcomeFuture
 from skyward.transport.forks import renewed
 from skyward.transport.shared_arguments import default_limit
@@ -44,145 +50,6 @@ MOST_GROUPS_AHEAD = 16
 """The same where answers of a gather() travel far: the engine gives a slot no more work."""
 SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
-
-
-class _SentGroup(Group):
-    __slots__ = ("news",)
-
-    blobs: ClassVar[dict[int, int]] = {}
-
-    def __init__(
-        self, core: Any, calls: list[Any], pace: Pace, attempt: int = 1, *, news: Any
-    ) -> None:
-        super().__init__(core, calls, pace, attempt)
-        self.news = news
-
-    @property
-    def has_news(self) -> bool:
-        return bool(self.core.has_news)
-
-    @property
-    def running(self) -> int:
-        """How many calls have not ended, as far as that is known."""
-        return 0 if self.core.has_news else len(self.calls)
-
-    def wait(self, seconds: float | None) -> bool:
-        """Until it has news, or calls of another group have come back."""
-        return bool(self.news.wait(self.core, self.token, seconds))
-
-    def again(self, core: Any, calls: list[Any], attempt: int) -> "_SentGroup":
-        return _SentGroup(core, calls, self.pace, attempt, news=self.news)
-
-
-class _Single:
-    __slots__ = ("blobs", "bytes", "call", "handle", "is_stream", "item")
-
-    def __init__(self, item: PendingCompute[Any], call: Any, handle: Any) -> None:
-        self.item = item
-        self.is_stream = call.is_stream
-        # It keeps the arguments, in the form that travels.
-        self.call = call if item.retries or self.is_stream else None
-        self.handle = handle
-        self.bytes, self.blobs = call.sizes()
-
-    @property
-    def result_bytes(self) -> int:
-        return int(self.handle.result_bytes)
-
-    @property
-    def has_news(self) -> bool:
-        return bool(self.handle.done())
-
-    @property
-    def running(self) -> int:
-        return int(not self.handle.done())
-
-    def wait(self, seconds: float | None) -> bool:
-        return bool(self.handle.wait(seconds))
-
-    def cancel(self) -> None:
-        self.handle.cancel()
-
-
-class _Retried:
-    """A call that is sent again as soon as it fails, whenever its turn comes."""
-
-    __slots__ = ("blobs", "bytes", "future", "item")
-
-    def __init__(self, item: PendingCompute[Any], call: Any, future: Any) -> None:
-        self.item = item
-        self.bytes, self.blobs = call.sizes()
-        self.future = future
-
-    @property
-    def result_bytes(self) -> int:
-        return int(self.future.handle.result_bytes)
-
-    @property
-    def has_news(self) -> bool:
-        return bool(self.future.done())
-
-    @property
-    def running(self) -> int:
-        return int(not self.future.done())
-
-    def wait(self, seconds: float | None) -> bool:
-        try:
-            self.future.exception(seconds)
-        except TimeIsUp:
-            return False
-        return True
-
-    def cancel(self) -> None:
-        if not self.future.cancel():
-            self.future.exception()  # mark it as read: only the first error is reported
-
-    def take(self) -> Any:
-        """The answer, once, unpickled now."""
-        future, self.future = self.future, None  # it keeps the answer, and the error these frames
-        error = future.exception()
-        if error is None:
-            try:
-                return answer_of(self.item.name, future.task, future.result())
-            except Exception as failure:  # it cannot be rebuilt here
-                error = failure
-        del future
-        error.add_note(f"call: {call_text(self.item)}")
-        try:
-            raise error
-        finally:
-            del error
-
-
-class _Refused:
-    """Calls that could not be sent, since the pool has closed meanwhile."""
-
-    __slots__ = ("calls", "reason")
-
-    bytes = result_bytes = running = 0
-    blobs: ClassVar[dict[int, int]] = {}
-    has_news = True
-
-    def __init__(self, calls: int, reason: NotProvisionedError) -> None:
-        self.calls = calls
-        self.reason = reason
-
-    def wait(self, _: float | None) -> bool:
-        return True
-
-    def cancel(self) -> None: ...
-
-
-_Sent = _SentGroup | _Single | _Retried | _Refused
-
-
-class Failed:
-    """The error of one of several calls, among the answers of the others."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
 
 
 class MappedCalls(GroupedCalls):
@@ -211,7 +78,7 @@ class MappedCalls(GroupedCalls):
         self._inputs = inputs
         self._all_end = all_end
         self._name = ""
-        self._window: deque[_Sent] = deque()
+        self._window: deque[SentCalls] = deque()
         self._calls = self._bytes = 0  # of the window
         self._blobs: Counter[int] = Counter()  # calls of the window that share each
         self._result_bytes: float | None = None  # of recent results, on average
@@ -222,7 +89,7 @@ class MappedCalls(GroupedCalls):
         self._drafted: list[tuple[Any, ...]] = []  # its inputs
         self._tokens = 0
         self._pace = Pace()
-        self._probe: _SentGroup | None = None  # the last group, until it has ended
+        self._probe: MappedGroup | None = None  # the last group, until it has ended
         self._body: Any = None  # the core's function, of groups
         # Functions stay as they are with the first call; some take long to serialize.
         self._known: dict[int, tuple[Any, int]] = {}
@@ -254,15 +121,15 @@ class MappedCalls(GroupedCalls):
                 first = window[0]
                 if self._is_held_up(first, end):
                     continue
-                if isinstance(first, _SentGroup):
+                if isinstance(first, MappedGroup):
                     yield from self._results(first, end)
                     continue
-                if isinstance(first, _Refused):
+                if isinstance(first, RefusedCalls):
                     self._leave(first, first.calls)
                     text = str(first.reason)
                     yield from (Failed(NotProvisionedError(text)) for _ in range(first.calls))
                     continue
-                if isinstance(first, _Retried):
+                if isinstance(first, RetriedCall):
                     if not first.wait(_left(end)):
                         raise _late(first.item.name)
                     self._leave(first, 1)
@@ -292,7 +159,7 @@ class MappedCalls(GroupedCalls):
         """How many of the sent calls have not ended, without those that are counted as futures;
         none of a group that has news. Any thread: wait() would take the news that the reader waits
         for."""
-        return sum(sent.running for sent in list(self._window) if not isinstance(sent, _Retried))
+        return sum(sent.running for sent in list(self._window) if not isinstance(sent, RetriedCall))
 
     # ------------------------------------------------------------------ sending
 
@@ -351,12 +218,12 @@ class MappedCalls(GroupedCalls):
             return max(ended, default=None)
         return int(self._result_bytes)
 
-    def _is_held_up(self, first: "_Sent", end: float | None) -> bool:
+    def _is_held_up(self, first: SentCalls, end: float | None) -> bool:
         """Waits a little for the first answer where more calls may be sent without it. If it does
         not come, the slots get more to do."""
         if self._inputs.is_dry or self._failure is not None:
             return False
-        if isinstance(first, _Single) and first.is_stream:
+        if isinstance(first, SentCall) and first.is_stream:
             return False
         in_groups = self._pace.in_groups
         changes_pace = in_groups and (self._all_end or not self._pace.size)
@@ -409,7 +276,7 @@ class MappedCalls(GroupedCalls):
     def _position_behind(self, group: Group | None) -> int:
         if group is None:
             return 0
-        assert isinstance(group, _SentGroup)
+        assert isinstance(group, MappedGroup)
         return self._window.index(group) + 1
 
     def _enter_refused(
@@ -418,16 +285,16 @@ class MappedCalls(GroupedCalls):
         """For so many calls that the pool no longer takes."""
         if not self._all_end:
             raise reason
-        self._enter(_Refused(calls, reason), calls, place)
+        self._enter(RefusedCalls(calls, reason), calls, place)
 
     def _enter_group(self, group: Group, place: int | None = None) -> None:
-        assert isinstance(group, _SentGroup)
+        assert isinstance(group, MappedGroup)
         self._tokens += 1
         group.token = self._tokens
         self._news.watch(group.core, group.token)
         self._enter(group, len(group.calls), place)
 
-    def _enter(self, sent: "_Sent", calls: int, place: int | None = None) -> None:
+    def _enter(self, sent: SentCalls, calls: int, place: int | None = None) -> None:
         if place is None:
             self._window.append(sent)
             self._sent += calls
@@ -486,7 +353,7 @@ class MappedCalls(GroupedCalls):
         except NotProvisionedError as reason:
             self._enter_refused(len(calls), reason)
             return
-        self._probe = _SentGroup(core, calls, self._pace, news=self._news)
+        self._probe = MappedGroup(core, calls, self._pace, news=self._news)
         self._enter_group(self._probe)
 
     def _send_singles(self, inputs: list[tuple[Any, ...]]) -> None:
@@ -522,12 +389,12 @@ class MappedCalls(GroupedCalls):
             self._pool.answers.start()
         handles = self._pool.core.submit_many(calls)
         try:
-            sent: Iterable[_Sent]
+            sent: Iterable[SentCalls]
             if retried:
                 futures = self._pool.futures_of(items, calls, handles, OutcomeFuture)
-                sent = map(_Retried, items, calls, futures)
+                sent = map(RetriedCall, items, calls, futures)
             else:
-                sent = map(_Single, items, calls, handles)
+                sent = map(SentCall, items, calls, handles)
             for one in sent:
                 self._enter(one, 1)
         except BaseException:  # Ctrl-C: some are in the window, and some are not
@@ -537,7 +404,7 @@ class MappedCalls(GroupedCalls):
 
     # ------------------------------------------------------------------ answers
 
-    def _wait_single(self, single: _Single, end: float | None) -> None:
+    def _wait_single(self, single: SentCall, end: float | None) -> None:
         """Sends meanwhile what is withdrawn from groups behind the call."""
         if not self._tokens or single.is_stream:
             return
@@ -546,7 +413,7 @@ class MappedCalls(GroupedCalls):
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _results(self, group: _SentGroup, end: float | None) -> Iterator[Any]:
+    def _results(self, group: MappedGroup, end: float | None) -> Iterator[Any]:
         """What has arrived of the group, which is the first one; waits for something."""
         if not group.wait(_left(end)):
             raise _late(self._name)
@@ -563,7 +430,7 @@ class MappedCalls(GroupedCalls):
         self._calls -= calls
 
     def _note_end(self, group: Group) -> None:
-        assert isinstance(group, _SentGroup)
+        assert isinstance(group, MappedGroup)
         if group is self._probe:
             self._probe = None
         self._leave(group, len(group.calls) - group.got)
@@ -584,7 +451,7 @@ class MappedCalls(GroupedCalls):
                 return Failed(error)
             raise
 
-    def _leave(self, sent: "_Sent", calls: int) -> None:
+    def _leave(self, sent: SentCalls, calls: int) -> None:
         """Drops the first one, with its calls that were still counted."""
         self._window.popleft()
         self._calls -= calls
@@ -601,7 +468,7 @@ class MappedCalls(GroupedCalls):
         """Of all groups: the slots are to be kept busy."""
         for token in self._news.withdrawn():
             for sent in self._window:
-                if isinstance(sent, _SentGroup) and sent.token == token:
+                if isinstance(sent, MappedGroup) and sent.token == token:
                     super()._send_withdrawn(sent)
                     break
 

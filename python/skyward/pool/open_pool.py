@@ -20,11 +20,12 @@ from skyward.pool.answers import Answers, Origin, Receiver
 from skyward.pool.drawn_inputs import DrawnInputs, keeps_its_items
 from skyward.pool.grouped_calls import Pace, new_draft
 from skyward.pool.machines import Machines
-from skyward.pool.mapped_calls import Failed, Mapped, MappedCalls, wait_until
+from skyward.pool.mapped_calls import Mapped, MappedCalls, wait_until
 from skyward.pool.outcome import answer_of, may_retry, note_attempts, summary_of
 from skyward.pool.packing import Packing
 from skyward.pool.quick_trial import TRIED_CALLS, are_quick, maker_of
 from skyward.pool.restarts import run_together
+from skyward.pool.sent_calls import Failed
 from skyward.pool.stream import TaskStream
 from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.transport import serialize
