@@ -30,7 +30,9 @@ def map_async(
     starting right away, and yields the results in the order of the items. Draws an item only when
     its call can start and at most 1024 results wait for the reader, so with `concurrency` the input
     may be endless. Raises the error of the first failing item, in that order; calls that have not
-    started by then never do. Each call sees the context variables of the caller."""
+    started by then never do. If the reader stops earlier, calls that have started run on, with all
+    that they have sent to a pool: keep `concurrency` near ``pool.total_slots``. Each call sees the
+    context variables of the caller."""
     if concurrency is None:
         items = list(items)
         concurrency = min(max(1, len(items)), MOST_THREADS)

@@ -1,5 +1,6 @@
 // skyward/pool/pool.h.
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
@@ -9,7 +10,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +39,19 @@ namespace {
 
 Duration limit_of(const std::optional<double>& value) {
   return value ? limit_from_seconds(*value) : kForever;
+}
+
+std::pair<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> sizes_of(const Call& call) {
+  std::uint64_t own = 0;
+  std::map<std::uint64_t, std::uint64_t> blobs;
+  for (const wire::Buffer& buffer : call.arguments.buffers) {
+    if (buffer.in_blob()) {
+      blobs[buffer.blob.id.value] = buffer.blob.size;
+    } else {
+      own += buffer.size;
+    }
+  }
+  return {own, std::move(blobs)};
 }
 
 // A pool that ends with its program, as in C++: by SIGTERM or SIGHUP, too, where the program has no
@@ -255,7 +271,9 @@ void bind_calls(nb::module_& module) {
           },
           "The same call for Pool.broadcast(), whose tasks need each other.")
       .def_prop_ro("is_stream", [](const Call& call) { return call.options.stream_window > 0; })
-      .def("size", [](const Call& call) { return call.arguments.size(); }, "Bytes of arguments.");
+      .def("sizes", &sizes_of,
+           "Bytes of arguments that it alone has, and those of blobs, which others may have, by "
+           "id.");
 }
 
 void bind_handle(nb::module_& module) {

@@ -91,6 +91,18 @@ def test_metrics():
     assert 0 <= metrics.cpu <= 100 and 0 < metrics.memory_used_mb < metrics.memory_total_mb
 
 
+def test_a_future_says_which_lines_are_its(pool):
+    seen = Seen()
+    pool.on(sky.LogLine, seen.append)
+    try:
+        futures = {word: say(word) > pool for word in ("one", "two", "three")}
+        seen.wait(lambda seen: {event.line for event in seen} >= futures.keys())
+        tasks = {event.line: event.task for event in seen}
+        assert all(future.task == tasks[word] for word, future in futures.items())
+    finally:
+        pool._handlers.pop()
+
+
 def test_lines_of_parallel_tasks_stay_whole_and_apart(pool):
     seen = Seen()
     pool.on(sky.LogLine, seen.append)

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -225,6 +226,19 @@ def test_functions_keep_their_limits(executor, chunksize, tmp_path):
     assert list(executor.map(fail_once, range(5), folders, chunksize=chunksize)) == list(range(5))
     with pytest.raises(sky.TimeoutError):
         list(executor.map(hang, range(2), chunksize=chunksize))
+
+
+def test_the_limit_of_the_pool_is_that_of_each_call_in_a_chunk():
+    with sky.Executor(default_compute_timeout=1, display="quiet") as limited:
+        assert list(limited.map(time.sleep, [0.4] * 4, chunksize=4)) == [None] * 4
+        with pytest.raises(sky.TimeoutError):
+            list(limited.map(time.sleep, [60, 0], chunksize=2))
+
+
+def test_an_error_of_a_chunk_names_the_function(executor):
+    with pytest.raises(sky.ExecutionError, match="^_exit: the worker process died") as caught:
+        list(executor.map(os._exit, [3, 3], chunksize=2))
+    assert "_run_chunk" not in str(caught.value)
 
 
 @pytest.mark.parametrize("chunksize", [1, 3])

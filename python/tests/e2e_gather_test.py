@@ -136,7 +136,7 @@ def test_calls_that_a_closed_pool_refuses_have_errors_of_their_own(monkeypatch):
             pool.close()
             return False, 0.0
 
-        monkeypatch.setattr(type(pool._engine()), "_are_quick", close_first)
+        monkeypatch.setattr("skyward.pool.open_pool.are_quick", close_first)
         answers = sky.gather(*map(double, range(3000)), return_exceptions=True) >> pool
     assert len(answers) == 3000
     refused = [one for one in answers if isinstance(one, sky.NotProvisionedError)]

@@ -332,6 +332,32 @@ def backend(pool):
         yield get_active_backend()[0]
 
 
+def test_each_parallel_call_begins_with_batches_of_one_item(backend, monkeypatch):
+    submit, sizes = type(backend).submit, []
+
+    def note_size(self, batch, callback=None):
+        sizes.append(len(batch.items))
+        return submit(self, batch, callback)
+
+    for size in (1, 2, 4, 8):  # of quick tasks, before
+        backend.batch_completed(size, 0.001)
+    assert backend.compute_batch_size() == 16
+    monkeypatch.setattr(type(backend), "submit", note_size)
+    assert Parallel(n_jobs=-1)(delayed(square)(x) for x in range(8)) == [x * x for x in range(8)]
+    assert sizes[:4] == [1, 1, 1, 1]
+
+
+def test_the_limit_of_the_pool_is_that_of_each_item_of_a_batch():
+    with (
+        sky.ComputePool(concurrency=2, default_compute_timeout=1, display="quiet") as limited,
+        joblib_backend(limited),
+    ):
+        naps = (delayed(time.sleep)(0.4) for _ in range(4))
+        assert Parallel(n_jobs=-1, batch_size=4)(naps) == [None] * 4
+        with pytest.raises(sky.TimeoutError):
+            Parallel(n_jobs=-1, batch_size=2)(delayed(time.sleep)(x) for x in (60, 0))
+
+
 def column_sum(x, column):
     return float(x[:, column].sum())
 

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 
+import numpy
 import pytest
 from quick_calls import Strange, double, fail_once, lose_node_at, note, runs, wait_at
 from skyward.pool.grouped_calls import new_draft
@@ -56,6 +57,23 @@ def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path):
         wait_at, inputs, itertools.repeat("slow"), LAST, itertools.repeat(str(tmp_path))
     )
     assert list(answers) == inputs
+
+
+@pytest.mark.parametrize("are_shared", [True, False])
+def test_large_arguments_behind_a_slow_call_keep_no_slot_idle(
+    pool, tmp_path, monkeypatch, are_shared
+):
+    if are_shared:  # more than map() sends ahead, if each call counted the array
+        data = numpy.zeros(5 << 20, numpy.uint8)
+        data.flags.writeable = False
+        arguments = itertools.repeat(data)
+    else:
+        monkeypatch.setattr("skyward.pool.mapped_calls.AHEAD_BYTES", 1 << 20)
+        arguments = (bytes(100_000) for _ in itertools.count())
+    inputs = ["slow", *range(38), "last"]
+    folder = str(tmp_path)
+    wait = lambda x, _: wait_at.local(x, "slow", "last", folder)
+    assert list(pool.map(wait, inputs, arguments)) == inputs
 
 
 @sky.compute
@@ -206,6 +224,27 @@ def test_large_results_that_nobody_reads_hold_up_further_calls(
     wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
     assert len(list(tmp_path.iterdir())) <= 16
     assert sum(1 for _ in answers) == 54
+
+
+class Directory:
+    """Unpickling it makes the directory."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def test_a_result_of_a_call_with_retries_is_unpickled_in_its_turn(pool, tmp_path):
+    paths = [tmp_path / name for name in "abc"]
+    make = sky.compute(retries=1)(lambda path: Directory(path))
+    answers = pool.map(make, map(str, paths))
+    wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
+    assert (double(1) > pool).result(60) == 2  # what came before has been handed over
+    assert not any(path.exists() for path in paths)
+    assert [next(answers), paths[0].exists(), paths[2].exists()] == [None, True, False]
+    assert list(answers) == [None, None] and all(path.exists() for path in paths)
 
 
 def test_arguments_that_are_no_tuple_are_not_for_a_group():

@@ -1,7 +1,8 @@
 """Whether gather() takes calls for quick, wherever their nodes are: on a clock of its own."""
 
 import pytest
-from skyward.pool.mapped_calls import FIRST_SECONDS, are_quick, patience
+from skyward.pool.grouped_calls import FIRST_SECONDS
+from skyward.pool.quick_trial import are_quick, patience
 
 
 class World:

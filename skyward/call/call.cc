@@ -21,10 +21,11 @@ bool may_retry(const Outcome& outcome) {
   if (outcome.status != OutcomeStatus::failed) return outcome.status == OutcomeStatus::raised;
   switch (outcome.error.kind) {
     case ErrorKind::task:
-    case ErrorKind::lost:
-    case ErrorKind::unreachable:
     case ErrorKind::unavailable:
       return true;
+    case ErrorKind::lost:
+    case ErrorKind::unreachable:
+      return outcome.begun;  // else there is no machine left that could run it
     case ErrorKind::invalid:
     case ErrorKind::denied:
     case ErrorKind::exhausted:

@@ -16,7 +16,7 @@ using wire::Outcome;
 using wire::OutcomeStatus;
 
 // Whether the task may succeed if it runs again: its function threw, its worker died, or its
-// machine was lost on every attempt. Not if someone stopped it, or it is wrong.
+// machine was lost on every attempt. Not if someone stopped it, it is wrong, or no machine is left.
 bool may_retry(const Outcome& outcome);
 
 // The id is made from the bytes.

@@ -75,6 +75,7 @@ TEST(Retry, IsForFailuresThatMayPass) {
     Outcome outcome;
     outcome.status = status;
     outcome.error.kind = kind;
+    outcome.begun = true;
     return may_retry(outcome);
   };
   EXPECT_TRUE(retried(OutcomeStatus::raised, ErrorKind::invalid));
@@ -87,6 +88,13 @@ TEST(Retry, IsForFailuresThatMayPass) {
        {ErrorKind::invalid, ErrorKind::denied, ErrorKind::exhausted, ErrorKind::over_budget,
         ErrorKind::unsupported, ErrorKind::undelivered, ErrorKind::cancelled, ErrorKind::timeout}) {
     EXPECT_FALSE(retried(OutcomeStatus::failed, kind)) << to_string(kind);
+  }
+}
+
+TEST(Retry, IsNotForAPoolWithoutMachines) {
+  for (const ErrorKind kind : {ErrorKind::lost, ErrorKind::unreachable}) {
+    EXPECT_FALSE(may_retry({.error = {kind, "node 0 was lost and could not be replaced", {}}}))
+        << to_string(kind);
   }
 }
 

@@ -63,7 +63,7 @@ class GatherPace {
   static constexpr int kMostGroups = 16;  // the engine gives a slot no more work (kPrefetchWork)
   static constexpr int kSlowGroups = 16;  // after so many, the others go alone
   static constexpr int kTrips = 2;        // round trips by which a distant call may be late
-  static constexpr Duration kLongestTrip = std::chrono::seconds(1);
+  static constexpr Duration kLongestTrip = std::chrono::milliseconds(500);
 
   Duration far(Duration near) const {
     return near + std::min(kTrips * round_trip_.value_or(Duration{}), kLongestTrip);

@@ -27,8 +27,8 @@ TEST(GatherPace, IsPatientWithDistantNodes) {
 TEST(GatherPace, TakesNoNodeForFartherThanAnyIs) {
   GatherPace pace;
   pace.note_first_answer(60s, 1ms);  // its process had to be started, for example
-  EXPECT_LE(pace.patience_at_first(), 1050ms);
-  EXPECT_LE(pace.patience(), 1010ms);
+  EXPECT_LE(pace.patience_at_first(), 550ms);
+  EXPECT_LE(pace.patience(), 510ms);
 }
 
 TEST(GatherPace, ASlowFirstCallIsNoDistance) {

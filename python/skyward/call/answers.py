@@ -47,6 +47,11 @@ class Stream(Iterator[T]):
 class AwaitableFuture(Future[R]):
     """The future of a call, which asyncio can await, too."""
 
+    @property
+    def task(self) -> int:
+        """The id of its task in events. A retry has another one."""
+        raise NotImplementedError
+
     def __await__(self) -> Generator[Any, None, R]:
         import asyncio
 

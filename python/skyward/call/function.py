@@ -19,7 +19,7 @@ from typing import (
 )
 
 from skyward.call.by_value import reduce_by_value
-from skyward.call.limits import LONGEST_SECONDS, checked_limits
+from skyward.call.limits import checked_limits, limit_together
 from skyward.call.pending import PendingBatch, PendingCompute, recorded
 from skyward.call.text import call_text, name_of
 from skyward.exceptions import ConfigurationTypeError
@@ -99,11 +99,14 @@ class ComputeFunction(Generic[P, R]):
         """The function itself: calling it runs it here, now."""
         return self._fn
 
-    def with_function(self, fn: Callable[Q, S], calls: int = 1) -> "ComputeFunction[Q, S]":
+    def with_function(
+        self, fn: Callable[Q, S], calls: int = 1, limit: float | None = None
+    ) -> "ComputeFunction[Q, S]":
         """The same limits around another function; for decorators that stand above ``@compute``.
-        `calls`: how often `fn` calls this function; multiplies its time limit."""
-        timeout = None if self._timeout is None else min(self._timeout * calls, LONGEST_SECONDS)
-        return ComputeFunction(fn, timeout, self._retries)
+        `calls`: how often `fn` calls this function; multiplies its time limit, or `limit` if it has
+        none."""
+        each = limit if self._timeout is None else self._timeout
+        return ComputeFunction(fn, limit_together(each, calls), self._retries)
 
     @overload  # a generator: its items come as a stream
     def __call__(

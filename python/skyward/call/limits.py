@@ -19,3 +19,8 @@ def checked_limits(timeout: float | None, retries: int) -> tuple[float | None, i
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
         raise ConfigurationError(f"retries={retries!r}: retries is a number from 0 to 1000")
     return timeout, retries
+
+
+def limit_together(each: float | None, calls: int) -> float | None:
+    """The time limit of so many calls that run one after the other."""
+    return None if each is None else min(each * calls, LONGEST_SECONDS)

@@ -184,10 +184,7 @@ class Executor(futures.Executor):
             raise ValueError("buffersize must be None or > 0")
         if chunksize > 1:
             iterables = (_chunks(zip(*iterables, strict=False), chunksize),)
-            run: Any = partial(_run_chunk, fn)
-            if isinstance(fn, ComputeFunction):
-                run = fn.with_function(partial(_run_chunk, fn.local), calls=chunksize)
-            fn = run
+            fn = self._chunked(fn, chunksize)
         if buffersize is None:
             answers = super().map(fn, *iterables, timeout=timeout)
         else:
@@ -239,6 +236,13 @@ class Executor(futures.Executor):
                 raise
         self._give_up()
         end_block(self.shutdown, error)
+
+    def _chunked(self, fn: Any, size: int) -> ComputeFunction[..., Any]:
+        """Calls `fn` for each row of a chunk. Messages name `fn`."""
+        function = fn if isinstance(fn, ComputeFunction) else compute(fn)
+        run: Any = partial(_run_chunk, function.local)
+        run.__name__ = function.__name__
+        return function.with_function(run, size, self._pool.default_compute_timeout)
 
     def _compute(self, fn: Any) -> ComputeFunction[..., Any]:
         if isinstance(fn, ComputeFunction) and self._initial is None:
@@ -479,7 +483,8 @@ class _Ahead:
             self._together, self._most = 1, self._calls * slots
             return max(0, self._most - sent)
         self._together = max(1, pace.size)
-        self._most = max(self._least, self.GROUPS * pace.size * slots)
+        is_slow = pace.seconds > self.SECONDS / self.LEAST
+        self._most = self._least if is_slow else max(self._least, self.GROUPS * pace.size * slots)
         room = self._most - sent
         is_enough = room >= self._together or sent < self._least
         return min(room, self._together) if is_enough else 0
@@ -497,6 +502,7 @@ class _Ahead:
 class _Sent:
     """A call that was handed to the pool: what gets its answer."""
 
+    keeps_outcome = False
     __slots__ = ("_executor", "future", "handle")
 
     def __init__(self, executor: Executor, future: AnswerFuture) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from joblib import register_parallel_backend
 from joblib.parallel import ParallelBackendBase, SequentialBackend
 
+from skyward.call.limits import limit_together
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import NotProvisionedError
 from skyward.integrations.initial import Initial, initial_of, run_once
@@ -86,14 +87,19 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         return 1 if n_jobs == 1 else max(2, self._pool.total_slots)
 
     def start_call(self) -> None:
-        """What the last call's functions refer to may have changed since."""
+        """What the last call's functions refer to may have changed since, and tasks may be slow."""
         self._functions = _Functions()
+        self._batch_size = 1
 
     def submit(self, func: Any, callback: Any = None) -> "Future[Any]":
         """Never raises: joblib calls this from our thread too, where nobody would hear it."""
         try:
             _strip_warning_filters(func)
             call, known = self._functions.call_of(func, self.inner_max_num_threads, self._initial)
+            if (limit := self._pool.default_compute_timeout) is not None:
+                call = call.with_timeout(
+                    limit_together(limit, len(getattr(func, "items", ())) or 1)
+                )
             future: Future[Any] = self._pool._engine().submit_all([call], self._arguments, known)[0]
         except Exception as error:
             future = Future()

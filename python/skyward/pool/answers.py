@@ -40,6 +40,8 @@ class Receiver(Protocol):
     """What gets the answer of a call: a TaskFuture, or an executor."""
 
     handle: Any
+    keeps_outcome: bool
+    """Its result is the Outcome of a call that has succeeded, as it came."""
 
     def cancelled(self) -> bool: ...
     def done(self) -> bool: ...
@@ -329,6 +331,9 @@ class Answers(GroupedCalls):
     def _finish_all(self, entries: list[_Entry]) -> None:
         entries = [entry for entry in entries if not entry[2].cancelled()]
         pool = self._pool()
+        if kept := [entry for entry in entries if entry[2].keeps_outcome]:
+            self._keep_all(pool, kept)
+            entries = [entry for entry in entries if not entry[2].keeps_outcome]
         try:
             results, others = _core.take_results(
                 [receiver.handle for _, _, receiver, _ in entries], pickle.loads
@@ -346,6 +351,14 @@ class Answers(GroupedCalls):
                 continue
             result, results[place] = [results[place]], None
             settle(entry[2].set_result, result.pop())  # keep no reference to it
+
+    def _keep_all(self, pool: Sender | None, entries: list[_Entry]) -> None:
+        for entry in entries:
+            outcome = entry[2].handle.take()
+            if outcome.status == "ok":
+                settle(entry[2].set_result, outcome)
+            else:
+                self._finish(pool, outcome, *entry)
 
     def _finish(
         self,

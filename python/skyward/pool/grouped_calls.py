@@ -37,14 +37,19 @@ _LOSSES = ("lost", "unreachable")
 class Pace:
     """How many calls of one function make a group, by what the last one took."""
 
-    __slots__ = ("in_groups", "refused", "size", "slow", "tried")
+    __slots__ = ("in_groups", "refused", "seconds", "size", "slow", "tried")
 
     def __init__(self) -> None:
         self.size = 0  # calls of the next group; 0: no call has ended yet
+        self.seconds = 0.0  # that each call of the last group took
         self.slow = 0  # groups in a row of calls that take too long for groups
         self.refused = 0  # calls in a row that are not for a group
         self.tried = 0  # calls that were made before one had ended
         self.in_groups = True
+
+    @property
+    def is_quick(self) -> bool:
+        return self.in_groups and self.size > 1
 
     def refuse(self) -> None:
         """A call is not for a group. After some, all go alone: one by one they take longer."""
@@ -54,7 +59,7 @@ class Pace:
     def measure(self, outcome: Any, calls: int) -> None:
         if not outcome.run_seconds:  # nothing of it ran
             return
-        seconds = outcome.run_seconds / calls
+        seconds = self.seconds = outcome.run_seconds / calls
         fitting = (
             int(GROUP_SECONDS / seconds) if seconds > GROUP_SECONDS / GROUP_CALLS else GROUP_CALLS
         )

@@ -6,21 +6,18 @@ Quick calls travel in groups (grouped_calls.py)."""
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent import futures
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 from skyward import _core
-from skyward.call.by_value import plain_dumps
-from skyward.call.pending import PendingCompute, recorded
+from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.drawn_inputs import STEP_SECONDS, DrawnInputs
 from skyward.pool.grouped_calls import (
     FIRST_SECONDS,
     GROUP_SECONDS,
-    GROUPED_BYTES,
     Ended,
     Group,
     GroupedCalls,
@@ -28,7 +25,16 @@ from skyward.pool.grouped_calls import (
     is_plain,
     new_draft,
 )
-from skyward.transport import serialize
+from skyward.pool.quick_trial import patience
+from skyward.pool.sent_calls import (
+    Failed,
+    MappedGroup,
+    RefusedCalls,
+    RetriedCall,
+    SentCall,
+    SentCalls,
+)
+from skyward.pool.task_future import OutcomeFuture
 from skyward.transport.forks import renewed
 from skyward.transport.shared_arguments import default_limit
 
@@ -44,120 +50,6 @@ MOST_GROUPS_AHEAD = 16
 """The same where answers of a gather() travel far: the engine gives a slot no more work."""
 SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
-TRIED_CALLS = 512
-"""A gather() sends so many first, each by itself; and if they are quick, the others in groups."""
-TRIED_SECONDS = 0.05
-"""How long no further one of them may end, if the nodes are near."""
-TRIPS = 2
-"""To a distant node and back that quick calls may take more."""
-LONGEST_TRIP_SECONDS = 0.5
-MOST_TRIPS = 16
-"""That quick calls may take in all: the engine sends a node as many as it has room for."""
-
-
-class _Single:
-    __slots__ = ("bytes", "call", "handle", "item")
-
-    def __init__(self, item: PendingCompute[Any], call: Any, handle: Any) -> None:
-        self.item = item
-        self.call = call
-        self.handle = handle
-        self.bytes = call.size()
-
-    @property
-    def result_bytes(self) -> int:
-        return int(self.handle.result_bytes)
-
-    def cancel(self) -> None:
-        self.handle.cancel()
-
-
-class _Retried:
-    """A call that is sent again as soon as it fails, whenever its turn comes."""
-
-    __slots__ = ("bytes", "future", "item")
-
-    def __init__(self, item: PendingCompute[Any], call: Any, future: Any) -> None:
-        self.item = item
-        self.bytes = call.size()
-        self.future = future
-
-    @property
-    def result_bytes(self) -> int:
-        return int(self.future.handle.result_bytes)
-
-    def wait(self, seconds: float | None) -> bool:
-        try:
-            self.future.exception(seconds)
-        except futures.TimeoutError:
-            return False
-        return True
-
-    def cancel(self) -> None:
-        if not self.future.cancel():
-            self.future.exception()  # mark it as read: only the first error is reported
-
-    def take(self) -> Any:
-        """The answer, once."""
-        future, self.future = self.future, None  # it keeps the answer, and the error these frames
-        error = future.exception()
-        if error is None:
-            return future.result()
-        del future
-        error.add_note(f"call: {call_text(self.item)}")
-        try:
-            raise error
-        finally:
-            del error
-
-
-class _Refused:
-    """Calls that could not be sent, since the pool has closed meanwhile."""
-
-    __slots__ = ("calls", "reason")
-
-    bytes = result_bytes = 0
-
-    def __init__(self, calls: int, reason: NotProvisionedError) -> None:
-        self.calls = calls
-        self.reason = reason
-
-    def cancel(self) -> None: ...
-
-
-_Sent = Group | _Single | _Retried | _Refused
-
-
-class Failed:
-    """The error of one of several calls, among the answers of the others."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-def patience(near: float, round_trip: float) -> float:
-    """How long to wait for the next answer before calls count as slow: `near` for nearby nodes,
-    longer for distant ones."""
-    return near + min(TRIPS * round_trip, LONGEST_TRIP_SECONDS)
-
-
-def are_quick(
-    handles: Sequence[Any], clock: Callable[[], float] = time.monotonic
-) -> tuple[bool, float]:
-    """Whether calls that have just been sent end soon, or one after the other, and how long the
-    first answer took. Without any answer, it takes them for slow."""
-    sent = clock()
-    taken = 0.0
-    while not handles[0].wait(STEP_SECONDS) and not any(handle.done() for handle in handles):
-        taken = clock() - sent
-        if taken >= LONGEST_TRIP_SECONDS:
-            return False, taken
-    taken = clock() - sent
-    limit = patience(TRIED_SECONDS, taken)
-    end = clock() + TRIED_SECONDS + MOST_TRIPS * taken
-    return all(handle.wait(max(0.0, min(limit, end - clock()))) for handle in handles), taken
 
 
 class MappedCalls(GroupedCalls):
@@ -186,8 +78,9 @@ class MappedCalls(GroupedCalls):
         self._inputs = inputs
         self._all_end = all_end
         self._name = ""
-        self._window: deque[_Sent] = deque()
+        self._window: deque[SentCalls] = deque()
         self._calls = self._bytes = 0  # of the window
+        self._blobs: Counter[int] = Counter()  # calls of the window that share each
         self._result_bytes: float | None = None  # of recent results, on average
         self._memory = 0  # for results that are not read yet
         self._news = _core.GroupNews()
@@ -196,7 +89,7 @@ class MappedCalls(GroupedCalls):
         self._drafted: list[tuple[Any, ...]] = []  # its inputs
         self._tokens = 0
         self._pace = Pace()
-        self._probe: Group | None = None  # the last group, until it has ended
+        self._probe: MappedGroup | None = None  # the last group, until it has ended
         self._body: Any = None  # the core's function, of groups
         # Functions stay as they are with the first call; some take long to serialize.
         self._known: dict[int, tuple[Any, int]] = {}
@@ -228,15 +121,15 @@ class MappedCalls(GroupedCalls):
                 first = window[0]
                 if self._is_held_up(first, end):
                     continue
-                if isinstance(first, Group):
+                if isinstance(first, MappedGroup):
                     yield from self._results(first, end)
                     continue
-                if isinstance(first, _Refused):
+                if isinstance(first, RefusedCalls):
                     self._leave(first, first.calls)
                     text = str(first.reason)
                     yield from (Failed(NotProvisionedError(text)) for _ in range(first.calls))
                     continue
-                if isinstance(first, _Retried):
+                if isinstance(first, RetriedCall):
                     if not first.wait(_left(end)):
                         raise _late(first.item.name)
                     self._leave(first, 1)
@@ -264,11 +157,9 @@ class MappedCalls(GroupedCalls):
 
     def unfinished(self) -> int:
         """How many of the sent calls have not ended, without those that are counted as futures;
-        none of a group that has news. Any thread: _wait() would take the news that the reader
-        waits for."""
-        sent_alone = [sent for sent in list(self._window) if not isinstance(sent, _Retried)]
-        left = [sent for sent in sent_alone if not _has_news(sent)]
-        return sum(len(sent.calls) if isinstance(sent, Group) else 1 for sent in left)
+        none of a group that has news. Any thread: wait() would take the news that the reader waits
+        for."""
+        return sum(sent.running for sent in list(self._window) if not isinstance(sent, RetriedCall))
 
     # ------------------------------------------------------------------ sending
 
@@ -284,7 +175,7 @@ class MappedCalls(GroupedCalls):
             if self._failure is None:
                 self._failure = self._inputs.failure
             # Where drawing takes long, answers do not wait for it.
-            if drawn < room and self._window and self._wait(self._window[0], 0):
+            if drawn < room and self._window and self._window[0].wait(0):
                 return
 
     def _room(self) -> int:
@@ -301,37 +192,52 @@ class MappedCalls(GroupedCalls):
         if result_bytes * AHEAD_CALLS > AHEAD_BYTES:
             self._memory = self._memory or default_limit()
             most = max(2 * slots, min(most, self._memory // result_bytes))
-        if calls > most // 2:  # wait until many can be sent together
+        room = 0
+        if calls <= most // 2:  # else wait until many can be sent together
+            by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
+            room = max(fill_slots, min(most - calls, by_size))
+        return room or self._room_behind(slots, most, result_bytes)
+
+    def _room_behind(self, slots: int, most: int, result_bytes: int) -> int:
+        """How many more calls may be sent while a slow one is waited for: those behind it that have
+        ended keep no slot busy. Their arguments and results are kept."""
+        if self._pace.is_quick or self._calls >= most or self._window[0].has_news:
             return 0
-        by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
-        return max(fill_slots, min(most - calls, by_size))
+        self._memory = self._memory or default_limit()
+        if self._bytes + self._calls * result_bytes > self._memory:
+            return 0
+        running = sum(sent.running for sent in self._window)
+        return max(0, min(2 * slots - running, most - self._calls))
 
     def _expected_bytes(self) -> int | None:
         """Of a result that is kept until it is read; None while no call has ended."""
         if self._all_end:  # the caller wants them all
             return 0
         if self._result_bytes is None:
-            ended = (sent.result_bytes for sent in self._window if _has_news(sent))
+            ended = (sent.result_bytes for sent in self._window if sent.has_news)
             return max(ended, default=None)
         return int(self._result_bytes)
 
-    def _is_held_up(self, first: "_Sent", end: float | None) -> bool:
+    def _is_held_up(self, first: SentCalls, end: float | None) -> bool:
         """Waits a little for the first answer where more calls may be sent without it. If it does
         not come, the slots get more to do."""
         if self._inputs.is_dry or self._failure is not None:
             return False
-        if isinstance(first, _Single) and first.call.is_stream:
+        if isinstance(first, SentCall) and first.is_stream:
             return False
         in_groups = self._pace.in_groups
         changes_pace = in_groups and (self._all_end or not self._pace.size)
-        if not changes_pace and self._expected_bytes() is not None:
+        is_known = not changes_pace and self._expected_bytes() is not None
+        if is_known and self._pace.is_quick:
             return False
-        left = _left(end)
-        if self._wait(first, self._patience if left is None else min(self._patience, left)):
+        left, limit = _left(end), STEP_SECONDS if is_known else self._patience
+        if first.wait(limit if left is None else min(limit, left)):
             return False
         if end is not None and time.monotonic() >= end:
             return False
-        if changes_pace:
+        if is_known:  # those behind it may have ended
+            self._send_withdrawn()
+        elif changes_pace:
             self._pace.in_groups = not self._all_end
             self._pace.size = max(1, self._pace.size)
         else:
@@ -360,14 +266,18 @@ class MappedCalls(GroupedCalls):
         return self._packer
 
     def _place(self, group: Group, behind: Group | None) -> None:
-        self._enter_group(group, 0 if behind is None else self._window.index(behind) + 1)
+        self._enter_group(group, self._position_behind(behind))
 
     def _refuse(
         self, _: Group, calls: list[Any], reason: NotProvisionedError, behind: Group | None
     ) -> None:
-        self._enter_refused(
-            len(calls), reason, 0 if behind is None else self._window.index(behind) + 1
-        )
+        self._enter_refused(len(calls), reason, self._position_behind(behind))
+
+    def _position_behind(self, group: Group | None) -> int:
+        if group is None:
+            return 0
+        assert isinstance(group, MappedGroup)
+        return self._window.index(group) + 1
 
     def _enter_refused(
         self, calls: int, reason: NotProvisionedError, place: int | None = None
@@ -375,15 +285,16 @@ class MappedCalls(GroupedCalls):
         """For so many calls that the pool no longer takes."""
         if not self._all_end:
             raise reason
-        self._enter(_Refused(calls, reason), calls, place)
+        self._enter(RefusedCalls(calls, reason), calls, place)
 
     def _enter_group(self, group: Group, place: int | None = None) -> None:
+        assert isinstance(group, MappedGroup)
         self._tokens += 1
         group.token = self._tokens
         self._news.watch(group.core, group.token)
         self._enter(group, len(group.calls), place)
 
-    def _enter(self, sent: "_Sent", calls: int, place: int | None = None) -> None:
+    def _enter(self, sent: SentCalls, calls: int, place: int | None = None) -> None:
         if place is None:
             self._window.append(sent)
             self._sent += calls
@@ -392,6 +303,9 @@ class MappedCalls(GroupedCalls):
         self._tasks += 1
         self._calls += calls
         self._bytes += sent.bytes
+        for blob, size in sent.blobs.items():
+            self._bytes += 0 if self._blobs[blob] else size
+            self._blobs[blob] += 1
 
     def _draft_some(self, inputs: list[tuple[Any, ...]], at: int) -> int:
         """Adds inputs to the next group, and sends it when it is full. Returns how many: none if
@@ -439,7 +353,7 @@ class MappedCalls(GroupedCalls):
         except NotProvisionedError as reason:
             self._enter_refused(len(calls), reason)
             return
-        self._probe = Group(core, calls, self._pace)
+        self._probe = MappedGroup(core, calls, self._pace, news=self._news)
         self._enter_group(self._probe)
 
     def _send_singles(self, inputs: list[tuple[Any, ...]]) -> None:
@@ -475,11 +389,12 @@ class MappedCalls(GroupedCalls):
             self._pool.answers.start()
         handles = self._pool.core.submit_many(calls)
         try:
-            sent: Iterable[_Sent]
+            sent: Iterable[SentCalls]
             if retried:
-                sent = map(_Retried, items, calls, self._pool.futures_of(items, calls, handles))
+                futures = self._pool.futures_of(items, calls, handles, OutcomeFuture)
+                sent = map(RetriedCall, items, calls, futures)
             else:
-                sent = map(_Single, items, calls, handles)
+                sent = map(SentCall, items, calls, handles)
             for one in sent:
                 self._enter(one, 1)
         except BaseException:  # Ctrl-C: some are in the window, and some are not
@@ -489,26 +404,18 @@ class MappedCalls(GroupedCalls):
 
     # ------------------------------------------------------------------ answers
 
-    def _wait(self, sent: "_Sent", seconds: float | None) -> bool:
-        """Until it has news, or calls of some group have come back."""
-        if isinstance(sent, Group):
-            return bool(self._news.wait(sent.core, sent.token, seconds))
-        if isinstance(sent, _Retried):
-            return sent.wait(seconds)
-        return isinstance(sent, _Refused) or bool(sent.handle.wait(seconds))
-
-    def _wait_single(self, single: _Single, end: float | None) -> None:
+    def _wait_single(self, single: SentCall, end: float | None) -> None:
         """Sends meanwhile what is withdrawn from groups behind the call."""
-        if not self._tokens or single.call.is_stream:
+        if not self._tokens or single.is_stream:
             return
-        while not self._wait(single, STEP_SECONDS):
+        while not single.wait(STEP_SECONDS):
             self._send_withdrawn()
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _results(self, group: Group, end: float | None) -> Iterator[Any]:
+    def _results(self, group: MappedGroup, end: float | None) -> Iterator[Any]:
         """What has arrived of the group, which is the first one; waits for something."""
-        if not self._wait(group, _left(end)):
+        if not group.wait(_left(end)):
             raise _late(self._name)
         for calls, results in self._arrived(group):
             self._pool.tell_lines()
@@ -523,6 +430,7 @@ class MappedCalls(GroupedCalls):
         self._calls -= calls
 
     def _note_end(self, group: Group) -> None:
+        assert isinstance(group, MappedGroup)
         if group is self._probe:
             self._probe = None
         self._leave(group, len(group.calls) - group.got)
@@ -543,11 +451,16 @@ class MappedCalls(GroupedCalls):
                 return Failed(error)
             raise
 
-    def _leave(self, sent: "_Sent", calls: int) -> None:
+    def _leave(self, sent: SentCalls, calls: int) -> None:
         """Drops the first one, with its calls that were still counted."""
         self._window.popleft()
         self._calls -= calls
         self._bytes -= sent.bytes
+        for blob, size in sent.blobs.items():
+            self._blobs[blob] -= 1
+            if not self._blobs[blob]:
+                del self._blobs[blob]
+                self._bytes -= size
         known, latest = self._result_bytes, sent.result_bytes
         self._result_bytes = latest if known is None else known + (latest - known) / 8
 
@@ -555,7 +468,7 @@ class MappedCalls(GroupedCalls):
         """Of all groups: the slots are to be kept busy."""
         for token in self._news.withdrawn():
             for sent in self._window:
-                if isinstance(sent, Group) and sent.token == token:
+                if isinstance(sent, MappedGroup) and sent.token == token:
                     super()._send_withdrawn(sent)
                     break
 
@@ -571,14 +484,6 @@ def _late(name: str) -> TimeoutError:
 def wait_until(end: float, handle: Any, name: str) -> None:
     if not handle.wait(_left(end)):
         raise _late(name)
-
-
-def _has_news(sent: "_Sent") -> bool:
-    if isinstance(sent, Group):
-        return bool(sent.core.has_news)
-    if isinstance(sent, _Retried):
-        return bool(sent.future.done())
-    return isinstance(sent, _Refused) or bool(sent.handle.done())
 
 
 class Mapped:
@@ -610,24 +515,3 @@ class Mapped:
         with self._lock:
             now = list(self._now)
         return sum(calls.unfinished() for calls in now)
-
-
-def maker_of(
-    pool: Any, items: Sequence[PendingCompute[Any]]
-) -> Callable[..., PendingCompute[Any]] | None:
-    """What makes the calls of a batch, if they can travel in groups: many calls of one function,
-    without retries, and with small positional arguments."""
-    if len(items) < 2 * TRIED_CALLS or not is_plain(pool, items[0]):
-        return None
-    fn, name = items[0].fn, items[0].name
-    for item in items:
-        if item.fn is not fn or item.kwargs or item.timeout is not None or item.retries:
-            return None
-    beside, buffers = serialize.collector()
-    try:
-        size = len(plain_dumps(items[0].args, buffer_callback=beside))
-    except Exception:  # it needs more than plain pickle
-        return None
-    if size > GROUPED_BYTES or buffers:
-        return None
-    return lambda *args: recorded(fn, args, {}, name, None, 0)

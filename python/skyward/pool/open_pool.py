@@ -20,18 +20,12 @@ from skyward.pool.answers import Answers, Origin, Receiver
 from skyward.pool.drawn_inputs import DrawnInputs, keeps_its_items
 from skyward.pool.grouped_calls import Pace, new_draft
 from skyward.pool.machines import Machines
-from skyward.pool.mapped_calls import (
-    TRIED_CALLS,
-    Failed,
-    Mapped,
-    MappedCalls,
-    are_quick,
-    maker_of,
-    wait_until,
-)
+from skyward.pool.mapped_calls import Mapped, MappedCalls, wait_until
 from skyward.pool.outcome import answer_of, may_retry, note_attempts, summary_of
 from skyward.pool.packing import Packing
+from skyward.pool.quick_trial import TRIED_CALLS, are_quick, maker_of
 from skyward.pool.restarts import run_together
+from skyward.pool.sent_calls import Failed
 from skyward.pool.stream import TaskStream
 from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.transport import serialize
@@ -134,46 +128,53 @@ class OpenPool:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
         sent = _core.Sent()
+        try:
+            answers, errors = self._run_sent(items, sent)
+        except BaseException:  # one cannot be pickled, or Ctrl-C: nobody will read the answers
+            sent.cancel()
+            raise
+        return _in_places(items, answers, errors, return_exceptions)
+
+    def _run_sent(
+        self, items: Sequence[PendingCompute[Any]], sent: Any
+    ) -> tuple[list[Any], dict[int, Exception]]:
+        """The answers, in order, and the errors by position. `sent`: a Sent of the core, which has
+        what was sent if this raises."""
         tried = max(TRIED_CALLS, int(self.core.total_slots))  # they keep all slots busy
         refused = ""  # why the rest was: the pool has closed meanwhile
         if len(items) > tried and (make := maker_of(self, items)):
-            self._send(items, sent, 0, tried)
-            quick, round_trip = self._are_quick(sent)
+            self.packing.send(items, SENT_TOGETHER, sent, 0, tried)
+            quick, round_trip = are_quick(sent.handles())
             if quick:
-                return self._run_mapped(make, items, sent, return_exceptions, round_trip)
+                return self._run_mapped(make, items, sent, round_trip)
             try:
-                self._send(items, sent, tried)
+                self.packing.send(items, SENT_TOGETHER, sent, tried)
             except NotProvisionedError as reason:
                 refused = str(reason)
         else:
-            self._send(items, sent)
+            self.packing.send(items, SENT_TOGETHER, sent)
         taken = None
         if sent.is_plain:
-            answers, others = taken = self._take(sent)
+            answers, others = taken = sent.take(pickle.loads)
             if not others and not refused:
                 self.tell_lines()
-                return tuple(answers)
-        try:
-            calls, handles = sent.calls(), sent.handles()
-            answers, errors = self._collect(items[: len(calls)], calls, handles, taken=taken)
-        except BaseException:  # Ctrl-C
-            sent.cancel()
-            raise
+                return answers, {}
+        calls, handles = sent.calls(), sent.handles()
+        answers, errors = self._collect(items[: len(calls)], calls, handles, taken=taken)
         for position in range(len(answers), len(items)):
             answers.append(None)
             errors[position] = NotProvisionedError(refused)
-        return _in_places(items, answers, errors, return_exceptions)
+        return answers, errors
 
     def _run_mapped(
         self,
         make: Callable[..., PendingCompute[Any]],
         items: Sequence[PendingCompute[Any]],
         sent: Any,
-        return_exceptions: bool,
         round_trip: float,
-    ) -> tuple[Any, ...]:
-        """run_all() of calls that can travel in groups, of which the first ones have ended."""
-        first, others = self._take(sent)
+    ) -> tuple[list[Any], dict[int, Exception]]:
+        """_run_sent() of calls that can travel in groups, of which the first ones have ended."""
+        first, others = sent.take(pickle.loads)
         answers, errors = self._collect(
             items[: len(first)], sent.calls(), sent.handles(), taken=(first, others)
         )
@@ -192,36 +193,7 @@ class OpenPool:
                 note_position(error, items, len(items) - rest + calls.unsent)
             raise
         assert len(answers) == len(items)
-        return _in_places(items, answers, errors, return_exceptions)
-
-    def _send(
-        self,
-        items: Sequence[PendingCompute[Any]],
-        sent: Any,
-        first: int = 0,
-        end: int | None = None,
-    ) -> None:
-        """Sends those calls. If one cannot be pickled, all of `sent` are cancelled."""
-        try:
-            self.packing.send(items, SENT_TOGETHER, sent, first, end)
-        except BaseException:
-            sent.cancel()
-            raise
-
-    def _are_quick(self, sent: Any) -> tuple[bool, float]:
-        try:
-            return are_quick(sent.handles())
-        except BaseException:  # Ctrl-C
-            sent.cancel()
-            raise
-
-    def _take(self, sent: Any) -> tuple[list[Any], list[tuple[int, Any]]]:
-        try:
-            taken: tuple[list[Any], list[tuple[int, Any]]] = sent.take(pickle.loads)
-        except BaseException:  # Ctrl-C: nobody will read the answers
-            sent.cancel()
-            raise
-        return taken
+        return answers, errors
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
         if getattr(pending.fn, "__skyward_distributed__", None) is not None:
@@ -281,10 +253,14 @@ class OpenPool:
         return futures  # type: ignore[return-value]
 
     def futures_of(
-        self, items: Sequence[PendingCompute[Any]], calls: Sequence[Any], handles: Sequence[Any]
+        self,
+        items: Sequence[PendingCompute[Any]],
+        calls: Sequence[Any],
+        handles: Sequence[Any],
+        kind: type[TaskFuture] = TaskFuture,
     ) -> list[TaskFuture]:
         """The futures of calls that have been sent; the thread of answers has been started."""
-        futures = [TaskFuture(handle, self.answers.reference) for handle in handles]
+        futures = [kind(handle, self.answers.reference) for handle in handles]
         self.answers.watch(items, calls, futures)
         return futures
 
@@ -353,9 +329,10 @@ class OpenPool:
         taken: tuple[list[Any], list[tuple[int, Any]]] | None = None,
         noted: bool = True,
     ) -> Any:
-        """The answer to one call of a map(). `taken` as in _collect(); `noted`: an error names the
-        call."""
-        if taken is None and handle.done() and not call.is_stream:
+        """The answer to one call of a map(). `call`: None if it is neither a stream nor retried;
+        `taken` as in _collect(); `noted`: an error names the call."""
+        is_stream = call is not None and call.is_stream
+        if taken is None and handle.done() and not is_stream:
             results, others = taken = _core.take_results([handle], pickle.loads)
             if not others:
                 self.tell_lines()

@@ -23,12 +23,17 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
     on its worker. An error that nobody reads is logged."""
 
+    keeps_outcome = False
     _unread = ""  # the failed call, until its error is read
     _told = False  # its task is being cancelled
 
     def __init__(self, handle: Any, bringer: Bringer | None = None) -> None:
         super().__init__(bringer)
         self.handle = handle
+
+    @property
+    def task(self) -> int:
+        return int(self.handle.task)
 
     def send_again(self, send: Callable[[], Any]) -> bool:
         """Replaces a failed attempt by another one. False: it was cancelled meanwhile."""
@@ -96,6 +101,13 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
             cancel(handle)
             self.set_running_or_notify_cancel()
         return True
+
+
+class OutcomeFuture(TaskFuture):
+    """Its result is the Outcome, for a reader who comes late: a result that has been unpickled may
+    take several times the memory."""
+
+    keeps_outcome = True
 
 
 _failed: "weakref.WeakSet[TaskFuture]" = weakref.WeakSet()
