@@ -142,6 +142,7 @@ class Quick {
   bool forked = false;
   nb::set skipped;
   nb::list callbacks;
+  nb::list endings;
   nb::dict functions;
   nb::bytes data{""};  // received
   std::size_t at = 0;  // where its first message begins that was not handled
@@ -247,7 +248,7 @@ class Quick {
         finish(self, call, started, pieces);
         return true;
       }
-      if (nb::len(callbacks) != 0) callbacks.attr("clear")();
+      end_call(self);
       settle_output();
       const ByteView value = view_of(nb::borrow<nb::bytes>(pieces));
       const Head head{.length = static_cast<std::uint32_t>(sizeof head - 4 + value.size()),
@@ -288,9 +289,13 @@ class Quick {
     const std::uint64_t task = call.run.head.task;
     note_finished(task);
     if (is_skipped(task)) skipped.discard(nb::int_(task));
-    if (nb::len(callbacks) != 0) callbacks.attr("clear")();
+    end_call(self);
     settle_output();
     answer(self, call, task, clock_ns() - started, pieces);
+  }
+
+  void end_call(nb::handle self) {
+    if (nb::len(callbacks) + nb::len(endings) != 0) self.attr("end_call")();
   }
 
   // Whether the result fits the ring as an outcome.
@@ -475,6 +480,7 @@ NB_MODULE(quick, module) {
       .def_rw("forked", &Quick::forked)
       .def_rw("skipped", &Quick::skipped)
       .def_rw("callbacks", &Quick::callbacks)
+      .def_rw("endings", &Quick::endings)
       .def_rw("functions", &Quick::functions)
       .def_rw("data", &Quick::data)
       .def_rw("at", &Quick::at)

@@ -6,6 +6,7 @@ import pickle
 import random
 import sys
 import threading
+import types
 import typing
 
 import numpy
@@ -15,6 +16,7 @@ from skyward.transport import functions
 from skyward.worker.by_value import dumps, module_with
 
 import skyward as sky
+from skyward.worker import class_hooks
 
 
 def test_variables_are_those_of_the_process_that_uses_them(monkeypatch):
@@ -289,3 +291,48 @@ def test_classes_whose_hooks_look_at_them_travel(tmp_path, monkeypatch):
     assert answer == ("z", 1, [1], 2, "a")
     note = in_another_process(REFUSED, dumps(names["Refused"])).decode()
     assert "the class 'Refused' of your program" in note and "define the class in a module" in note
+
+
+def test_hooks_hold_for_classes_that_other_threads_make_meanwhile():
+    seen = []
+
+    class Kind(type):
+        @classmethod
+        def __prepare__(cls, name, bases, **options):
+            seen.append((name, "prepare"))
+            return super().__prepare__(name, bases, **options)
+
+        def __new__(kind, name, bases, members, **options):
+            seen.append((name, "new"))
+            return super().__new__(kind, name, bases, members, **options)
+
+        def __init__(cls, name, bases, members, **options):
+            seen.append((name, "init"))
+            super().__init__(name, bases, members)
+
+    class Base(metaclass=Kind):
+        def __init_subclass__(cls, *, key):
+            seen.append((cls.__name__, key))
+
+    def make_other():
+        class Other(Base, key=1):
+            pass
+
+    def make_class(kind, name, bases, members):
+        if ("Received", "new") in seen:  # its hooks have refused it
+            thread = threading.Thread(target=make_other)
+            thread.start()
+            thread.join(60)
+        return types.new_class(
+            name, bases, {"metaclass": kind}, lambda space: space.update(members)
+        )
+
+    kept = {name: vars(Kind)[name] for name in ("__prepare__", "__new__", "__init__")}
+    seen.clear()
+    received = class_hooks.make(make_class, (Kind, "Received", (Base,), {}), {"field": 2}, ["run"])
+    assert type(received) is Kind and received.field == 2
+    refused = [("Received", "prepare"), ("Received", "new")]
+    assert seen == [*refused, *(("Other", what) for what in ("prepare", "new", 1, "init"))]
+    assert kept == {name: vars(Kind)[name] for name in kept}
+    with pytest.raises(TypeError, match="key"):
+        type("More", (Base,), {})

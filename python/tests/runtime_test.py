@@ -7,6 +7,7 @@ import pathlib
 import sys
 import tarfile
 import tempfile
+import time
 
 import pytest
 from skyward.base.programs import PACKAGE, cache_folder
@@ -106,6 +107,26 @@ def test_an_archive_that_another_program_has_changed_is_written_again(cache):
     archive.write_bytes(b"something else")
     assert shipping.package_archive() == str(archive)
     assert archive.read_bytes() == data
+
+
+def test_the_newest_archives_are_kept(cache, tmp_path):
+    module = tmp_path / "module.py"
+
+    def store(number, age):
+        module.write_text(f"number = {number}\n")
+        path = pathlib.Path(shipping._store({"module.py": module}))
+        used = time.time() - age + number
+        os.utime(path, (used, used))
+        return path
+
+    day = 24 * 3600
+    unused = [store(number, 31 * day) for number in (100, 101)]
+    assert [path.exists() for path in unused] == [False, True]
+    paths = [store(number, 2 * day) for number in range(30)]
+    assert [path for path in paths if path.exists()] == paths[-20:]
+    today = [store(number, day / 2) for number in range(30, 60)]
+    assert [path for path in today if path.exists()] == today
+    assert not [path for path in paths if path.exists()]
 
 
 def test_links_to_folders_above_are_left_out(cache, tmp_path):

@@ -164,22 +164,39 @@ step deps
 )bash";
 
 constexpr std::string_view kModules = R"bash(
+declare -A unpacked=()
 for name in "${archives[@]}"; do
-  if [[ ! -d $root/archives/$name ]]; then
-    unpacked=$(mktemp -d "$root/archives/new-XXXXXXXX")
-    tar -xf "$root/files/$name" -C "$unpacked"
-    chmod 755 "$unpacked"
-    touch -- "$unpacked"
-    mv -T -- "$unpacked" "$root/archives/$name" 2>/dev/null || rm -rf -- "$unpacked"
-  fi
+  if [[ -d $root/archives/$name ]]; then continue; fi
+  unpacked[$name]=$(mktemp -d "$root/archives/new-XXXXXXXX")
+  tar -xf "$root/files/$name" -C "${unpacked[$name]}"
+  chmod 755 "${unpacked[$name]}"
+  touch -- "${unpacked[$name]}"
+done
+# The environment, too, is there but for its marker.
+if [[ ! $ready || ${#unpacked[@]} -gt 0 ]]; then to_disk "$root"; fi
+for name in "${!unpacked[@]}"; do
+  mv -T -- "${unpacked[$name]}" "$root/archives/$name" 2>/dev/null ||
+    rm -rf -- "${unpacked[$name]}"
+done
+for name in "${archives[@]}"; do
   touch -c -- "$root/archives/$name" || true
 done
-# What no pool has asked for in a month makes room, unless a worker still imports from it.
-if [[ -d /proc/self ]]; then
-  find "$root/files" "$root/archives" -mindepth 1 -maxdepth 1 -mtime +30 2>/dev/null |
+# What no pool has asked for in a month makes room, and after a week what is not among the newest
+# twenty, unless a process uses it. Machines that share a home do not see each other's processes.
+make_room() {
+  local old newer
+  find "$@" -maxdepth 0 -mtime +7 2>/dev/null |
     while IFS= read -r old; do
+      mapfile -t newer < <(find "$@" -maxdepth 0 -newer "$old" 2>/dev/null)
+      [[ ${#newer[@]} -ge 20 || $(find "$old" -maxdepth 0 -mtime +30) ]] || continue
+      old=${old%/skyward-agent}
       grep -qsF -- "${old##*/}" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || rm -rf -- "$old"
     done || true
+}
+if [[ -d /proc/self ]]; then
+  make_room "$root"/files/*
+  make_room "$root"/archives/*
+  make_room "$root"/agents/*/skyward-agent # its time is that of the last pool
 fi
 if [[ ! $ready ]]; then
   if [[ ${#archives[@]} -gt 0 ]]; then
@@ -544,13 +561,13 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   image.bootstrap.script = fmt::format(
       "set -euo pipefail\ncd "
       "/\n{}{}{}key={}\npython={}\nminor={}\nvisible={}\nuv_file={}\nrequirements=({})\n"
-      "on_disk=({})\noptions=({})\n{}packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}{}",
+      "on_disk=({})\noptions=({})\n{}packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}{}{}{}",
       volumes.begin, kRoot, kSystem, key, has_python ? shell_quote(request.python) : "",
       shell_quote(minor_version(request.python)), request.sees_image ? "yes" : "", files->uv,
       list_of(spec.image.pip), list_of(on_disk), installing->no_index ? "--no-index" : "",
       refresh_line(request), list_of(spec.image.apt), list_of(volumes.packages),
-      list_of(files->archives), kInstallRequirements, kInstallPackages, kVersionOf, kUntilPackages,
-      volumes.mount, kModules);
+      list_of(files->archives), kInstallRequirements, kInstallPackages, kVersionOf, kToDisk,
+      kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
   image.bootstrap.environment = std::move(installing->environment);
   add_image_variables(image.bootstrap.environment, spec.image);

@@ -163,6 +163,54 @@ TEST_F(RemoteImageTest, WhatNoPoolHasUsedForAMonthMakesRoom) {
             fmt::format("it's me {}/archives/{}\n", cache.string(), image.uploads[0].sha256));
 }
 
+TEST_F(RemoteImageTest, AfterAWeekTheNewestTwentyAreKept) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  const fs::path cache = root_ + "/home/.cache/skyward";
+  const auto now = fs::file_time_type::clock::now();
+  // How many of forty stay when the `young` newest are of this week.
+  const auto kept = [&](const std::string& kind, int young) {
+    const std::string mark = io::random_hex(8);
+    const auto place = [&](int i) { return cache / kind / fmt::format("{}-{}", mark, i); };
+    for (int i = 0; i < 40; ++i) {
+      const auto time = now - std::chrono::days(i < young ? 3 : 10) - std::chrono::minutes(i);
+      fs::create_directories(place(i));
+      std::ofstream(place(i) / "skyward-agent") << "x";
+      fs::last_write_time(place(i) / "skyward-agent", time);
+      if (kind != "agents") fs::last_write_time(place(i), time);
+    }
+    const Run again = run(image, path_);
+    EXPECT_EQ(again.code, 0) << again.err;
+    int count = 0;
+    while (count < 40 && fs::exists(place(count))) ++count;
+    for (int i = 0; i < 40; ++i) {
+      EXPECT_EQ(fs::exists(place(i)), i < count) << kind << " " << i;
+      fs::remove_all(place(i));
+    }
+    return count;
+  };
+  EXPECT_EQ(kept("files", 10), 19) << "the pool's own is the twentieth";
+  EXPECT_EQ(kept("archives", 10), 19);
+  EXPECT_EQ(kept("agents", 10), 20);
+  for (const char* kind : {"files", "archives", "agents"}) EXPECT_EQ(kept(kind, 30), 30);
+}
+
+TEST_F(RemoteImageTest, FilesAreOnTheDiskBeforeTheyAreDeclaredComplete) {
+  fs::create_directory(root_ + "/bin");
+  std::ofstream(root_ + "/bin/sync")
+      << "#!/bin/sh\ncd \"$3\" && ls -d archives/* environments/*/* >>'" << root_ << "/synced'\n";
+  fs::permissions(root_ + "/bin/sync", fs::perms::owner_all);
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, root_ + "/bin:" + path_).code, 0);
+  const std::string synced = content(root_ + "/synced");
+  EXPECT_THAT(synced, AllOf(HasSubstr("archives/new-"), HasSubstr("/pyvenv.cfg\n"),
+                            Not(HasSubstr(image.uploads.at(0).sha256)),
+                            Not(HasSubstr("/skyward-ready\n"))));
+  EXPECT_TRUE(fs::exists(environments().at(0) / "skyward-ready"));
+  ASSERT_EQ(run(image, root_ + "/bin:" + path_).code, 0);
+  EXPECT_EQ(content(root_ + "/synced"), synced) << "nothing is new";
+}
+
 TEST_F(RemoteImageTest, AnInterruptedStartIsMadeAgain) {
   const RemoteImage image = plan(spec());
   ASSERT_EQ(run(image, path_).code, 0);

@@ -125,6 +125,14 @@ def test_uv_for_such_machines_is_fetched_once(tmp_path, monkeypatch):
     )
     uv.chmod(0o700)
     monkeypatch.setattr("skyward.base.programs.find_uv", lambda: str(uv))
+    rename, written = os.rename, []
+    monkeypatch.setattr(os, "fsync", lambda file: written.append(os.fstat(file).st_ino))
+
+    def checked(old, new):
+        assert written == [os.stat(f"{old}/bin/uv").st_ino], "a power cut would leave it empty"
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", checked)
     fetched = [fetch_uv(ARCHITECTURE) for _ in range(2)]
     assert fetched == [str(tmp_path / "skyward" / "programs" / ARCHITECTURE / "bin" / "uv")] * 2
     (line,) = calls.read_text().splitlines()

@@ -216,6 +216,8 @@ def fetch_uv(architecture: str) -> str | None:
                 capture_output=True,
                 timeout=120,
             )
+            with open(f"{new}/uv/bin/uv", "rb") as file:
+                os.fsync(file.fileno())  # a power cut must not leave it without its contents
             os.rename(f"{new}/uv", folder)
     except (OSError, subprocess.SubprocessError):
         pass  # there, perhaps, by now: another program's

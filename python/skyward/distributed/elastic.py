@@ -16,7 +16,6 @@ from skyward.task.instance_info import InstanceInfo
 
 _PIECE_BYTES = 16 << 20
 """Of a file, at a time."""
-_FOLDER = "checkpoints"
 
 
 def renew() -> None:
@@ -65,10 +64,8 @@ def _unused(folder: Path) -> Path:
 
 
 def folder_of(identity: str) -> Path:
-    """For the checkpoints of a call. Below the folder in which each process of this node starts:
-    functions may change the working directory."""
-    start = getattr(sys.modules.get("_skyward_worker"), "folder", None)
-    return Path(start or os.getcwd(), _FOLDER, identity)
+    """For the checkpoints of a call."""
+    return checkpoint.node_folder() / identity
 
 
 def share_checkpoints(info: InstanceInfo) -> None:

@@ -2,14 +2,20 @@
 
 import atexit
 import contextlib
+import functools
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from skyward.task.instance_info import instance_info
 
 _folder: Path | None = None
+_of_call: Path | None = None  # of the call that runs in this worker process
 _temporary: dict[int, Path] = {}  # by the process that made it: a fork has its own
 _making = threading.Lock()
 
@@ -28,17 +34,53 @@ def checkpoint_dir() -> Path:
     node ever sees half a checkpoint. The folder belongs to one call and is removed when the
     call is over, unless its last restart failed before it could use the checkpoints.
 
-    Anywhere else it is a temporary folder of this process, the same at each call, and removed when
-    the process exits."""
+    In any other task it is a folder of that call alone: empty at first, the same in all threads of
+    the call, and removed when the call ends. Elsewhere it is a temporary folder of this process,
+    the same at each call, and removed when the process exits."""
     if _folder is not None:
         return _folder
-    process = os.getpid()
+    process = sys.modules.get("_skyward_worker")
+    worker = getattr(process, "worker", None)
     with _making:
-        if process not in _temporary:
-            _temporary[process] = Path(tempfile.mkdtemp(prefix="checkpoints-"))
-            atexit.register(_remove_temporary, process)
-        _temporary[process].mkdir(mode=0o700, exist_ok=True)
-        return _temporary[process]
+        if worker is not None and not worker.forked and (worker.running or worker.stream):
+            return _of_this_call(worker)
+        return _of_this_process(node_folder() if process is not None else None)
+
+
+def node_folder() -> Path:
+    """Where the checkpoints of this node are: below the folder in which each of its processes
+    starts, which goes with the pool. Functions may change the working directory."""
+    start = getattr(sys.modules.get("_skyward_worker"), "folder", None)
+    return Path(start or os.getcwd(), "checkpoints")
+
+
+def _of_this_call(worker: Any) -> Path:
+    global _of_call
+    if _of_call is None:
+        place = instance_info()
+        folder = node_folder() / f"worker-{place.worker}-slot-{place.slot}"
+        shutil.rmtree(folder, ignore_errors=True)  # of a process of this slot that was killed
+        worker.endings.append(functools.partial(_end_call, folder))
+        _of_call = folder
+    _of_call.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _of_call
+
+
+def _end_call(folder: Path) -> None:
+    global _of_call
+    _of_call = None
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _of_this_process(above: Path | None) -> Path:
+    process = os.getpid()
+    if process not in _temporary:
+        if above is not None:
+            above.mkdir(parents=True, exist_ok=True)
+        _temporary[process] = Path(tempfile.mkdtemp(prefix="checkpoints-", dir=above))
+        atexit.register(_remove_temporary, process)
+    _temporary[process].mkdir(mode=0o700, exist_ok=True)
+    return _temporary[process]
 
 
 def _remove_temporary(process: int) -> None:

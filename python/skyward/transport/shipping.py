@@ -29,7 +29,10 @@ from skyward.transport.installed import is_installed
 
 MAX_ARCHIVE_BYTES = 256 << 20
 """More than this is data, and belongs in arguments or a volume."""
-_KEPT_SECONDS = 30 * 24 * 3600
+_DAY_SECONDS = 24 * 3600
+_KEPT_SECONDS = 30 * _DAY_SECONDS
+_KEPT_ARCHIVES = 20
+"""However old, up to a month."""
 _NEVER = ("__pycache__", "*.pyc", ".git", ".hg", ".venv", "node_modules", ".mypy_cache")
 
 
@@ -325,10 +328,15 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def _forget_old(folder: Path) -> None:
-    limit = time.time() - _KEPT_SECONDS
+    """Keeps the newest archives and those of today, none longer than a month: each edit of a module
+    makes another one."""
+    found = []
     for path in folder.iterdir():
-        try:
-            if path.stat().st_mtime < limit:
+        with contextlib.suppress(OSError):  # another program was faster
+            found.append((path.stat().st_mtime, path))
+    now = time.time()
+    for number, (used, path) in enumerate(sorted(found, reverse=True)):
+        kept = _DAY_SECONDS if number >= _KEPT_ARCHIVES else _KEPT_SECONDS
+        if used < now - kept:
+            with contextlib.suppress(OSError):
                 path.unlink()
-        except OSError:  # another program was faster
-            pass

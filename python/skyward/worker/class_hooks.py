@@ -3,12 +3,14 @@ makes a class without its attributes, and sets these afterwards. Driver and work
 
 import contextlib
 import gc
+import threading
 import types
 
 from cloudpickle.cloudpickle import _should_pickle_by_reference
 
 _LIBRARY = ("abc", "builtins", "enum", "typing")
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_setting_aside = threading.RLock()
 
 
 def early_members(cls, fields):
@@ -60,12 +62,32 @@ def _make_without_own_hooks(make_class, arguments, values, functions):
     hooks += [
         (one, each) for one in kind.__mro__ for each in ("__new__", "__init__", "__prepare__")
     ]
-    with contextlib.ExitStack() as without:
+    with _setting_aside, contextlib.ExitStack() as without:
         for owner, hook in dict.fromkeys(hooks):
             if hook in vars(owner) and not _should_pickle_by_reference(owner):
-                without.callback(type.__setattr__, owner, hook, vars(owner)[hook])
-                type.__delattr__(owner, hook)
+                own = vars(owner)[hook]
+                without.callback(type.__setattr__, owner, hook, own)
+                type.__setattr__(owner, hook, _for_other_threads(owner, hook, own))
         return make_class(kind, name, bases, members, *others)
+
+
+def _for_other_threads(owner, hook, own):
+    """The hook, which this thread passes over: the program may make its own classes meanwhile."""
+    this_thread = threading.get_ident()
+
+    def stand_in(one, /, *args, **options):
+        if threading.get_ident() == this_thread:
+            function = getattr(super(owner, one), hook)
+        elif hook == "__init__":
+            function = own.__get__(one)
+        else:
+            function = own.__get__(None, one)
+        if hook == "__new__":
+            return function(one, *args, **options)
+        return function(*args, **options)
+
+    kinds = {"__init__": lambda function: function, "__new__": staticmethod}
+    return kinds.get(hook, classmethod)(stand_in)
 
 
 def _not_yet(*_args, **_options):

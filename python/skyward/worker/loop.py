@@ -58,7 +58,8 @@ class Worker(Connection):
         #   interrupted  it was cancelled
         #   forked       this is a child of the process
         #   skipped      tasks to answer with `cancelled` instead of running them
-        #   callbacks    of the running task, for a preemption
+        #   callbacks    of the running call, for a preemption
+        #   endings      of the running call: what is called when it has ended
         self.begun = memoryview(shared)[: U64.size].cast("Q")  # the task that has begun last
         self.handling = self.again = False  # a signal; one more has come meanwhile
         self.waits_for_import = 0  # the task for which a thread waits until it can be cancelled
@@ -273,7 +274,7 @@ class Worker(Connection):
             if len(pieces) > 1 or len(pieces[0]) > SMALL_OUTCOME or not self.claim(run.window):
                 return pieces
             self.running = 0
-            self.callbacks.clear()
+            self.end_call()
             settle_output()
             outcome = HEAD.pack(12 + len(pieces[0]), OUTCOME, OK, 0, task) + bytes(pieces[0])
             if not self.put(outcome):
@@ -305,11 +306,16 @@ class Worker(Connection):
             self.note_finished(task)
         if self.skipped:
             self.skipped.discard(task)
-        if self.callbacks:
-            self.callbacks.clear()
+        self.end_call()
         settle_output()
         retained = self.release_arguments() if self.maps else ()
         self.send(RESULT, status, task, clock() - started, packed, retained)
+
+    def end_call(self):
+        """Before the answer: the next call finds nothing of this one."""
+        self.callbacks.clear()
+        while self.endings:
+            self.endings.pop()()
 
     def send_result(self, task, run_ns, pieces):
         """The answer to a call that the compiled half has run, and cannot send itself."""

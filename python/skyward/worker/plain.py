@@ -17,6 +17,7 @@ class Plain:
         self.forked = False
         self.skipped = set()
         self.callbacks = []
+        self.endings = []
         self.functions = {}
         self.data, self.at = b"", 0
         self.finished = collections.deque(maxlen=FINISHED)

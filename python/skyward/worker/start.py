@@ -17,7 +17,7 @@ if __name__ == "__main__":
     package.__path__ = [folder, folder.rpartition("/")[0] + "/native"]
     package.collects = collects
     package.worker = None  # of this process; for skyward.task.preemption
-    package.folder = os.getcwd()  # before functions change it; for skyward.distributed.elastic
+    package.folder = os.getcwd()  # before functions change it; for skyward.task.checkpoint
     package.start = sys.modules["__main__"]  # user code gets another
     sys.modules["_skyward_worker"] = package
     from _skyward_worker.process import main

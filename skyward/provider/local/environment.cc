@@ -56,6 +56,19 @@ constexpr std::string_view kEnvironmentScript = R"bash(
 cd /
 say() { printf 'skyward: %s\n' "$*" >&2; }
 
+# What no pool has used for a month makes room, and after a day what was never completed.
+make_room() {
+  local old
+  exec 9>&- # who needs this environment, too, need not wait
+  find "${environment%/*}" -mindepth 1 -maxdepth 1 -type d -mmin +1440 |
+    while IFS= read -r old; do
+      [[ ${old##*/} =~ ^[0-9a-f]{16}$ ]] || continue # others are those of nodes
+      [[ ! -e $old/skyward-ready || $(find "$old/skyward-ready" -mtime +30) ]] || continue
+      if grep -qsF -- "${old##*/}" /proc/[0-9]*/cmdline; then continue; fi
+      (flock -n 8 && rm -rf -- "$old") 8>>"$old.lock"
+    done || true
+}
+
 (umask 077 && mkdir -p -- "${environment%/*}")
 chmod go-rwx -- "${environment%/*}" 2>/dev/null || true # earlier versions left it open
 exec 9>"$environment.lock"
@@ -63,7 +76,9 @@ flock 9
 
 if [[ -e $environment/skyward-ready ]] &&
   [[ $(version_of "$environment/bin/python"). == "$minor".* ]]; then
+  touch -c -- "$environment/skyward-ready" || true # it is in use
   printf '%s\n' uv apt deps skyward >&3
+  make_room
   exit 0
 fi
 
@@ -86,8 +101,10 @@ if ! install_requirements "$uv" "$environment" "${options[@]}"; then
 fi
 echo deps >&3
 
+to_disk "$environment"
 touch -- "$environment/skyward-ready"
 echo skyward >&3
+make_room
 )bash";
 
 }  // namespace
@@ -178,11 +195,11 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
       "uv={}\n"
       "requirements=({})\n"
       "options=({})\n"
-      "{}{}{}{}",
+      "{}{}{}{}{}",
       shell_quote(environment_directory(request)), shell_quote(request.python),
       request.version.empty() ? "3" : shell_quote(minor_version(request.version)),
       shell_quote(request.uv), list, no_index ? "--no-index" : "", refresh_line(request),
-      kInstallRequirements, kVersionOf, kEnvironmentScript);
+      kInstallRequirements, kVersionOf, kToDisk, kEnvironmentScript);
 }
 
 std::map<std::string, std::string> parse_pip_config(std::string_view text) {

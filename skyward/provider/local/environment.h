@@ -1,8 +1,8 @@
 #pragma once
 
 // The Python environment of an image on this machine: made once with uv, kept in the user's cache
-// under a key of all that goes into it, and used by every later pool that asks for the same. Pure:
-// text in, text out.
+// under a key of all that goes into it, and used by every later pool that asks for the same, until
+// none has asked for a month. Pure: text in, text out.
 //
 // To resolve packages again, remove the environment's directory.
 
@@ -51,6 +51,14 @@ std::string minor_version(std::string_view version);
 inline constexpr std::string_view kVersionOf = R"bash(
 version_of() {
   "$1" -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
+}
+)bash";
+
+// A function for bash. Call it before a name says that files are complete: a power cut must not
+// leave them without their contents.
+inline constexpr std::string_view kToDisk = R"bash(
+to_disk() {
+  if command -v sync >/dev/null; then sync -f -- "$1" 2>/dev/null || sync || true; fi
 }
 )bash";
 

@@ -3,7 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
 #include "skyward/base/time.h"
+#include "skyward/io/file.h"
+#include "skyward/io/file_lock.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/image.h"
 
@@ -127,6 +135,95 @@ TEST(EnvironmentScript, AShellReadsBackWhatWasQuoted) {
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->out, text);
   }
+}
+
+// Runs the script with a program that stands for uv.
+class EnvironmentScriptRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = ::testing::TempDir() + "skyward-environment-" + io::random_hex(8);
+    std::filesystem::create_directories(root_ + "/bin");
+    make_program("uv", R"(
+case $1 in
+venv)
+  for last; do :; done
+  mkdir -p "$last/bin"
+  printf '#!/bin/sh\necho 3.12\n' >"$last/bin/python"
+  chmod 755 "$last/bin/python" ;;
+pip) cat >/dev/null ;;
+esac)");
+    request_ = {.root = root_ + "/environments",
+                .python = "python3",
+                .version = "3.12",
+                .pip = {"six"},
+                .uv = root_ + "/bin/uv"};
+  }
+  void TearDown() override { (void)io::remove_tree(root_); }
+
+  void make_program(const std::string& name, const std::string& text) const {
+    const std::string path = root_ + "/bin/" + name;
+    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+
+  void run() const {
+    std::ofstream(root_ + "/script") << environment_script(request_, false);
+    io::SpawnOptions options;
+    options.command = {"bash", "-c", "exec bash \"$0/script\" 3>/dev/null", root_};
+    options.environment = {
+        {"PATH", root_ + "/bin:" + io::environment_variable("PATH").value_or("/usr/bin:/bin")}};
+    const auto ran = io::run_command(options, std::chrono::seconds(30));
+    ASSERT_TRUE(ran) << ran.error().message;
+    EXPECT_EQ(ran->status.code, 0) << ran->err;
+  }
+
+  std::string root_;
+  EnvironmentRequest request_;
+};
+
+TEST_F(EnvironmentScriptRun, IsOnTheDiskBeforeItIsDeclaredComplete) {
+  make_program("sync", R"([ -e "$3/bin/python" ] && [ ! -e "$3/skyward-ready" ] && echo "$3" >>)" +
+                           root_ + "/synced");
+  for (int pool = 0; pool < 2; ++pool) {  // the second finds it complete
+    run();
+    EXPECT_TRUE(io::exists(environment_marker(request_)));
+    EXPECT_EQ(io::read_file(root_ + "/synced").value_or(""),
+              environment_directory(request_) + "\n");
+  }
+}
+
+TEST_F(EnvironmentScriptRun, WhatNoPoolUsesMakesRoom) {
+  using std::chrono::days;
+  const auto now = std::filesystem::file_time_type::clock::now();
+  const auto make = [&](const std::string& end, days folder_age, days marker_age) {
+    const std::filesystem::path made = request_.root + "/" + io::random_hex(16) + end;
+    std::filesystem::create_directories(made / "bin");
+    if (marker_age != days::max()) {
+      std::ofstream(made / "skyward-ready") << "";
+      std::filesystem::last_write_time(made / "skyward-ready", now - marker_age);
+    }
+    std::filesystem::last_write_time(made, now - folder_age);
+    return made;
+  };
+  const auto cut_short = make("", days(2), days::max());
+  const auto being_made = make("", days(0), days::max());
+  const auto slowly_made = make("", days(2), days::max());
+  const auto lock = io::FileLock::try_lock(slowly_made.string() + ".lock");
+  ASSERT_NE(lock, nullptr);
+  const auto unused = make("", days(40), days(40));
+  const auto used = make("", days(40), days(20));
+  const auto of_a_node = make("-x86_64", days(40), days(40));
+  run();
+  EXPECT_FALSE(std::filesystem::exists(cut_short));
+  EXPECT_FALSE(std::filesystem::exists(unused));
+  for (const auto& kept : {being_made, slowly_made, used, of_a_node}) {
+    EXPECT_TRUE(std::filesystem::exists(kept)) << kept;
+  }
+  // Each use counts.
+  const std::string marker = environment_marker(request_);
+  std::filesystem::last_write_time(marker, now - days(29));
+  run();
+  EXPECT_TRUE(std::filesystem::last_write_time(marker) > now - days(1));
 }
 
 TEST(PipConfig, IsReadAsPipPrintsIt) {

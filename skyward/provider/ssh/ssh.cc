@@ -13,6 +13,7 @@
 #include "skyward/base/check.h"
 #include "skyward/base/text.h"
 #include "skyward/io/file.h"
+#include "skyward/io/locked_directory.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
@@ -20,6 +21,7 @@
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/command.h"
+#include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
@@ -28,6 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSshIdPrefix = "ssh-";
+constexpr int kKeysDigits = 32;
 constexpr Duration kSshVersionTimeout = std::chrono::seconds(5);
 // Login, upload of the agent and of uv over a slow line.
 constexpr Duration kSshGreetTimeout = std::chrono::seconds(90);
@@ -84,7 +87,7 @@ class SshProvider final : public Provider {
 
   std::size_t host_of(const std::string& id) const;
   std::string address_of(const SshTarget& host) const;
-  Status write_host_keys();
+  Status keep_host_keys();
 
   const std::vector<SshTarget> hosts_;
   SshOptions options_;
@@ -92,8 +95,8 @@ class SshProvider final : public Provider {
   const std::string preemption_;
   const Variable variable_;
   const std::string state_root_;
-  std::string kept_keys_;              // path of the file
-  std::map<std::string, Plan> plans_;  // by cluster id
+  std::unique_ptr<io::LockedDirectory> kept_keys_;  // holds the file
+  std::map<std::string, Plan> plans_;               // by cluster id
 };
 
 Status check_file(const std::string& what, const std::string& path) {
@@ -139,15 +142,22 @@ Result<std::vector<Offer>> SshProvider::offers(const PoolSpec&, Time) {
                              .billing_increment_minutes = 0}};
 }
 
-// Each provider has a file of its own, which goes with its last pool.
-Status SshProvider::write_host_keys() {
+// Each provider has a folder of its own, which goes with its last pool. Those of programs that were
+// killed go with the next.
+Status SshProvider::keep_host_keys() {
   if (host_keys_.empty()) return {};
-  if (Status status = io::ensure_private_directory(state_root_); !status) return status;
-  const std::string folder = state_root_ + "/host-keys";
-  if (Status status = io::ensure_private_directory(folder); !status) return status;
-  if (kept_keys_.empty()) kept_keys_ = folder + "/" + io::random_hex(32);
-  options_.known_hosts_file = kept_keys_;
-  return io::write_private_file(kept_keys_, host_keys_);
+  if (!kept_keys_) {
+    const std::string root = state_root_ + "/host-keys";
+    if (Status status = io::ensure_private_path(root); !status) return status;
+    io::LockedDirectory::remove_abandoned(
+        root, [](std::string_view name) { return name.size() == std::size_t{kKeysDigits}; });
+    auto made = io::LockedDirectory::make(root, io::random_hex(kKeysDigits));
+    if (!made) return fail(made);
+    kept_keys_ = *std::move(made);
+    options_.known_hosts_file = kept_keys_->path() + "/known_hosts";
+  }
+  if (io::exists(options_.known_hosts_file)) return {};
+  return io::write_private_file(options_.known_hosts_file, host_keys_);
 }
 
 // Where other nodes reach it: what the user's ssh configuration makes of its name, as an address
@@ -167,7 +177,7 @@ std::string SshProvider::address_of(const SshTarget& host) const {
 }
 
 Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
-  if (Status status = write_host_keys(); !status) return fail(status);
+  if (Status status = keep_host_keys(); !status) return fail(status);
   Result<RemoteImage> image = plan_remote_image(spec, variable_);
   if (!image) return fail(image);
   const std::string digits = spec.job_id.empty() ? io::random_hex(kJobIdDigits) : spec.job_id;
@@ -246,11 +256,10 @@ Status SshProvider::terminate(const Cluster& cluster, const std::vector<std::str
 
 Status SshProvider::teardown(const Cluster& cluster, Time) {
   plans_.erase(cluster.id);
-  if (!plans_.empty() || kept_keys_.empty()) return {};
-  // The folder too, when nobody else has keys there.
-  std::error_code error;
-  fs::remove(kept_keys_, error);
-  fs::remove(fs::path(kept_keys_).parent_path(), error);
+  if (!plans_.empty() || !kept_keys_) return {};
+  options_.known_hosts_file.clear();
+  (void)kept_keys_->remove();  // else the next program does it
+  kept_keys_.reset();
   return {};
 }
 
@@ -259,6 +268,7 @@ Connection SshProvider::connection(const Cluster& cluster, const Instance& insta
   const std::size_t host = host_of(instance.id);
   SKYWARD_CHECK(plan != plans_.end() && host < hosts_.size(), "{} was not prepared here",
                 instance.id);
+  (void)keep_host_keys();  // somebody may have removed them; where they cannot be kept, ssh says so
   return {.command = ssh_command(hosts_[host], options_),
           .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
           .shell = true,
@@ -373,7 +383,14 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
 
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec) {
   LocalSurroundings surroundings = surroundings_of_this_process();
-  return make_ssh(spec, std::move(surroundings.variable), std::move(surroundings.state_root));
+  World world;
+  world.variable = surroundings.variable;
+  std::string root = state_directory(world);  // nothing cleans up there
+  const bool has_keys = !spec.setting("host_keys").empty();
+  if (root.empty() || (has_keys && !io::ensure_private_path(root))) {
+    root = std::move(surroundings.state_root);
+  }
+  return make_ssh(spec, std::move(surroundings.variable), std::move(root));
 }
 
 }  // namespace skyward::provider

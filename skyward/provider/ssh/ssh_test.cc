@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <sstream>
 
+#include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 
@@ -146,12 +146,12 @@ TEST_F(Ssh, KeysByHostAreKeptUnderTheNamesOfTheHosts) {
   ASSERT_TRUE(cluster) << cluster.error().message;
   std::string kept;
   for (const auto& file : fs::directory_iterator(root_ + "/state/host-keys")) {
-    std::ifstream in(file.path());
+    std::ifstream in(file.path() / "known_hosts");
     kept.assign(std::istreambuf_iterator<char>(in), {});
   }
   EXPECT_EQ(kept, "box:2222 ssh-ed25519 AAA\n10.0.0.5:2201 ssh-ed25519 BBB\n");
   EXPECT_TRUE(provider->teardown(*cluster, kNever));
-  EXPECT_FALSE(fs::exists(root_ + "/state/host-keys")) << "nothing stays";
+  EXPECT_TRUE(fs::is_empty(root_ + "/state/host-keys"));
   auto by_gate = settings;
   by_gate["jump"] = "gate";
   const auto refused = make_ssh({.settings = by_gate}, {}, root_);
@@ -174,10 +174,27 @@ TEST_F(Ssh, GivenKeysAreTheOnlyOnesThatCount) {
   for (const std::string& word : connection.command) {
     if (word.starts_with("UserKnownHostsFile=\"")) path = word.substr(20, word.size() - 21);
   }
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str(), keys + "\n");
+  EXPECT_EQ(io::read_file(path).value_or(""), keys + "\n");
   EXPECT_EQ(fs::status(fs::path(path).parent_path()).permissions(), fs::perms::owner_all);
+  // What cleans up may remove it while the pool is open.
+  fs::remove(path);
+  EXPECT_EQ(provider->connection(*cluster, instances->at(0)).command, connection.command);
+  EXPECT_EQ(io::read_file(path).value_or(""), keys + "\n");
+}
+
+TEST_F(Ssh, KeysOfProgramsThatWereKilledGo) {
+  const std::string folder = root_ + "/state/host-keys/";
+  const std::string left = folder + std::string(32, 'a');
+  ASSERT_TRUE(io::ensure_private_path(left));
+  std::ofstream(left + "/known_hosts") << "x";
+  const std::map<std::string, std::string> settings = {
+      {"hosts", "192.0.2.1"}, {"host_keys", R"({"192.0.2.1": "ssh-ed25519 AAAA"})"}};
+  const auto one = make(settings);
+  const auto two = make(settings);
+  ASSERT_TRUE(one->prepare(spec(1), {}, kNever));
+  ASSERT_TRUE(two->prepare(spec(1), {}, kNever));
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_EQ(io::list_directory(folder).size(), 2u);
 }
 
 TEST_F(Ssh, HostsUseThisComputersProxies) {
