@@ -41,6 +41,17 @@ TEST(Table, EveryRowMakesTheProviderItNames) {
   }
 }
 
+// A machine that costs money can be left behind: gc has to find it.
+TEST(Table, WhatCostsMoneyIsSweptAndChecked) {
+  for (const TableRow& row : provider_table()) {
+    if (row.has_prices && !row.simulated) {
+      EXPECT_NE(row.sweep, nullptr) << row.name;
+      EXPECT_NE(row.diagnose, nullptr) << row.name;
+    }
+    EXPECT_EQ(row.sweep == nullptr, row.credentials == nullptr) << row.name;
+  }
+}
+
 TEST(Table, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   const auto made = make_provider({.name = "cloud9"});
   ASSERT_FALSE(made);
