@@ -37,10 +37,11 @@ struct Capabilities {
   bool open_network = false;  // they do, and so does the internet: only agents may talk there
   // Connections are Unix sockets on this machine: memory can be passed by descriptor.
   bool descriptors = false;
-  bool root = true;               // packages can be installed with apt
-  bool fuse = true;               // volumes can be mounted
-  bool strangers = false;         // its machines are in the hands of people nobody vouches for
-  bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
+  bool root = true;        // packages can be installed with apt
+  bool fuse = true;        // volumes can be mounted
+  bool strangers = false;  // its machines are in the hands of people nobody vouches for
+  // A machine can end its own cost from inside: by powering off, or with its own key.
+  bool stop_ends_billing = false;
   // Where the agent finds preemption notices: "ec2" (the machine's metadata service), "file:" and a
   // path (a file that appears in the agent's directory). Empty: there are none.
   std::string preemption{};

@@ -37,6 +37,7 @@ class ContainerProvider final : public KeptNodes {
   Capabilities capabilities() const override {
     return {.spot = false,
             .fuse = false,
+            .stop_ends_billing = true,
             .provision_timeout = kContainerTimeout,
             .greet_timeout = kContainerGreetTimeout};
   }

@@ -38,6 +38,7 @@ class KubernetesProvider final : public KeptNodes {
     return {.spot = false,
             .root = !wishes_.user,
             .fuse = false,
+            .stop_ends_billing = true,
             .preemption = kNotice,
             .provision_timeout = kPodTimeout,
             .greet_timeout = kPodGreetTimeout,

@@ -45,6 +45,7 @@ class SlurmProvider final : public KeptNodes {
     return {.spot = false,
             .root = false,
             .fuse = false,
+            .stop_ends_billing = true,
             .provision_timeout = kQueueTimeout,
             .greet_timeout = kJobGreetTimeout,
             .gateway = true};

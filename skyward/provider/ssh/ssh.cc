@@ -49,7 +49,6 @@ class SshProvider final : public Provider {
             .private_network = true,
             .descriptors = false,
             .root = true,
-            .stop_ends_billing = false,
             .preemption = preemption_,
             .greet_timeout = kSshGreetTimeout};
   }

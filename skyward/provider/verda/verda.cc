@@ -23,8 +23,8 @@ using namespace std::chrono_literals;
 
 // From the launch to the agent's first word: some machines take twenty minutes to boot.
 constexpr Duration kGreetTimeout = 1500s;
-// A launch waits no longer for scripts of former ones to be removed. They cost nothing, and go at the
-// latest when the pool closes.
+// A launch waits no longer for scripts of former ones to be removed. They cost nothing, and go at
+// the latest when the pool closes.
 constexpr Duration kScriptTime = 10s;
 constexpr Duration kBillingStep = 600s;
 constexpr int kBillingMinutes = 10;
@@ -127,7 +127,6 @@ class VerdaCloud final : public RentedCloud {
     return {.spot = true,
             .private_network = false,
             .open_network = true,
-            .stop_ends_billing = false,
             .provision_timeout = kGreetTimeout,
             .greet_timeout = kGreetTimeout,
             .billing = {.quantum = kBillingStep, .minimum = kBillingStep}};
