@@ -33,7 +33,7 @@ struct Capabilities {
   bool spot = false;
   // Nodes reach each other at their instances' addresses, and nobody else reaches them there:
   // frameworks trust whoever calls.
-  bool private_network = true;
+  bool private_network = false;
   bool open_network = false;  // they do, and so does the internet: only agents may talk there
   // Connections are Unix sockets on this machine: memory can be passed by descriptor.
   bool descriptors = false;

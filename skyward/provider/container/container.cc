@@ -36,6 +36,7 @@ class ContainerProvider final : public KeptNodes {
 
   Capabilities capabilities() const override {
     return {.spot = false,
+            .private_network = true,
             .fuse = false,
             .stop_ends_billing = true,
             .provision_timeout = kContainerTimeout,

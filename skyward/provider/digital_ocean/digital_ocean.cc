@@ -161,6 +161,7 @@ class DigitalOceanCloud final : public RentedCloud {
   bool has_few_spot_types() const override { return true; }
   Capabilities capabilities() const override {
     return {.spot = true,
+            .private_network = true,
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
             .provision_timeout = kBootTimeout,
             .greet_timeout = kGreetTimeout,

@@ -36,6 +36,7 @@ class KubernetesProvider final : public KeptNodes {
 
   Capabilities capabilities() const override {
     return {.spot = false,
+            .private_network = true,
             .root = !wishes_.user,
             .fuse = false,
             .stop_ends_billing = true,

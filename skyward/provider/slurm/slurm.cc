@@ -43,6 +43,7 @@ class SlurmProvider final : public KeptNodes {
 
   Capabilities capabilities() const override {
     return {.spot = false,
+            .private_network = true,
             .root = false,
             .fuse = false,
             .stop_ends_billing = true,

@@ -187,7 +187,6 @@ class VastCloud final : public RentedCloud {
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
     return {.spot = true,
-            .private_network = false,
             .fuse = false,
             .strangers = !filter_of(spec_).datacenters,
             .stop_ends_billing = true,

@@ -125,7 +125,6 @@ class VerdaCloud final : public RentedCloud {
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
     return {.spot = true,
-            .private_network = false,
             .open_network = true,
             .provision_timeout = kGreetTimeout,
             .greet_timeout = kGreetTimeout,
