@@ -70,17 +70,17 @@ ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline) {
 
 Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
                    DropletRequest common, Time key_known)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(region),
-                     .listing_lag = 60s,
-                     .known_after = 120s,
-                     .release_time = 180s,
-                     // Nothing ends these machines but us; a request that was obeyed shows in the
-                     // lists long before.
-                     .unanswered_limit_s = 1800,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = kMostDroplets},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(region),
+                    .listing_lag = 60s,
+                    .known_after = 120s,
+                    .release_time = 180s,
+                    // Nothing ends these machines but us; a request that was obeyed shows in the
+                    // lists long before.
+                    .unanswered_limit_s = 1800,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = kMostDroplets},
+                   kProvider, std::move(mark)),
       api_(api),
       world_(world),
       common_(std::move(common)),

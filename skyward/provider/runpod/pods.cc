@@ -62,16 +62,16 @@ ApiResult<std::vector<NamedMachine>> list_pods(Api& api, Time deadline) {
 }
 
 Pods::Pods(Api& api, std::string region, Mark mark, PodTerms terms)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(region),
-                     .listing_lag = 60s,
-                     .known_after = 60s,
-                     .release_time = 180s,
-                     .unanswered_limit_s = 1800,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = 1,
-                     .start_limit = terms.start_limit},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(region),
+                    .listing_lag = 60s,
+                    .known_after = 60s,
+                    .release_time = 180s,
+                    .unanswered_limit_s = 1800,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = 1,
+                    .start_limit = terms.start_limit},
+                   kProvider, std::move(mark)),
       api_(api),
       terms_(std::move(terms)) {}
 

@@ -102,16 +102,16 @@ ApiResult<std::vector<NamedMachine>> list_contracts(Api& api, Time deadline) {
 }
 
 Contracts::Contracts(Api& api, std::string region, Mark mark, ContractTerms terms)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(region),
-                     .listing_lag = 60s,
-                     .known_after = 120s,
-                     .release_time = 180s,
-                     .unanswered_limit_s = 1800,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = 1,
-                     .start_limit = terms.start_limit},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(region),
+                    .listing_lag = 60s,
+                    .known_after = 120s,
+                    .release_time = 180s,
+                    .unanswered_limit_s = 1800,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = 1,
+                    .start_limit = terms.start_limit},
+                   kProvider, std::move(mark)),
       api_(api),
       terms_(std::move(terms)) {}
 

@@ -61,17 +61,17 @@ ApiResult<std::vector<NamedMachine>> list_servers(Api& api, Time deadline) {
 
 Servers::Servers(Api& api, std::string location, Mark mark, ServerRequest common,
                  std::map<std::string, std::string> images)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(location),
-                     .listing_lag = 60s,
-                     .known_after = 120s,
-                     // A machine cannot be deleted before it runs.
-                     .release_time = 900s,
-                     .unanswered_limit_s = 1800,
-                     .doubt = 10s,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = 1},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(location),
+                    .listing_lag = 60s,
+                    .known_after = 120s,
+                    // A machine cannot be deleted before it runs.
+                    .release_time = 900s,
+                    .unanswered_limit_s = 1800,
+                    .doubt = 10s,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = 1},
+                   kProvider, std::move(mark)),
       api_(api),
       common_(std::move(common)),
       images_(std::move(images)) {}
