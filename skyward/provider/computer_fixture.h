@@ -20,6 +20,7 @@
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/provider.h"
 #include "skyward/provider/sweep.h"
+#include "skyward/provider/table.h"
 #include "skyward/provider/watched_ledger_fixture.h"
 #include "skyward/provider/world_fixture.h"
 
@@ -77,7 +78,11 @@ class ComputerFixture {
   virtual ~ComputerFixture() { std::filesystem::remove_all(home_); }
 
   // As another process would make it.
-  virtual std::unique_ptr<Provider> provider() = 0;
+  virtual std::unique_ptr<Provider> provider() {
+    auto made = make_provider(spec_.provider, fixture_.world);
+    EXPECT_TRUE(made) << made.error().message;
+    return *std::move(made);
+  }
 
   // How much the cloud has of any pool.
   virtual int standing() = 0;
@@ -151,11 +156,13 @@ class ComputerFixture {
   }
 
   // What one sweep told.
-  std::vector<Swept> gc(Sweep sweep, const SweepOptions& options) {
+  std::vector<Swept> gc(const SweepOptions& options = {}) {
     std::vector<Swept> told;
-    const Status status = sweep(
-        fixture_.world, options, [&](const Swept& swept) { told.push_back(swept); },
-        fixture_.now + 600s);
+    const Status status =
+        find_row(spec_.provider.name)
+            ->sweep(
+                fixture_.world, options, [&](const Swept& swept) { told.push_back(swept); },
+                fixture_.now + 600s);
     EXPECT_TRUE(status) << status.error().message;
     return told;
   }

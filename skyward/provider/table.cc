@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "skyward/base/nearest.h"
 #include "skyward/io/machine.h"
 #include "skyward/provider/aws/aws.h"
@@ -20,6 +22,7 @@
 #include "skyward/provider/kubernetes/kubernetes.h"
 #include "skyward/provider/kubernetes/sweep.h"
 #include "skyward/provider/local/local.h"
+#include "skyward/provider/renting/renting.h"
 #include "skyward/provider/runpod/access.h"
 #include "skyward/provider/runpod/diagnose.h"
 #include "skyward/provider/runpod/runpod.h"
@@ -40,12 +43,22 @@
 
 namespace skyward::provider {
 
+namespace {
+
+// Of providers that look around for themselves.
+template <Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&)>
+Result<std::unique_ptr<Provider>> make_here(const ProviderSpec& spec, World) {
+  return make(spec);
+}
+
+}  // namespace
+
 const std::vector<TableRow>& provider_table() {
   static const auto& table = *new const std::vector<TableRow>{
-      {.name = "local", .make = make_local, .has_prices = false},
-      {.name = "ssh", .make = make_ssh, .has_prices = false},
-      {.name = "command", .make = make_command, .has_prices = false},
-      {.name = "fake", .make = fake::make_fake, .simulated = true},
+      {.name = "local", .make = make_here<make_local>, .has_prices = false},
+      {.name = "ssh", .make = make_here<make_ssh>, .has_prices = false},
+      {.name = "command", .make = make_here<make_command>, .has_prices = false},
+      {.name = "fake", .make = make_here<fake::make_fake>, .simulated = true},
       {.name = "aws",
        .make = make_aws,
        .sweep = aws::sweep,
@@ -59,7 +72,6 @@ const std::vector<TableRow>& provider_table() {
        .credentials = container::has_credentials,
        .has_prices = false},
       {.name = "digital_ocean",
-       .make = make_digital_ocean,
        .sweep = digital_ocean::sweep,
        .diagnose = digital_ocean::diagnose,
        .credentials = digital_ocean::has_credentials,
@@ -72,7 +84,6 @@ const std::vector<TableRow>& provider_table() {
        .credentials = kubernetes::has_credentials,
        .has_prices = false},
       {.name = "runpod",
-       .make = make_runpod,
        .sweep = runpod::sweep,
        .diagnose = runpod::diagnose,
        .credentials = runpod::has_credentials,
@@ -85,14 +96,12 @@ const std::vector<TableRow>& provider_table() {
        .credentials = slurm::has_credentials,
        .has_prices = false},
       {.name = "vastai",
-       .make = make_vast,
        .sweep = vast::sweep,
        .diagnose = vast::diagnose,
        .credentials = vast::has_credentials,
        .secrets = vast::secrets,
        .cloud = make_vast_cloud},
       {.name = "verda",
-       .make = make_verda,
        .sweep = verda::sweep,
        .diagnose = verda::diagnose,
        .credentials = verda::has_credentials,
@@ -112,11 +121,20 @@ const TableRow* find_row(std::string_view name) {
 Time Provider::billing_time() const { return io::time_with_sleep(); }
 
 Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
+  return make_provider(spec, world_of_this_process());
+}
+
+Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec, World world) {
   std::string known;
   std::vector<std::string_view> names;
   for (const ProviderSheet& sheet : provider_sheets()) names.push_back(sheet.name);
   for (const TableRow& row : provider_table()) {
-    if (row.name == spec.name) return row.make(spec);
+    if (row.name == spec.name) {
+      if (row.cloud == nullptr) return row.make(spec, std::move(world));
+      auto cloud = row.cloud(spec, world);
+      if (!cloud) return fail(cloud);
+      return make_renting(std::move(world), *std::move(cloud));
+    }
     if (row.simulated) continue;
     names.push_back(row.name);
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", row.name);

@@ -39,7 +39,8 @@ using Diagnose = Status (*)(const World& world, const SettingOrigin& region,
 
 struct TableRow {
   std::string_view name;  // as in ProviderSpec::name
-  Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&);
+  // Null where there is a `cloud`.
+  Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&, World) = nullptr;
   Sweep sweep = nullptr;        // null: nothing can be left behind
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
   // Whether this computer has credentials for it, valid or not. Null like `sweep`.
@@ -60,5 +61,8 @@ struct TableRow {
 const std::vector<TableRow>& provider_table();
 // Null when there is none of that name.
 const TableRow* find_row(std::string_view name);
+
+// make_provider() in another world than this process's: a test's.
+Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec, World world);
 
 }  // namespace skyward::provider

@@ -150,8 +150,4 @@ Result<std::unique_ptr<Provider>> make_container(const ProviderSpec& spec, World
                                              *std::move(wishes));
 }
 
-Result<std::unique_ptr<Provider>> make_container(const ProviderSpec& spec) {
-  return make_container(spec, world_of_this_process());
-}
-
 }  // namespace skyward::provider

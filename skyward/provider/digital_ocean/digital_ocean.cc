@@ -11,7 +11,6 @@
 
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/digital_ocean/droplet_account.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
@@ -297,16 +296,6 @@ Result<std::unique_ptr<RentedCloud>> make_digital_ocean_cloud(const ProviderSpec
   auto access = find_access(world, spec);
   if (!access) return fail(access);
   return std::make_unique<DigitalOceanCloud>(std::move(world), std::move(access->account), spec);
-}
-
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world) {
-  auto cloud = make_digital_ocean_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec) {
-  return make_digital_ocean(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

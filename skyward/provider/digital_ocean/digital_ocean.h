@@ -5,16 +5,13 @@
 
 #include <memory>
 
-#include "skyward/provider/provider.h"
 #include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
-// Both fail with `denied` when there is no token.
+// Fails with `denied` when there is no token.
 Result<std::unique_ptr<RentedCloud>> make_digital_ocean_cloud(const ProviderSpec& spec,
                                                               World world);
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

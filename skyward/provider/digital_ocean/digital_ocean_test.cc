@@ -426,7 +426,7 @@ TEST_F(DigitalOceanTest, ADropletThatIsBeingCreatedIsDeletedWhenItCanBe) {
 TEST_F(DigitalOceanTest, WithoutATokenNothingBegins) {
   fixture_.variables.erase("DIGITALOCEAN_TOKEN");
   fixture_.variables.erase("DIGITALOCEAN_ACCESS_TOKEN");
-  const auto made = make_digital_ocean(spec_.provider, fixture_.world);
+  const auto made = make_provider(spec_.provider, fixture_.world);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind, ErrorKind::denied);
   EXPECT_THAT(made.error().message, HasSubstr("$DIGITALOCEAN_TOKEN"));
@@ -443,7 +443,7 @@ TEST_F(DigitalOceanTest, AWrongTokenIsToldBeforeAnythingIsMade) {
 
 TEST_F(DigitalOceanTest, TheTokenIsSentToNobodyElse) {
   fixture_.variables["DIGITALOCEAN_API_URL"] = "http://api.digitalocean.com.example.net";
-  const auto made = make_digital_ocean(spec_.provider, fixture_.world);
+  const auto made = make_provider(spec_.provider, fixture_.world);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind, ErrorKind::invalid);
 }

@@ -202,8 +202,4 @@ Result<std::unique_ptr<Provider>> make_kubernetes(const ProviderSpec& spec, Worl
                                               *std::move(wishes));
 }
 
-Result<std::unique_ptr<Provider>> make_kubernetes(const ProviderSpec& spec) {
-  return make_kubernetes(spec, world_of_this_process());
-}
-
 }  // namespace skyward::provider

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "skyward/provider/digital_ocean/digital_ocean.h"
 #include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
 
 namespace skyward::provider {

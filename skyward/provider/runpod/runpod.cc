@@ -12,7 +12,6 @@
 #include "skyward/provider/base64.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/renting/own_end.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/provider/runpod/pod_offers.h"
 #include "skyward/provider/runpod/runpod_account.h"
 #include "skyward/spec/provider_settings.h"
@@ -332,16 +331,6 @@ Result<std::unique_ptr<RentedCloud>> make_runpod_cloud(const ProviderSpec& spec,
   auto access = find_access(world, spec);
   if (!access) return fail(access);
   return std::make_unique<RunPodCloud>(std::move(world), *std::move(access), spec);
-}
-
-Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec, World world) {
-  auto cloud = make_runpod_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec) {
-  return make_runpod(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

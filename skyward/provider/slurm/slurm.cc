@@ -207,8 +207,4 @@ Result<std::unique_ptr<Provider>> make_slurm(const ProviderSpec& spec, World wor
                                          login);
 }
 
-Result<std::unique_ptr<Provider>> make_slurm(const ProviderSpec& spec) {
-  return make_slurm(spec, world_of_this_process());
-}
-
 }  // namespace skyward::provider

@@ -7,6 +7,7 @@
 
 #include "skyward/provider/slurm/keeper.h"
 #include "skyward/provider/slurm/slurm_computer_fixture.h"
+#include "skyward/provider/slurm/sweep.h"
 
 namespace skyward::provider::slurm {
 namespace {

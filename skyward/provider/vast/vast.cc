@@ -11,7 +11,6 @@
 #include "skyward/base/text.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/renting/own_end.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/provider/vast/vast_account.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/provider_settings.h"
@@ -357,16 +356,6 @@ Result<std::unique_ptr<RentedCloud>> make_vast_cloud(const ProviderSpec& spec, W
   auto access = find_access(world, spec);
   if (!access) return fail(access);
   return std::make_unique<VastCloud>(std::move(world), std::move(access->account), spec);
-}
-
-Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec, World world) {
-  auto cloud = make_vast_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec) {
-  return make_vast(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

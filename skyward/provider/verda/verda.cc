@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "skyward/provider/choosing.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/provider/verda/verda_account.h"
 #include "skyward/provider/verda/verda_images.h"
 
@@ -252,16 +251,6 @@ Result<std::unique_ptr<RentedCloud>> make_verda_cloud(const ProviderSpec& spec, 
   auto cloud = std::make_unique<VerdaCloud>(std::move(world), spec);
   if (Status able = cloud->sign_in(); !able) return fail(able);
   return cloud;
-}
-
-Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec, World world) {
-  auto cloud = make_verda_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec) {
-  return make_verda(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider
