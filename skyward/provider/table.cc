@@ -13,32 +13,29 @@
 #include "skyward/provider/container/container.h"
 #include "skyward/provider/container/diagnose.h"
 #include "skyward/provider/container/sweep.h"
-#include "skyward/provider/digital_ocean/access.h"
 #include "skyward/provider/digital_ocean/diagnose.h"
 #include "skyward/provider/digital_ocean/digital_ocean.h"
-#include "skyward/provider/digital_ocean/sweep.h"
+#include "skyward/provider/digital_ocean/droplet_account.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/kubernetes/diagnose.h"
 #include "skyward/provider/kubernetes/kubernetes.h"
 #include "skyward/provider/kubernetes/sweep.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/renting/renting.h"
-#include "skyward/provider/runpod/access.h"
 #include "skyward/provider/runpod/diagnose.h"
 #include "skyward/provider/runpod/runpod.h"
-#include "skyward/provider/runpod/sweep.h"
+#include "skyward/provider/runpod/runpod_account.h"
+#include "skyward/provider/settings.h"
 #include "skyward/provider/slurm/diagnose.h"
 #include "skyward/provider/slurm/slurm.h"
 #include "skyward/provider/slurm/sweep.h"
 #include "skyward/provider/ssh/ssh.h"
-#include "skyward/provider/vast/access.h"
 #include "skyward/provider/vast/diagnose.h"
-#include "skyward/provider/vast/sweep.h"
 #include "skyward/provider/vast/vast.h"
-#include "skyward/provider/verda/access.h"
+#include "skyward/provider/vast/vast_account.h"
 #include "skyward/provider/verda/diagnose.h"
-#include "skyward/provider/verda/sweep.h"
 #include "skyward/provider/verda/verda.h"
+#include "skyward/provider/verda/verda_account.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
@@ -49,6 +46,25 @@ namespace {
 template <Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&)>
 Result<std::unique_ptr<Provider>> make_here(const ProviderSpec& spec, World) {
   return make(spec);
+}
+
+// Of clouds with a NamedAccount.
+using FindAccess = Result<RestAccess> (*)(const World&, const ProviderSpec&);
+
+template <FindAccess find, const auto& provider>
+Status is_found(const World& world, Time) {
+  const auto access = find(world, with_readable_settings(world, provider));
+  if (!access) return fail(access);
+  return {};
+}
+
+template <typename Account, FindAccess find, const auto& provider>
+Status sweep_found(const World& world, const SweepOptions& options,
+                   const std::function<void(const Swept&)>& tell, Time deadline) {
+  auto access = find(world, with_readable_settings(world, provider));
+  if (!access) return fail(access);
+  Account account(world, *std::move(access));
+  return sweep_named(world, account, options, tell, deadline);
 }
 
 }  // namespace
@@ -72,9 +88,10 @@ const std::vector<TableRow>& provider_table() {
        .credentials = container::has_credentials,
        .has_prices = false},
       {.name = "digital_ocean",
-       .sweep = digital_ocean::sweep,
+       .sweep = sweep_found<digital_ocean::DropletAccount, digital_ocean::find_access,
+                            digital_ocean::kProvider>,
        .diagnose = digital_ocean::diagnose,
-       .credentials = digital_ocean::has_credentials,
+       .credentials = is_found<digital_ocean::find_access, digital_ocean::kProvider>,
        .secrets = digital_ocean::secrets,
        .cloud = make_digital_ocean_cloud},
       {.name = "kubernetes",
@@ -84,9 +101,9 @@ const std::vector<TableRow>& provider_table() {
        .credentials = kubernetes::has_credentials,
        .has_prices = false},
       {.name = "runpod",
-       .sweep = runpod::sweep,
+       .sweep = sweep_found<runpod::RunPodAccount, runpod::find_access, runpod::kProvider>,
        .diagnose = runpod::diagnose,
-       .credentials = runpod::has_credentials,
+       .credentials = is_found<runpod::find_access, runpod::kProvider>,
        .secrets = runpod::secrets,
        .cloud = make_runpod_cloud},
       {.name = "slurm",
@@ -96,15 +113,15 @@ const std::vector<TableRow>& provider_table() {
        .credentials = slurm::has_credentials,
        .has_prices = false},
       {.name = "vastai",
-       .sweep = vast::sweep,
+       .sweep = sweep_found<vast::VastAccount, vast::find_access, vast::kProvider>,
        .diagnose = vast::diagnose,
-       .credentials = vast::has_credentials,
+       .credentials = is_found<vast::find_access, vast::kProvider>,
        .secrets = vast::secrets,
        .cloud = make_vast_cloud},
       {.name = "verda",
-       .sweep = verda::sweep,
+       .sweep = sweep_found<verda::VerdaAccount, verda::find_access, verda::kProvider>,
        .diagnose = verda::diagnose,
-       .credentials = verda::has_credentials,
+       .credentials = is_found<verda::find_access, verda::kProvider>,
        .secrets = verda::secrets,
        .cloud = make_verda_cloud},
   };

@@ -147,9 +147,9 @@ Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook& book,
 
 class DigitalOceanCloud final : public RentedCloud {
  public:
-  DigitalOceanCloud(World world, RestAccount account, ProviderSpec spec)
+  DigitalOceanCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
-        access_(std::move(account)),
+        access_(std::move(access)),
         account_(world_, access_),
         spec_(std::move(spec)) {
     region_ = spec_.setting("region");
@@ -191,7 +191,7 @@ class DigitalOceanCloud final : public RentedCloud {
   Status check_rights(Time deadline);
 
   const World world_;
-  const RestAccount access_;
+  const RestAccess access_;
   DropletAccount account_;
   Api& api_ = account_.api();
   const ProviderSpec spec_;
@@ -264,7 +264,7 @@ Status DigitalOceanCloud::check_rights(Time deadline) {
   }
   const std::string token = spec_.setting(kNodeToken);
   if (token.empty()) return {};
-  RestClient client(world_, with_token(access_, token));
+  RestClient client(world_, with_token(access_.account, token));
   Api node(client);
   if (const auto nodes = may_delete(node, deadline); !nodes) {
     return std::unexpected(
@@ -295,7 +295,7 @@ Result<std::unique_ptr<RentedCloud>> make_digital_ocean_cloud(const ProviderSpec
                                                               World world) {
   auto access = find_access(world, spec);
   if (!access) return fail(access);
-  return std::make_unique<DigitalOceanCloud>(std::move(world), std::move(access->account), spec);
+  return std::make_unique<DigitalOceanCloud>(std::move(world), *std::move(access), spec);
 }
 
 }  // namespace skyward::provider

@@ -100,7 +100,7 @@ Result<std::unique_ptr<MachineApi>> PodSite::machine_api(PoolBook&, const Launch
 
 class RunPodCloud final : public RentedCloud {
  public:
-  RunPodCloud(World world, RunPodAccess access, ProviderSpec spec)
+  RunPodCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
         base_url_(access.account.base_url),
         account_(world_, std::move(access)),

@@ -177,10 +177,10 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
 
 class VastCloud final : public RentedCloud {
  public:
-  VastCloud(World world, RestAccount account, ProviderSpec spec)
+  VastCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
-        base_url_(account.base_url),
-        account_(world_, std::move(account)),
+        base_url_(access.account.base_url),
+        account_(world_, std::move(access)),
         spec_(std::move(spec)) {}
 
   std::string_view name() const override { return kProvider; }
@@ -355,7 +355,7 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
 Result<std::unique_ptr<RentedCloud>> make_vast_cloud(const ProviderSpec& spec, World world) {
   auto access = find_access(world, spec);
   if (!access) return fail(access);
-  return std::make_unique<VastCloud>(std::move(world), std::move(access->account), spec);
+  return std::make_unique<VastCloud>(std::move(world), *std::move(access), spec);
 }
 
 }  // namespace skyward::provider

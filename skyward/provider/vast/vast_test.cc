@@ -355,7 +355,7 @@ TEST_F(VastTest, WithoutCreditNothingIsRented) {
 TEST_F(VastTest, AContractWithoutAPriceIsNotFree) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   for (const doubles::Json& price : {doubles::Json(), doubles::Json(0), doubles::Json(0.5)}) {
     cloud_->dials.answers = {
         {.method = "GET",
@@ -373,7 +373,7 @@ TEST_F(VastTest, AContractWithoutAPriceIsNotFree) {
 TEST_F(VastTest, TextsOfHostsLoseTheBlanksAtTheirEnds) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   const doubles::Json contract{
       {"id", 7},
       {"label", "mine\n"},
@@ -426,7 +426,7 @@ TEST_F(VastTest, MemoryIsTheShareOfTheHostThatIsRented) {
   EXPECT_DOUBLE_EQ(offers->front().memory_gb, 62.5);
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   for (const auto& [cores, fraction, memory_gb] :
        {std::tuple(doubles::Json(), doubles::Json(0.25), 32.0),
         std::tuple(doubles::Json(), doubles::Json(), 128.0),
@@ -518,7 +518,7 @@ TEST_F(VastTest, WhatNoNarrowSearchFindsIsSoughtInTheWholeMarket) {
 TEST_F(VastTest, APageOfOnePriceIsPassed) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   for (const auto& page : {asks(1, 64, 0.5), asks(1, 64, 0.5), asks(65, 2, 0.6)}) {
     cloud_->dials.answers.push_back(
         {.method = "POST", .path = "/api/v0/bundles/", .status = 200, .body = page});
@@ -535,7 +535,7 @@ TEST_F(VastTest, APageOfOnePriceIsPassed) {
 TEST_F(VastTest, ASearchEndsWhereTheCloudTellsTheSameAgain) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   cloud_->dials.answers = {{.method = "POST",
                             .path = "/api/v0/bundles/",
                             .times = -1,
