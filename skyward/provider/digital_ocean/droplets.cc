@@ -63,9 +63,7 @@ ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline) {
     const auto same = std::ranges::find(*droplets, one.id, &Droplet::id);
     if (same == droplets->end()) droplets->push_back(std::move(one));
   }
-  std::vector<NamedMachine> out;
-  for (const Droplet& one : *droplets) out.push_back(to_machine(one));
-  return out;
+  return mapped(droplets, to_machine);
 }
 
 Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
@@ -93,9 +91,7 @@ bool Droplets::is_id(std::string_view id) const {
 }
 
 ApiResult<NamedMachine> Droplets::get(const std::string& id, Time deadline) {
-  const auto told = api_.droplet(id, deadline);
-  if (!told) return std::unexpected(told.error());
-  return to_machine(*told);
+  return mapped(api_.droplet(id, deadline), to_machine);
 }
 
 // A refusal for the key alone has created nothing.
