@@ -102,7 +102,6 @@ class DropletSite final : public NamedSite {
   Api& api_;
   const ProviderSpec settings_;
   const std::string image_;
-  Mark mark_{};
   std::string ssh_key_{};  // id or fingerprint
   Time key_known_{};       // a new one is known everywhere by then
   std::string tag_{};
@@ -145,7 +144,7 @@ Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook& book,
       key_known_);
 }
 
-class DigitalOceanCloud final : public RentedCloud {
+class DigitalOceanCloud final : public NamedCloud {
  public:
   DigitalOceanCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
@@ -172,20 +171,11 @@ class DigitalOceanCloud final : public RentedCloud {
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override {
-    empty_regions_.note(error, region);
-  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return account_.machine_api(cluster);
-  }
-  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
-                                         Time deadline) override {
-    return account_.clear(cluster, book, deadline);
-  }
 
  private:
+  NamedAccount& account() override { return account_; }
   Result<std::vector<Size>> sizes(Time deadline);
   Status check_region(const std::vector<Size>& sizes, Time deadline);
   Status check_rights(Time deadline);
@@ -196,8 +186,6 @@ class DigitalOceanCloud final : public RentedCloud {
   Api& api_ = account_.api();
   const ProviderSpec spec_;
   std::string region_;
-  std::vector<Offer> ranked_;  // of the last offers()
-  EmptyRegions empty_regions_;
 };
 
 Result<std::vector<Size>> DigitalOceanCloud::sizes(Time deadline) {
@@ -236,17 +224,7 @@ Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time 
   if (!found) {
     if (auto other = fitting_offers(elsewhere, spec)) found = std::move(other);
   }
-  if (!found && empty_regions_.any()) {
-    return fail(ErrorKind::exhausted, "DigitalOcean: no other region has such machines",
-                "choose other machines, or try again later");
-  }
-  if (!found) {
-    Error why = std::move(found.error());
-    why.message = fmt::format("DigitalOcean, {} and elsewhere: {}", region_, why.message);
-    return std::unexpected(std::move(why));
-  }
-  ranked_ = *found;
-  return found;
+  return ranked(std::move(found), fmt::format("{}, {} and elsewhere", kCloud, region_), "region");
 }
 
 Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {

@@ -140,10 +140,6 @@ class ContractSite final : public NamedSite {
 
   std::int64_t wall_s() const override { return api_.wall_s(); }
 
-  Status furnish(PoolBook&, const Mark& mark, const std::string&, Time) override {
-    mark_ = mark;
-    return {};
-  }
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
 
@@ -151,7 +147,6 @@ class ContractSite final : public NamedSite {
   Api& api_;
   const std::string base_url_;
   const ContractTerms terms_;
-  Mark mark_{};
 };
 
 Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const LaunchTerms& launch,
@@ -175,7 +170,7 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
   return std::make_unique<Contracts>(api_, region(), mark_, std::move(terms));
 }
 
-class VastCloud final : public RentedCloud {
+class VastCloud final : public NamedCloud {
  public:
   VastCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
@@ -197,20 +192,11 @@ class VastCloud final : public RentedCloud {
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override {
-    empty_regions_.note(error, region);
-  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return account_.machine_api(cluster);
-  }
-  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
-                                         Time deadline) override {
-    return account_.clear(cluster, book, deadline);
-  }
 
  private:
+  NamedAccount& account() override { return account_; }
   Status look(const PoolSpec& spec, const AskFilter& wanted, bool bids, Time deadline);
   AskFilter filter_for(const PoolSpec& spec) const;
   std::vector<Offer> all_offers(int nodes) const;
@@ -225,8 +211,6 @@ class VastCloud final : public RentedCloud {
   const ProviderSpec spec_;
   std::vector<Ask> on_demand_;  // of the last look
   std::vector<Ask> bids_;
-  std::vector<Offer> ranked_;  // of the last offers()
-  EmptyRegions empty_regions_;
   bool needs_whole_market_ = false;  // a search for the pool's machines alone finds none
 };
 
@@ -299,20 +283,10 @@ Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline
           fmt::format("use nodes={}, or choose other machines", most));
     }
   }
-  if (!found && empty_regions_.any()) {
-    return fail(ErrorKind::exhausted, "Vast.ai: no other country has such machines",
-                "choose other machines, or try again later");
+  if (!found && filter_of(spec_).datacenters) {
+    found.error().hint += "; trust=\"community\" adds machines of private individuals";
   }
-  if (!found) {
-    Error why = std::move(found.error());
-    why.message = "Vast.ai: " + why.message;
-    if (filter_of(spec_).datacenters) {
-      why.hint += "; trust=\"community\" adds machines of private individuals";
-    }
-    return std::unexpected(std::move(why));
-  }
-  ranked_ = *found;
-  return found;
+  return ranked(std::move(found), kCloud, "country");
 }
 
 Result<std::vector<Offer>> VastCloud::catalogue(Time deadline) {
