@@ -49,8 +49,8 @@ struct TableRow {
   std::span<const SecretSheet> (*secrets)() = nullptr;
   // The settings of the cloud's own tools on this computer.
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
-  // The cloud without a pool, for the process that outlives one (renting/reaping.h). Null where
-  // machines end their own cost.
+  // The cloud without a pool, for the process that outlives one (renting/reaping.h). Null where no
+  // pool needs a reaper (`RentedCloud::needs_reaper()`).
   Result<std::unique_ptr<RentedCloud>> (*cloud)(const ProviderSpec&, World) = nullptr;
   bool simulated = false;  // a simulation inside the program that opens its pools
   // False: no cloud bills its machines, and pools count them as free. A price of 0 in the ledger is

@@ -1,6 +1,6 @@
 #pragma once
 
-// Machines of DigitalOcean, called droplets, in one region: on demand alone, reached by ssh as
+// Machines of DigitalOcean, called droplets, on demand and as spot machines, reached by ssh as
 // root. One that is powered off costs as before: it has to be deleted.
 
 #include <memory>
