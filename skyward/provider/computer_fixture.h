@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <ranges>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,13 +28,6 @@
 namespace skyward::provider {
 
 using namespace std::chrono_literals;
-
-// In OpenSSH's form; another for each path.
-inline std::string public_key_of(const std::string& path) {
-  constexpr std::size_t kDigits = 43;  // of the 32 bytes of a key; digits of hex will do
-  return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" +
-         to_hex(sha256(as_bytes(path))).substr(0, kDigits) + " skyward";
-}
 
 class ComputerFixture {
  public:
@@ -57,7 +51,9 @@ class ComputerFixture {
                             Duration) -> Result<io::CommandResult> {
       const std::string path = options.command.back();
       std::ofstream(path) << "-----BEGIN OPENSSH PRIVATE KEY-----\n";
-      std::ofstream(path + ".pub") << public_key_of(path) << "\n";
+      // In OpenSSH's form; another for each path.
+      std::ofstream(path + ".pub") << "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"
+                                   << to_hex(sha256(as_bytes(path))).substr(0, 43) << " skyward\n";
       return io::CommandResult{};
     };
     fixture_.world.open_ledger = [this](const std::string& path) {
@@ -137,6 +133,19 @@ class ComputerFixture {
     if (Status status = cloud.teardown(life.cluster, soon()); !status) return failed(status);
     return life;
   }
+
+  // A pool that is open, or has lived to its end. Throw if it could not.
+  struct PoolThere {
+    std::unique_ptr<Provider> cloud{};
+    Life life{};
+  };
+  PoolThere opened(bool to_its_end = false) {
+    PoolThere out{.cloud = provider()};
+    out.life = to_its_end ? live(*out.cloud) : open(*out.cloud);
+    if (!out.life.status) throw std::runtime_error(out.life.status.error().message);
+    return out;
+  }
+  PoolThere lived() { return opened(true); }
 
   // Of a pool that does not open, and leaves nothing.
   Error refusal_of_opening() {
