@@ -10,6 +10,7 @@
 #include "skyward/provider/container/container_account.h"
 #include "skyward/provider/container/container_computer_fixture.h"
 #include "skyward/provider/container/diagnose.h"
+#include "skyward/provider/container/sweep.h"
 #include "skyward/provider/keeping/keeping.h"
 
 namespace skyward::provider::container {

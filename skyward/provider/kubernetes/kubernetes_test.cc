@@ -6,6 +6,7 @@
 #include "skyward/provider/kubernetes/diagnose.h"
 #include "skyward/provider/kubernetes/kubernetes_computer_fixture.h"
 #include "skyward/provider/kubernetes/manifest.h"
+#include "skyward/provider/kubernetes/sweep.h"
 
 namespace skyward::provider::kubernetes {
 namespace {
