@@ -97,16 +97,16 @@ Result<Cluster> ContainerProvider::prepare(const PoolSpec& spec, const Offer& of
   ContainerOrder order{.request = container::request_of(account_.host(), wishes_, spec),
                        .terms = keeper_terms(spec),
                        .tell = [this](const std::string& line) { tell_once(line); }};
-  const Time ends = world_.time_with_sleep() + lifetime_of(spec);
-  return open_pool(spec, offer,
-                   {.user = user_,
-                    .way_back = container::way_back_of(account_.access()),
-                    .zone = account_.host().name,
-                    .launch_api = [this, ends, order = std::move(order)](const Mark& mark) {
-                      ContainerOrder now = order;
-                      now.life = ends - world_.time_with_sleep();
-                      return account_.launch_api(mark, std::move(now));
-                    }});
+  return open_pool(
+      spec, offer,
+      {.user = user_,
+       .way_back = container::way_back_of(account_.access()),
+       .zone = account_.host().name,
+       .launch_api = [this, order = std::move(order)](const Mark& mark, Duration left) {
+         ContainerOrder now = order;
+         now.life = left;
+         return account_.launch_api(mark, std::move(now));
+       }});
 }
 
 Result<std::unique_ptr<MachineApi>> ContainerProvider::machine_api(const Cluster& cluster,

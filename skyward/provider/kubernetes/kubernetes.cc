@@ -151,16 +151,16 @@ Result<Cluster> KubernetesProvider::prepare(const PoolSpec& spec, const Offer& o
   }
   PodRequest request = request_of(*candidate, wishes_, spec);
   request.keeper = keeper_script(keeper_terms(spec));
-  const Time ends = world_.time_with_sleep() + lifetime_of(spec);
-  return open_pool(spec, offer,
-                   {.user = user_,
-                    .way_back = way_back_of(account_.access()),
-                    .zone = account_.access().name_space,
-                    .launch_api = [this, ends, request = std::move(request)](const Mark& mark) {
-                      PodRequest now = request;
-                      now.life = ends - world_.time_with_sleep();
-                      return account_.launch_api(mark, std::move(now));
-                    }});
+  return open_pool(
+      spec, offer,
+      {.user = user_,
+       .way_back = way_back_of(account_.access()),
+       .zone = account_.access().name_space,
+       .launch_api = [this, request = std::move(request)](const Mark& mark, Duration left) {
+         PodRequest now = request;
+         now.life = left;
+         return account_.launch_api(mark, std::move(now));
+       }});
 }
 
 Result<std::unique_ptr<MachineApi>> KubernetesProvider::machine_api(const Cluster& cluster,
