@@ -43,7 +43,10 @@ KINDS = {
 # Kinds that no project's file may set without being trusted, whatever a sheet says.
 NEVER_HARMLESS = {"secret", "path", "lines", "json", "host_keys", "internal"}
 SEVERAL = {"list", "lines", "pairs"}
-SETTING_KEYS = {"kind", "default", "choices", "python", "cpp", "harmless", "meaning", "unset"}
+SETTING_KEYS = {
+    *("kind", "default", "choices", "python", "cpp", "harmless", "names_image"),
+    *("meaning", "unset"),
+}
 SHEET_KEYS = {
     *("name", "title", "label", "page", "task", "heading", "machines", "faces", "summary"),
     *("python_base", "settings", "features"),
@@ -231,7 +234,8 @@ def settings_table(sheets: list[Sheet]) -> str:
             )
             kind = "list" if one.kind == "pairs" else kind  # each as NAME=TEXT
             texts = f"{quoted(one.standard)}, {quoted('|'.join(one.choices))}"
-            lines.append(f"    {{{quoted(one.name)}, {kind}, {who}, {texts}}},\n")
+            image = ", true" if one.row.get("names_image") else ""
+            lines.append(f"    {{{quoted(one.name)}, {kind}, {who}, {texts}{image}}},\n")
         array = f"k{sheet.title}"
         arrays.append(
             f"constexpr std::array<ProviderSetting, {len(lines)}> {array} = {{{{\n"

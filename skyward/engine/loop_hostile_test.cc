@@ -238,7 +238,7 @@ class HostileCloud final : public provider::Provider {
 
   std::string_view name() const override { return "test"; }
   provider::Capabilities capabilities() const override {
-    return {.descriptors = !shell_, .greet_timeout = 5s};
+    return {.private_network = true, .descriptors = !shell_, .greet_timeout = 5s};
   }
   Status check(const PoolSpec&) override { return {}; }
   Result<std::vector<Offer>> offers(const PoolSpec&, Time) override {

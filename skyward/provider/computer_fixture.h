@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <ranges>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,19 +21,13 @@
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/provider.h"
 #include "skyward/provider/sweep.h"
+#include "skyward/provider/table.h"
 #include "skyward/provider/watched_ledger_fixture.h"
 #include "skyward/provider/world_fixture.h"
 
 namespace skyward::provider {
 
 using namespace std::chrono_literals;
-
-// In OpenSSH's form; another for each path.
-inline std::string public_key_of(const std::string& path) {
-  constexpr std::size_t kDigits = 43;  // of the 32 bytes of a key; digits of hex will do
-  return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" +
-         to_hex(sha256(as_bytes(path))).substr(0, kDigits) + " skyward";
-}
 
 class ComputerFixture {
  public:
@@ -56,7 +51,9 @@ class ComputerFixture {
                             Duration) -> Result<io::CommandResult> {
       const std::string path = options.command.back();
       std::ofstream(path) << "-----BEGIN OPENSSH PRIVATE KEY-----\n";
-      std::ofstream(path + ".pub") << public_key_of(path) << "\n";
+      // In OpenSSH's form; another for each path.
+      std::ofstream(path + ".pub") << "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"
+                                   << to_hex(sha256(as_bytes(path))).substr(0, 43) << " skyward\n";
       return io::CommandResult{};
     };
     fixture_.world.open_ledger = [this](const std::string& path) {
@@ -77,7 +74,11 @@ class ComputerFixture {
   virtual ~ComputerFixture() { std::filesystem::remove_all(home_); }
 
   // As another process would make it.
-  virtual std::unique_ptr<Provider> provider() = 0;
+  virtual std::unique_ptr<Provider> provider() {
+    auto made = make_provider(spec_.provider, fixture_.world);
+    EXPECT_TRUE(made) << made.error().message;
+    return *std::move(made);
+  }
 
   // How much the cloud has of any pool.
   virtual int standing() = 0;
@@ -133,6 +134,19 @@ class ComputerFixture {
     return life;
   }
 
+  // A pool that is open, or has lived to its end. Throw if it could not.
+  struct PoolThere {
+    std::unique_ptr<Provider> cloud{};
+    Life life{};
+  };
+  PoolThere opened(bool to_its_end = false) {
+    PoolThere out{.cloud = provider()};
+    out.life = to_its_end ? live(*out.cloud) : open(*out.cloud);
+    if (!out.life.status) throw std::runtime_error(out.life.status.error().message);
+    return out;
+  }
+  PoolThere lived() { return opened(true); }
+
   // Of a pool that does not open, and leaves nothing.
   Error refusal_of_opening() {
     const Time begun = fixture_.now;
@@ -151,11 +165,13 @@ class ComputerFixture {
   }
 
   // What one sweep told.
-  std::vector<Swept> gc(Sweep sweep, const SweepOptions& options) {
+  std::vector<Swept> gc(const SweepOptions& options = {}) {
     std::vector<Swept> told;
-    const Status status = sweep(
-        fixture_.world, options, [&](const Swept& swept) { told.push_back(swept); },
-        fixture_.now + 600s);
+    const Status status =
+        find_row(spec_.provider.name)
+            ->sweep(
+                fixture_.world, options, [&](const Swept& swept) { told.push_back(swept); },
+                fixture_.now + 600s);
     EXPECT_TRUE(status) << status.error().message;
     return told;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// A computer at each cloud that has a double.
+// A computer at each cloud whose machines a reaper terminates.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// deaths_fixture.h for the clouds in doubles/, whose machines cannot end their own cost.
+// deaths_fixture.h for the clouds in doubles/, whose machines' own timers do not run here.
 
 #include <functional>
 #include <string>

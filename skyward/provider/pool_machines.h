@@ -56,7 +56,7 @@ struct MachineApiFacts {
   // Another machine is launched for one that has not started this long after its request. Zero: the
   // launch's deadline is the only limit.
   Duration start_limit{};
-  bool ends_itself = true;  // a machine that nobody uses ends its cost by itself
+  bool ends_itself = false;  // a machine that nobody uses ends its cost by itself
 };
 
 // The requests of a cloud, for the machines of one pool.

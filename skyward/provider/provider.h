@@ -32,16 +32,17 @@ struct Capabilities {
   bool spot = false;
   // Nodes reach each other at their instances' addresses, and nobody else reaches them there:
   // frameworks trust whoever calls.
-  bool private_network = true;
+  bool private_network = false;
   bool open_network = false;  // they do, and so does the internet: only agents may talk there
   // Connections are Unix sockets on this machine: memory can be passed by descriptor.
   bool descriptors = false;
-  bool root = true;               // packages can be installed with apt
-  bool fuse = true;               // volumes can be mounted
-  bool splits_gpus = true;        // nodes may split their GPUs into partitions
-  bool real_devices = true;       // its machines have the devices that their offers name
-  bool strangers = false;         // its machines are in the hands of people nobody vouches for
-  bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
+  bool root = true;          // packages can be installed with apt
+  bool fuse = true;          // volumes can be mounted
+  bool splits_gpus = true;   // nodes may split their GPUs into partitions
+  bool real_devices = true;  // its machines have the devices that their offers name
+  bool strangers = false;    // its machines are in the hands of people nobody vouches for
+  // A machine can end its own cost from inside: by powering off, or with its own key.
+  bool stop_ends_billing = false;
   // Where the agent finds preemption notices: "ec2" (the machine's metadata service), "file:" and a
   // path (a file that appears in the agent's directory). Empty: there are none.
   std::string preemption{};

@@ -21,6 +21,7 @@
 #include "skyward/spec/image.h"
 #include "skyward/spec/json_text.h"
 #include "skyward/spec/pip_index.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
@@ -512,9 +513,10 @@ std::vector<std::pair<std::string, std::string>> index_environment(const UvSetti
 }
 
 bool names_image(const ProviderSpec& provider) {
-  constexpr std::array kSettings = {"ami", "docker_image", "image"};
-  return std::ranges::any_of(kSettings,
-                             [&](const char* name) { return !provider.setting(name).empty(); });
+  const ProviderSheet* sheet = find_provider_sheet(provider.name);
+  return sheet != nullptr && std::ranges::any_of(sheet->settings, [&](const ProviderSetting& one) {
+           return one.names_image && !provider.setting(std::string(one.name)).empty();
+         });
 }
 
 Status check_agent(const PoolSpec& spec) {

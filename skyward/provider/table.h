@@ -39,7 +39,8 @@ using Diagnose = Status (*)(const World& world, const SettingOrigin& region,
 
 struct TableRow {
   std::string_view name;  // as in ProviderSpec::name
-  Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&);
+  // Null where there is a `cloud`.
+  Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&, World) = nullptr;
   Sweep sweep = nullptr;        // null: nothing can be left behind
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
   // Whether this computer has credentials for it, valid or not. Null like `sweep`.
@@ -48,8 +49,8 @@ struct TableRow {
   std::span<const SecretSheet> (*secrets)() = nullptr;
   // The settings of the cloud's own tools on this computer.
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
-  // The cloud without a pool, for the process that outlives one (renting/reaping.h). Null where
-  // machines end their own cost.
+  // The cloud without a pool, for the process that outlives one (renting/reaping.h). Null where no
+  // pool needs a reaper (`RentedCloud::needs_reaper()`).
   Result<std::unique_ptr<RentedCloud>> (*cloud)(const ProviderSpec&, World) = nullptr;
   bool simulated = false;  // a simulation inside the program that opens its pools
   // False: no cloud bills its machines, and pools count them as free. A price of 0 in the ledger is
@@ -60,5 +61,8 @@ struct TableRow {
 const std::vector<TableRow>& provider_table();
 // Null when there is none of that name.
 const TableRow* find_row(std::string_view name);
+
+// make_provider() in another world than this process's: a test's.
+Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec, World world);
 
 }  // namespace skyward::provider

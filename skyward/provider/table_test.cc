@@ -41,6 +41,17 @@ TEST(Table, EveryRowMakesTheProviderItNames) {
   }
 }
 
+// A machine that costs money can be left behind: gc has to find it.
+TEST(Table, WhatCostsMoneyIsSweptAndChecked) {
+  for (const TableRow& row : provider_table()) {
+    if (row.has_prices && !row.simulated) {
+      EXPECT_NE(row.sweep, nullptr) << row.name;
+      EXPECT_NE(row.diagnose, nullptr) << row.name;
+    }
+    EXPECT_EQ(row.sweep == nullptr, row.credentials == nullptr) << row.name;
+  }
+}
+
 TEST(Table, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   const auto made = make_provider({.name = "cloud9"});
   ASSERT_FALSE(made);
@@ -127,8 +138,10 @@ TEST(Table, ThePageOfFeaturesSaysWhatEachProviderIsCapableOf) {
         << row.name;
     EXPECT_EQ(cell("Distributed training", column) == "yes ", can.private_network) << row.name;
     const std::string end = cell("End by themselves if your program dies", column);
-    if (row.cloud != nullptr) {
+    if (row.has_prices) {
       EXPECT_EQ(end.contains("the machines"), can.stop_ends_billing) << row.name;
+      // Its machines need a reaper.
+      EXPECT_TRUE(can.stop_ends_billing || row.cloud != nullptr) << row.name;
     }
   }
 }

@@ -53,6 +53,7 @@ struct ProviderSetting {
   FromProject from_project = FromProject::trusted;
   std::string_view standard;  // what it is when it is not given; empty: none
   std::string_view choices;   // of a choice, joined by '|'
+  bool names_image = false;   // what machines start from, instead of Skyward's choice
 };
 
 struct ProviderSheet {

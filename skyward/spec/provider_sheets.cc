@@ -14,7 +14,7 @@ using enum FromProject;
 constexpr std::array<ProviderSetting, 13> kAWS = {{
     {"region", SettingKind::region, anybody, "us-east-1", ""},
     {"use_ssm", flag, trusted, "false", ""},
-    {"ami", text, trusted, "", ""},
+    {"ami", text, trusted, "", "", true},
     {"ubuntu_version", text, trusted, "24.04", ""},
     {"subnet_id", text, trusted, "", ""},
     {"security_group_id", text, trusted, "", ""},
@@ -39,7 +39,7 @@ constexpr std::array<ProviderSetting, 5> kDigitalOcean = {{
 constexpr std::array<ProviderSetting, 9> kKubernetes = {{
     {"context", text, trusted, "", ""},
     {"namespace", text, trusted, "", ""},
-    {"image", text, trusted, "", ""},
+    {"image", text, trusted, "", "", true},
     {"gpu", text, anybody, "", ""},
     {"node_selector", list, anybody, "", ""},
     {"tolerations", list, anybody, "", ""},
@@ -90,7 +90,7 @@ constexpr std::array<ProviderSetting, 14> kVastAI = {{
     {"bid_multiplier", number, trusted, "1.2", ""},
     {"instance_timeout", whole, anybody, "300", ""},
     {"request_timeout", whole, anybody, "30", ""},
-    {"docker_image", text, trusted, "", ""},
+    {"docker_image", text, trusted, "", "", true},
     {"disk_gb", whole, anybody, "100", ""},
     {"use_overlay", flag, trusted, "true", ""},
     {"overlay_timeout", whole, anybody, "120", ""},
@@ -115,7 +115,7 @@ constexpr std::array<ProviderSetting, 3> kCommand = {{
 
 constexpr std::array<ProviderSetting, 4> kContainer = {{
     {"runtime", choice, anybody, "", "podman|docker"},
-    {"image", text, trusted, "", ""},
+    {"image", text, trusted, "", "", true},
     {"network", text, trusted, "", ""},
     {"host", text, trusted, "", ""},
 }};

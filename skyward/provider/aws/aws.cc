@@ -263,8 +263,4 @@ Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec, World world
   return make_renting(std::move(world), std::move(cloud));
 }
 
-Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec) {
-  return make_aws(spec, world_of_this_process());
-}
-
 }  // namespace skyward::provider

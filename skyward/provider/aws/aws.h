@@ -12,6 +12,5 @@ namespace skyward::provider {
 
 // Settings: those of spec/provider_settings.cc.
 Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

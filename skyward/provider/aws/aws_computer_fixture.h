@@ -7,9 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "skyward/provider/aws/aws.h"
 #include "skyward/provider/aws/ec2_double_fixture.h"
-#include "skyward/provider/aws/sweep.h"
 #include "skyward/provider/computer_fixture.h"
 
 namespace skyward::provider::aws {
@@ -25,16 +23,7 @@ class AwsComputer : public ComputerFixture {
     spec_.provider = {.name = "aws", .settings = {{"region", "eu-west-1"}}};
   }
 
-  std::unique_ptr<Provider> provider() override {
-    auto made = make_aws(spec_.provider, fixture_.world);
-    EXPECT_TRUE(made) << made.error().message;
-    return *std::move(made);
-  }
-
   int standing() override { return amazon_.standing(); }
-  std::vector<Swept> gc(const SweepOptions& options = {}) {
-    return ComputerFixture::gc(sweep, options);
-  }
   // What gc does at once: groups are left until their machines have shut down.
   static SweepAction at_once(const Swept& one) {
     return one.resource.kind == "instance" ? SweepAction::removed : SweepAction::kept;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "skyward/provider/aws/aws_computer_fixture.h"
+#include "skyward/provider/aws/sweep.h"
 
 namespace skyward::provider::aws {
 namespace {

@@ -29,9 +29,7 @@ using ::testing::SizeIs;
 class AwsTest : public ::testing::Test, public AwsComputer {};
 
 TEST_F(AwsTest, APoolLivesAndLeavesNothing) {
-  const auto aws = provider();
-  const Life life = live(*aws);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [aws, life] = lived();
   EXPECT_EQ(amazon_.instances.size(), 3U);
   EXPECT_EQ(amazon_.standing(), 0);
   let_go();
@@ -84,9 +82,7 @@ TEST_F(AwsTest, WhenMachinesEndedByThemselvesIsToldToTheMeter) {
   spec_.spot = Spot::Never();
   spec_.lease = 10min;
   spec_.nodes = 4;
-  const auto aws = provider();
-  const Life life = open(*aws);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [aws, life] = opened();
   std::vector<std::string> ids;
   for (const Instance& one : life.instances) ids.push_back(one.id);
   const auto ends = [&] {
@@ -167,9 +163,7 @@ TEST_F(AwsTest, ThirtyTwoMachinesNeedAsManyRequestsAsOne) {
 
 TEST_F(AwsTest, APoolHasMoreMachinesThanOneFilterMayName) {
   spec_.nodes = 250;
-  const auto aws = provider();
-  const Life life = live(*aws);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_THAT(amazon_.instances, SizeIs(251));
   EXPECT_EQ(amazon_.standing(), 0);
 }
@@ -589,9 +583,7 @@ TEST_F(AwsTest, WhatAFailedLaunchLeavesIsToldWhenThePoolCloses) {
 
 // A proxy that asks everybody to sign in.
 TEST_F(AwsTest, PagesOfOthersCloseNoPool) {
-  const auto aws = provider();
-  const Life life = open(*aws);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [aws, life] = opened();
   amazon_.mangle = [](io::HttpReply& reply) { reply.body = "<R/>"; };
   EXPECT_FALSE(aws->terminate(life.cluster, {life.instances.front().id}, soon()));
   EXPECT_FALSE(aws->teardown(life.cluster, soon()));

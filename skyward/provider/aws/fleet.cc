@@ -74,7 +74,8 @@ Fleet::Fleet(Client& client, std::string pool, LaunchRequest common)
              .known_after = 300s,
              .release_time = 90s,
              // kUnclaimed, and as long again for the listing.
-             .unanswered_limit_s = 1800} {}
+             .unanswered_limit_s = 1800,
+             .ends_itself = true} {}
 
 Error Fleet::explained(const ApiError& error, std::string_view action) const {
   return to_error(error, fmt::format("EC2 {} in {}", action, client_.region()));

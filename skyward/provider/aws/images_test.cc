@@ -63,9 +63,7 @@ TEST_F(OwnImages, OfWhichNobodyKnowsTheUserGetOne) {
       if (action == "RunInstances") data = decoded(form.at("UserData"));
       return std::pair(0, std::string());
     };
-    const auto aws = provider();
-    const Life life = open(*aws);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    const auto [aws, life] = opened();
     EXPECT_TRUE(data.starts_with("#cloud-config")) << data.substr(0, 100);
     EXPECT_EQ(data.contains("\"name\": \"skyward\""), one.is_new);
     const Instance& machine = life.instances.front();

@@ -187,9 +187,7 @@ class PrivateAddresses : public ::testing::Test, public AwsComputer {};
 
 TEST_F(PrivateAddresses, AreTheOnlyOnesAndTheWayToTheMachines) {
   spec_.provider.settings.insert({{"private_addresses", "true"}, {"subnet_id", "s1"}});
-  const auto aws = provider();
-  const Life life = open(*aws);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [aws, life] = opened();
   for (const DoubleInstance& one : amazon_.instances) EXPECT_FALSE(one.addressed);
   EXPECT_THAT(amazon_.groups.front().rules, Contains(HasSubstr("10.0.0.0/8")));
   EXPECT_THAT(amazon_.groups.front().rules, SizeIs(5)) << "four networks, and the group itself";

@@ -20,6 +20,7 @@ class AwsLeaks final : public LeakSource {
 
   std::string_view name() const override { return "aws"; }
   std::string_view vendor() const override { return "Amazon"; }
+  bool machines_end_themselves() const override { return true; }
   Result<SweepAccount> sign_in(Time deadline) override;
   Result<std::vector<std::string>> regions(Time deadline) override;
   Result<Listing> list(const std::string& region, const std::optional<std::string>& pool,

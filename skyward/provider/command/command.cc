@@ -78,8 +78,7 @@ class CommandProvider final : public Provider {
             .private_network = !addresses_.empty(),
             .descriptors = false,
             .root = false,
-            .splits_gpus = false,
-            .stop_ends_billing = false};
+            .splits_gpus = false};
   }
 
   Status check(const PoolSpec& spec) override;

@@ -36,8 +36,10 @@ class ContainerProvider final : public KeptNodes {
 
   Capabilities capabilities() const override {
     return {.spot = false,
+            .private_network = true,
             .fuse = false,
             .splits_gpus = false,
+            .stop_ends_billing = true,
             .provision_timeout = kContainerTimeout,
             .greet_timeout = kContainerGreetTimeout};
   }
@@ -96,16 +98,16 @@ Result<Cluster> ContainerProvider::prepare(const PoolSpec& spec, const Offer& of
   ContainerOrder order{.request = container::request_of(account_.host(), wishes_, spec, offer),
                        .terms = keeper_terms(spec),
                        .tell = [this](const std::string& line) { tell_once(line); }};
-  const Time ends = world_.time_with_sleep() + lifetime_of(spec);
-  return open_pool(spec, offer,
-                   {.user = user_,
-                    .way_back = container::way_back_of(account_.access()),
-                    .zone = account_.host().name,
-                    .launch_api = [this, ends, order = std::move(order)](const Mark& mark) {
-                      ContainerOrder now = order;
-                      now.life = ends - world_.time_with_sleep();
-                      return account_.launch_api(mark, std::move(now));
-                    }});
+  return open_pool(
+      spec, offer,
+      {.user = user_,
+       .way_back = container::way_back_of(account_.access()),
+       .zone = account_.host().name,
+       .launch_api = [this, order = std::move(order)](const Mark& mark, Duration left) {
+         ContainerOrder now = order;
+         now.life = left;
+         return account_.launch_api(mark, std::move(now));
+       }});
 }
 
 Result<std::unique_ptr<MachineApi>> ContainerProvider::machine_api(const Cluster& cluster,
@@ -147,10 +149,6 @@ Result<std::unique_ptr<Provider>> make_container(const ProviderSpec& spec, World
   if (!wishes) return fail(wishes);
   return std::make_unique<ContainerProvider>(std::move(world), *std::move(access),
                                              *std::move(wishes));
-}
-
-Result<std::unique_ptr<Provider>> make_container(const ProviderSpec& spec) {
-  return make_container(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

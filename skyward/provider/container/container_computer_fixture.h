@@ -11,8 +11,6 @@
 
 #include "doubles/containers.h"
 #include "skyward/provider/computer_fixture.h"
-#include "skyward/provider/container/container.h"
-#include "skyward/provider/container/sweep.h"
 
 namespace skyward::provider::container {
 
@@ -32,14 +30,6 @@ class ContainerComputer : public ComputerFixture {
     forget();
   }
 
-  std::unique_ptr<Provider> provider() override {
-    auto made = make_container(spec_.provider, fixture_.world);
-    EXPECT_TRUE(made) << made.error().message;
-    return *std::move(made);
-  }
-  std::vector<Swept> gc(const SweepOptions& options = {}) {
-    return ComputerFixture::gc(sweep, options);
-  }
   int standing() override { return engine_->standing(); }
   int requests() const { return engine_->requests; }
   void forget() {

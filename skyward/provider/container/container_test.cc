@@ -10,6 +10,7 @@
 #include "skyward/provider/container/container_account.h"
 #include "skyward/provider/container/container_computer_fixture.h"
 #include "skyward/provider/container/diagnose.h"
+#include "skyward/provider/container/sweep.h"
 #include "skyward/provider/keeping/keeping.h"
 
 namespace skyward::provider::container {
@@ -44,9 +45,7 @@ TEST_F(ContainerPool, ItsMachinesAreContainers) {
   spec_.cpus = 1.5;
   spec_.memory_mb = 2048;
   spec_.provider.settings["network"] = "lab";
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   ASSERT_THAT(life.instances, SizeIs(2));
   EXPECT_THAT(life.cluster.id, StartsWith("container-"));
   EXPECT_EQ(life.cluster.region, "box");
@@ -76,9 +75,7 @@ TEST_F(ContainerPool, ItsMachinesAreContainers) {
 }
 
 TEST_F(ContainerPool, AReplacementEndsWithItsPoolThoughThisComputerSlept) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   fixture_.asleep = 30min;
   const auto another = cloud->provision(life.cluster, 1, 0, soon());
   ASSERT_TRUE(another) << another.error().message;
@@ -93,9 +90,7 @@ TEST_F(ContainerPool, DockerIsTakenWhereThereIsNoPodman) {
   engine_->gpus = {"NVIDIA H100 80GB HBM3"};
   spec_.accelerator = Accelerator{.name = "H100"};
   spec_.provider.settings["network"] = "host";
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_EQ(engine_->containers.front().options.at("--gpus"), "all");
   EXPECT_EQ(engine_->containers.front().options.at("--shm-size"), "16384m");
   EXPECT_FALSE(engine_->containers.front().options.contains("--memory"));
@@ -180,9 +175,7 @@ TEST_F(ContainerPool, TheImageOfAPoolThatNamesNoneHasItsRegistry) {
   spec_.provider.settings.erase("image");
   engine_->registry = {"docker.io/library/debian:bookworm-slim"};
   spec_.runtime.python.clear();
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_EQ(engine_->containers.front().image, "docker.io/library/debian:bookworm-slim");
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
@@ -191,9 +184,7 @@ TEST_F(ContainerPool, AnImageIsPulledOnceAndToldWhileItIs) {
   spec_.provider.settings["image"] = "example.org/mine:2";
   engine_->registry = {"example.org/mine:2"};
   spec_.nodes = 3;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_THAT(told_, ElementsAre("Containers: pulling the image example.org/mine:2"));
   const std::vector<std::string> pull{"podman", "pull", "--quiet", "example.org/mine:2"};
   EXPECT_EQ(std::ranges::count(commands_, pull), 1);
@@ -357,9 +348,7 @@ TEST_F(ContainerPool, AnEngineThatIsOffFailsNoSweep) {
 
 TEST_F(ContainerPool, AnEngineThatRefusesFailsTheSweepOfItsPools) {
   use_docker();
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   engine_->forbidden = true;
   const Status swept = sweep(fixture_.world, {}, [](const Swept&) {}, soon());
   ASSERT_FALSE(swept);
@@ -380,9 +369,7 @@ TEST_F(ContainerPool, ContainersThatEndAtOnceAreAnErrorAtOnce) {
 }
 
 TEST_F(ContainerPool, AContainerThatIsGoneIsNoMachine) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   engine_->kill(life.instances[0].id);
   const auto gone = cloud->get_instance(life.cluster, life.instances[0].id, soon());
   ASSERT_TRUE(gone) << gone.error().message;
@@ -395,9 +382,7 @@ TEST_F(ContainerPool, AContainerThatIsGoneIsNoMachine) {
 
 TEST_F(ContainerPool, AContainerThatIsBeingRemovedIsNoError) {
   use_docker();
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   engine_->rm_is_late = true;
   const Time begun = fixture_.now;
   const Status closed = cloud->teardown(life.cluster, soon());

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <utility>
 
 namespace skyward::provider::container {
@@ -55,23 +54,12 @@ Containers::Containers(Api& api, std::string host, Mark mark, ContainerOrder ord
                      .release_time = kRollback,
                      .unanswered_limit_s = kUnanswered_s,
                      .launch_tries = kLaunchTries,
-                     .most_per_batch = kMostPerLaunch},
+                     .most_per_batch = kMostPerLaunch,
+                     .ends_itself = true},
                     kProvider, mark),
       api_(api),
       mark_(std::move(mark)),
       order_(std::move(order)) {}
-
-bool Containers::is_id(std::string_view id) const {
-  const auto name = read_name(id, kProvider);
-  return name && name->mark.pool == mark_.pool;
-}
-
-Words Containers::ours(const std::vector<std::string>& ids) const {
-  Words names;
-  std::ranges::copy_if(ids, std::back_inserter(names),
-                       [&](const std::string& id) { return is_id(id); });
-  return names;
-}
 
 // Once for all containers of the engine: it keeps images.
 ApiResult<void> Containers::pull_image(Time deadline) {
@@ -112,15 +100,6 @@ ApiResult<std::vector<NamedMachine>> Containers::list(Time deadline) {
   const auto found = api_.containers(mark_.pool, deadline);
   if (!found) return std::unexpected(found.error());
   return machines_of(*found);
-}
-
-ApiResult<NamedMachine> Containers::get(const std::string& id, Time deadline) {
-  const auto found = api_.look_at({id}, deadline);
-  if (!found) return std::unexpected(found.error());
-  if (!found->empty()) return std::move(machines_of(*found).front());
-  return std::unexpected(ApiError{.refusal = Refusal::not_found,
-                                  .heard = Heard::answered,
-                                  .message = "there is no container " + id});
 }
 
 // One command for all. A container that ends is removed with all that it has said.

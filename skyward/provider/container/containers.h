@@ -35,13 +35,10 @@ class Containers final : public NamedMachines {
                                              Time deadline) override;
 
  protected:
-  bool is_id(std::string_view id) const override;
   ApiResult<std::vector<NamedMachine>> list(Time deadline) override;
-  ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
 
  private:
   ApiResult<void> pull_image(Time deadline);
-  Words ours(const std::vector<std::string>& ids) const;
 
   Api& api_;
   const Mark mark_;

@@ -49,20 +49,14 @@ ApiResult<void> judge_right(const ApiResult<T>& answer, const char* scope) {
 
 }  // namespace
 
-Result<Access> find_access(const World& world, const ProviderSpec& spec) {
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec) {
   const auto token = find_secret(world, spec, kSecrets.front());
   if (!token) return fail(token);
   auto url = base_url_of(world, kUrlVariable, kBaseUrl);
   if (!url) return fail(url);
   RestAccount account{.base_url = *std::move(url), .read_error = read_error, .gap = kGap};
-  return Access{.account = with_token(std::move(account), token->value), .origin = token->origin};
-}
-
-RestAccount with_token(RestAccount account, const std::string& token) {
-  account.authorization = [value = "Bearer " + token](bool, Time) -> Result<std::string> {
-    return value;
-  };
-  return account;
+  return RestAccess{.account = with_token(std::move(account), token->value),
+                    .origin = token->origin};
 }
 
 Result<AccountUser> find_user(Api& api, Time deadline) {

@@ -14,20 +14,12 @@
 
 namespace skyward::provider::digital_ocean {
 
-struct Access {
-  RestAccount account{};
-  std::string origin{};  // of the token, for people
-};
-
 // The token of the setting, of $DIGITALOCEAN_TOKEN or $DIGITALOCEAN_ACCESS_TOKEN, or doctl's. Fails
 // with `denied` when there is none, and with `invalid` when $DIGITALOCEAN_API_URL may not get it.
-Result<Access> find_access(const World& world, const ProviderSpec& spec);
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec);
 
 // What it looks for.
 std::span<const SecretSheet> secrets();
-
-// The same account with another token.
-RestAccount with_token(RestAccount account, const std::string& token);
 
 // Whose droplets these are.
 struct AccountUser {

@@ -11,7 +11,4 @@ namespace skyward::provider::digital_ocean {
 Status diagnose(const World& world, const SettingOrigin& region,
                 const std::function<void(const Finding&)>& tell, Time deadline);
 
-// TableRow::credentials.
-Status has_credentials(const World& world, Time deadline);
-
 }  // namespace skyward::provider::digital_ocean

@@ -11,7 +11,6 @@
 
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/digital_ocean/droplet_account.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
@@ -104,7 +103,6 @@ class DropletSite final : public NamedSite {
   Api& api_;
   const ProviderSpec settings_;
   const std::string image_;
-  Mark mark_{};
   std::string ssh_key_{};  // id or fingerprint
   Time key_known_{};       // a new one is known everywhere by then
   std::string tag_{};
@@ -147,11 +145,11 @@ Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook& book,
       key_known_);
 }
 
-class DigitalOceanCloud final : public RentedCloud {
+class DigitalOceanCloud final : public NamedCloud {
  public:
-  DigitalOceanCloud(World world, RestAccount account, ProviderSpec spec)
+  DigitalOceanCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
-        access_(std::move(account)),
+        access_(std::move(access)),
         account_(world_, access_),
         spec_(std::move(spec)) {
     region_ = spec_.setting("region");
@@ -162,6 +160,7 @@ class DigitalOceanCloud final : public RentedCloud {
   bool has_few_spot_types() const override { return true; }
   Capabilities capabilities() const override {
     return {.spot = true,
+            .private_network = true,
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
             .provision_timeout = kBootTimeout,
             .greet_timeout = kGreetTimeout,
@@ -173,32 +172,21 @@ class DigitalOceanCloud final : public RentedCloud {
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override {
-    empty_regions_.note(error, region);
-  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return account_.machine_api(cluster);
-  }
-  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
-                                         Time deadline) override {
-    return account_.clear(cluster, book, deadline);
-  }
 
  private:
+  NamedAccount& account() override { return account_; }
   Result<std::vector<Size>> sizes(Time deadline);
   Status check_region(const std::vector<Size>& sizes, Time deadline);
   Status check_rights(Time deadline);
 
   const World world_;
-  const RestAccount access_;
+  const RestAccess access_;
   DropletAccount account_;
   Api& api_ = account_.api();
   const ProviderSpec spec_;
   std::string region_;
-  std::vector<Offer> ranked_;  // of the last offers()
-  EmptyRegions empty_regions_;
 };
 
 Result<std::vector<Size>> DigitalOceanCloud::sizes(Time deadline) {
@@ -237,17 +225,7 @@ Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time 
   if (!found) {
     if (auto other = fitting_offers(elsewhere, spec)) found = std::move(other);
   }
-  if (!found && empty_regions_.any()) {
-    return fail(ErrorKind::exhausted, "DigitalOcean: no other region has such machines",
-                "choose other machines, or try again later");
-  }
-  if (!found) {
-    Error why = std::move(found.error());
-    why.message = fmt::format("DigitalOcean, {} and elsewhere: {}", region_, why.message);
-    return std::unexpected(std::move(why));
-  }
-  ranked_ = *found;
-  return found;
+  return ranked(std::move(found), fmt::format("{}, {} and elsewhere", kCloud, region_), "region");
 }
 
 Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {
@@ -265,7 +243,7 @@ Status DigitalOceanCloud::check_rights(Time deadline) {
   }
   const std::string token = spec_.setting(kNodeToken);
   if (token.empty()) return {};
-  RestClient client(world_, with_token(access_, token));
+  RestClient client(world_, with_token(access_.account, token));
   Api node(client);
   if (const auto nodes = may_delete(node, deadline); !nodes) {
     return std::unexpected(
@@ -296,17 +274,7 @@ Result<std::unique_ptr<RentedCloud>> make_digital_ocean_cloud(const ProviderSpec
                                                               World world) {
   auto access = find_access(world, spec);
   if (!access) return fail(access);
-  return std::make_unique<DigitalOceanCloud>(std::move(world), std::move(access->account), spec);
-}
-
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world) {
-  auto cloud = make_digital_ocean_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec) {
-  return make_digital_ocean(spec, world_of_this_process());
+  return std::make_unique<DigitalOceanCloud>(std::move(world), *std::move(access), spec);
 }
 
 }  // namespace skyward::provider

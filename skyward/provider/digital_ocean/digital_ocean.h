@@ -1,20 +1,17 @@
 #pragma once
 
-// Machines of DigitalOcean, called droplets, in one region: on demand alone, reached by ssh as
+// Machines of DigitalOcean, called droplets, on demand and as spot machines, reached by ssh as
 // root. One that is powered off costs as before: it has to be deleted.
 
 #include <memory>
 
-#include "skyward/provider/provider.h"
 #include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
-// Both fail with `denied` when there is no token.
+// Fails with `denied` when there is no token.
 Result<std::unique_ptr<RentedCloud>> make_digital_ocean_cloud(const ProviderSpec& spec,
                                                               World world);
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

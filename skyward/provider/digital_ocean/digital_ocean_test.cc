@@ -37,9 +37,7 @@ class DigitalOceanTest : public ::testing::Test, public DigitalOceanComputer {
 };
 
 TEST_F(DigitalOceanTest, APoolLivesAndLeavesNothing) {
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   EXPECT_EQ(life.cluster.region, "nyc1");
   ASSERT_THAT(life.instances, SizeIs(2));
   EXPECT_TRUE(life.instances.front().public_ip);
@@ -61,9 +59,7 @@ TEST_F(DigitalOceanTest, ClosingAPoolLeavesTheOthersOfTheAccountAlone) {
 }
 
 TEST_F(DigitalOceanTest, AProxyDoesNotSayThatAMachineIsGone) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const std::string id = life.instances.front().id;
   cloud_->dials.answers = {{.path = "/v2/droplets/" + id,
                             .times = -1,
@@ -80,9 +76,7 @@ TEST_F(DigitalOceanTest, AProxyDoesNotSayThatAMachineIsGone) {
 // Nothing but "type=gpus" lists them.
 TEST_F(DigitalOceanTest, MachinesWithGpusAreFoundWhereTheyAre) {
   want("H100");
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   EXPECT_NE(life.cluster.region, "nyc1") << "it has none";
   EXPECT_EQ(life.cluster.instance_type, "gpu-h100x1-80gb");
   for (const doubles::Machine& one : cloud_->machines) {
@@ -108,9 +102,7 @@ TEST_F(DigitalOceanTest, SpotSizesAreTheSpotMarketOfTheirType) {
   for (const auto& [policy, size] : {std::pair(Spot::Never(), "gpu-h100x1-80gb"),
                                      std::pair(Spot::Always(), "gpu-h100x1-80gb-spot")}) {
     spec_.spot = policy;
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    const auto [cloud, life] = opened();
     EXPECT_EQ(life.cluster.instance_type, "gpu-h100x1-80gb");
     EXPECT_EQ(cloud_->machines.back().size, size);
     EXPECT_EQ(life.instances.front().spot, cloud_->machines.back().spot);
@@ -154,9 +146,7 @@ TEST_F(DigitalOceanTest, WithoutSpotMachinesOthersAreTaken) {
   spec_.spot = Spot::IfAvailable();
   spec_.spot.retries = 1;
   cloud_->dials.capacity = {{"gpu-h100x1-80gb-spot", 0}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   for (const doubles::Machine& one : cloud_->machines) EXPECT_EQ(one.size, "gpu-h100x1-80gb");
 }
 
@@ -165,9 +155,7 @@ TEST_F(DigitalOceanTest, ATypeThatIsSoldAsSpotMachinesOnlyIsNoOtherKind) {
   spec_.spot = Spot::Never();
   EXPECT_FALSE(provider()->offers(spec_, soon()));
   spec_.spot = Spot::IfAvailable();
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   EXPECT_EQ(life.cluster.instance_type, "gpu-b300x1-288gb");
   EXPECT_TRUE(cloud_->machines.back().spot);
 }
@@ -175,9 +163,7 @@ TEST_F(DigitalOceanTest, ATypeThatIsSoldAsSpotMachinesOnlyIsNoOtherKind) {
 TEST_F(DigitalOceanTest, ASpotSizeThatIsNamedIsBoughtAsOne) {
   spec_.machine = "gpu-h100x1-80gb-spot";
   spec_.spot = Spot::IfAvailable();
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_TRUE(cloud_->machines.back().spot);
 }
 
@@ -259,9 +245,7 @@ TEST_F(DigitalOceanTest, AnotherDropletIsLaunchedForOneThatIsOff) {
   cloud_->on_request = [this](int, bool after) {
     if (after && cloud_->machines.size() == 4) cloud_->machines.front().stop(fixture_.now);
   };
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_THAT(life.instances, SizeIs(4));
   EXPECT_THAT(cloud_->machines, SizeIs(5)) << "those that run are kept";
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
@@ -269,9 +253,7 @@ TEST_F(DigitalOceanTest, AnotherDropletIsLaunchedForOneThatIsOff) {
 
 TEST_F(DigitalOceanTest, ANewKeyIsWaitedForUntilDropletsCanHaveIt) {
   cloud_->dials.key_lag = 45s;
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
 }
 
 TEST_F(DigitalOceanTest, NoDropletIsMadeForAPoolThatGaveUpWhileItsKeySpread) {
@@ -335,9 +317,7 @@ TEST_F(DigitalOceanTest, AKeyThatWasRegisteredTwiceIsDeletedTwice) {
   cloud_->dials.key_lag = 45s;
   cloud_->dials.answers = {
       {.method = "POST", .path = "/v2/account/keys", .perform = true, .status = 0}};
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_THAT(cloud_->leftovers(), SizeIs(6)) << "two machines, two keys, a tag, a firewall";
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
@@ -385,9 +365,7 @@ TEST_F(DigitalOceanTest, ANodeTokenThatCannotDeleteDropletsIsRefused) {
 TEST_F(DigitalOceanTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
   cloud_->dials.answers = {
       {.method = "POST", .path = "/v2/droplets", .perform = true, .status = 0}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
 }
 
 TEST_F(DigitalOceanTest, ACreationThatFailsAfterwardsIsReplacedAndDeleted) {
@@ -426,7 +404,7 @@ TEST_F(DigitalOceanTest, ADropletThatIsBeingCreatedIsDeletedWhenItCanBe) {
 TEST_F(DigitalOceanTest, WithoutATokenNothingBegins) {
   fixture_.variables.erase("DIGITALOCEAN_TOKEN");
   fixture_.variables.erase("DIGITALOCEAN_ACCESS_TOKEN");
-  const auto made = make_digital_ocean(spec_.provider, fixture_.world);
+  const auto made = make_provider(spec_.provider, fixture_.world);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind, ErrorKind::denied);
   EXPECT_THAT(made.error().message, HasSubstr("$DIGITALOCEAN_TOKEN"));
@@ -443,7 +421,7 @@ TEST_F(DigitalOceanTest, AWrongTokenIsToldBeforeAnythingIsMade) {
 
 TEST_F(DigitalOceanTest, TheTokenIsSentToNobodyElse) {
   fixture_.variables["DIGITALOCEAN_API_URL"] = "http://api.digitalocean.com.example.net";
-  const auto made = make_digital_ocean(spec_.provider, fixture_.world);
+  const auto made = make_provider(spec_.provider, fixture_.world);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind, ErrorKind::invalid);
 }
@@ -453,9 +431,7 @@ TEST_F(DigitalOceanTest, TheTokenIsSentToNobodyElse) {
 TEST_F(DigitalOceanTest, WhatADeadProgramLeftIsSwept) {
   want("H100");
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    const auto pool = opened();
     EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "two machines, a key, a tag, a firewall";
   }
   const std::vector<Swept> told = gc();

@@ -17,7 +17,8 @@ namespace skyward::provider::digital_ocean {
 class DropletAccount final : public NamedAccount {
  public:
   // The world outlives this.
-  DropletAccount(const World& world, RestAccount account) : client_(world, std::move(account)) {}
+  DropletAccount(const World& world, RestAccess access)
+      : client_(world, std::move(access.account)) {}
 
   Api& api() { return api_; }
 

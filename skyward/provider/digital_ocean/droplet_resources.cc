@@ -2,27 +2,13 @@
 
 namespace skyward::provider::digital_ocean {
 
-namespace {
-
-template <typename T, typename Read>
-ApiResult<std::vector<SideResource>> to_resources(const ApiResult<std::vector<T>>& told,
-                                                  Read read) {
-  if (!told) return std::unexpected(told.error());
-  std::vector<SideResource> out;
-  for (const T& one : *told) out.push_back(read(one));
-  return out;
-}
-
-}  // namespace
-
 ApiResult<std::string> SshKeys::create(const std::string& name, Time deadline) {
   return api_.create_ssh_key(name, public_key_, deadline);
 }
 
 ApiResult<std::vector<SideResource>> SshKeys::list(Time deadline) {
-  return to_resources(api_.ssh_keys(deadline), [](const SshKey& key) {
-    return SideResource{.id = key.id, .name = key.name};
-  });
+  return mapped(api_.ssh_keys(deadline),
+                [](const SshKey& key) { return SideResource{.id = key.id, .name = key.name}; });
 }
 
 ApiResult<void> SshKeys::remove(const std::string& id, Time deadline) {
@@ -36,8 +22,8 @@ ApiResult<std::string> DropletTags::create(const std::string& name, Time deadlin
 }
 
 ApiResult<std::vector<SideResource>> DropletTags::list(Time deadline) {
-  return to_resources(api_.tags(deadline),
-                      [](const std::string& tag) { return SideResource{.id = tag, .name = tag}; });
+  return mapped(api_.tags(deadline),
+                [](const std::string& tag) { return SideResource{.id = tag, .name = tag}; });
 }
 
 ApiResult<void> DropletTags::remove(const std::string& id, Time deadline) {
@@ -49,9 +35,8 @@ ApiResult<std::string> Firewalls::create(const std::string& name, Time deadline)
 }
 
 ApiResult<std::vector<SideResource>> Firewalls::list(Time deadline) {
-  return to_resources(api_.firewalls(deadline), [](const Firewall& one) {
-    return SideResource{.id = one.id, .name = one.name};
-  });
+  return mapped(api_.firewalls(deadline),
+                [](const Firewall& one) { return SideResource{.id = one.id, .name = one.name}; });
 }
 
 ApiResult<void> Firewalls::remove(const std::string& id, Time deadline) {

@@ -63,25 +63,22 @@ ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline) {
     const auto same = std::ranges::find(*droplets, one.id, &Droplet::id);
     if (same == droplets->end()) droplets->push_back(std::move(one));
   }
-  std::vector<NamedMachine> out;
-  for (const Droplet& one : *droplets) out.push_back(to_machine(one));
-  return out;
+  return mapped(droplets, to_machine);
 }
 
 Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
                    DropletRequest common, Time key_known)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(region),
-                     .listing_lag = 60s,
-                     .known_after = 120s,
-                     .release_time = 180s,
-                     // Nothing ends these machines but us; a request that was obeyed shows in the
-                     // lists long before.
-                     .unanswered_limit_s = 1800,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = kMostDroplets,
-                     .ends_itself = false},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(region),
+                    .listing_lag = 60s,
+                    .known_after = 120s,
+                    .release_time = 180s,
+                    // Nothing ends these machines but us; a request that was obeyed shows in the
+                    // lists long before.
+                    .unanswered_limit_s = 1800,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = kMostDroplets},
+                   kProvider, std::move(mark)),
       api_(api),
       world_(world),
       common_(std::move(common)),
@@ -94,9 +91,7 @@ bool Droplets::is_id(std::string_view id) const {
 }
 
 ApiResult<NamedMachine> Droplets::get(const std::string& id, Time deadline) {
-  const auto told = api_.droplet(id, deadline);
-  if (!told) return std::unexpected(told.error());
-  return to_machine(*told);
+  return mapped(api_.droplet(id, deadline), to_machine);
 }
 
 // A refusal for the key alone has created nothing.

@@ -26,7 +26,7 @@ std::string type_of_size(std::string_view slug);
 // Every droplet of the account.
 ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline);
 
-class Droplets final : public NamedMachines {
+class Droplets final : public RestMachines {
  public:
   // The api outlives this, and so does the world, in which launches wait. Without launching, `mark`
   // needs only the pool, and what follows can be left out. `key_known`: until then, the creation of
@@ -43,8 +43,10 @@ class Droplets final : public NamedMachines {
     return list_droplets(api_, deadline);
   }
   ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
-  ApiResult<void> remove(const std::string& id, Time deadline) override {
-    return api_.delete_droplet(id, deadline);
+  ApiResult<std::vector<ApiResult<void>>> remove_all(const std::vector<std::string>& ids,
+                                                     Time deadline) override {
+    return remove_each(ids,
+                       [&](const std::string& id) { return api_.delete_droplet(id, deadline); });
   }
   void complete(const std::vector<std::string>& ids, std::vector<MachineStatus>& found,
                 Time deadline) override;

@@ -70,6 +70,7 @@ class FakeLeaks final : public LeakSource {
 
   std::string_view name() const override { return "fake"; }
   std::string_view vendor() const override { return "the fake cloud"; }
+  bool machines_end_themselves() const override { return true; }
   Result<SweepAccount> sign_in(Time) override {
     return SweepAccount{.owner = owner_, .home_region = kRegion};
   }

@@ -50,7 +50,15 @@ class FakeProvider final : public Provider {
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
   Status teardown(const Cluster& cluster, Time deadline) override;
-  void set_meanwhile(std::function<void()> run) override { renting_->set_meanwhile(run); }
+  std::vector<std::string> standing(const Cluster& cluster) override {
+    return renting_->standing(cluster);
+  }
+  void set_meanwhile(std::function<void()> run) override {
+    renting_->set_meanwhile(std::move(run));
+  }
+  void set_tell(std::function<void(const std::string&)> tell) override {
+    renting_->set_tell(std::move(tell));
+  }
   void stop_launching() override { renting_->stop_launching(); }
   Time billing_time() const override { return cloud_->present(); }
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,

@@ -30,6 +30,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 CloudConfig standard_config() {
   CloudConfig config;
@@ -332,6 +333,17 @@ TEST_F(FakeTest, ALedgerThatFailsKeepsNothingRunning) {
   (void)gc();
   EXPECT_THAT(open_pools(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
+}
+
+TEST_F(FakeTest, MachinesThatATeardownLeavesAreNamed) {
+  const auto fake = provider();
+  const Life life = open(*fake);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_FALSE(fake->teardown(life.cluster, Time{})) << "there was no time to see them end";
+  EXPECT_THAT(fake->standing(life.cluster),
+              UnorderedElementsAre(life.instances[0].id, life.instances[1].id));
+  EXPECT_TRUE(fake->teardown(life.cluster, soon()));
+  EXPECT_THAT(fake->standing(life.cluster), IsEmpty());
 }
 
 TEST_F(FakeTest, ACloudThatIsGoneIsNamed) {

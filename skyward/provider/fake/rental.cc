@@ -74,7 +74,8 @@ const MachineApiFacts& Rental::facts() const {
                                                                     .listing_lag = kListingLag,
                                                                     .known_after = 300s,
                                                                     .release_time = 600s,
-                                                                    .unanswered_limit_s = 600};
+                                                                    .unanswered_limit_s = 600,
+                                                                    .ends_itself = true};
   return kFacts;
 }
 

@@ -72,6 +72,7 @@ Result<Cluster> KeptNodes::open_pool(const PoolSpec& spec, const Offer& offer, O
             .image = *std::move(image),
             .mark = {.pool = id, .owner = opening.user.owner, .expires_s = expires_s},
             .zone = std::move(opening.zone),
+            .ends = world_.time_with_sleep() + lifetime_of(spec),
             .launch_api = std::move(opening.launch_api),
             .directory = *std::move(directory)};
   const std::scoped_lock lock(mutex_);
@@ -87,7 +88,7 @@ Result<std::vector<Instance>> KeptNodes::provision(const Cluster& cluster, int c
   LaunchTarget place{.type = cluster.instance_type, .zone = plan.zone};
   place.on_demand_price = 0.0;
   place.spot = false;
-  const auto api = plan.launch_api(plan.mark);
+  const auto api = plan.launch_api(plan.mark, plan.ends - world_.time_with_sleep());
   const auto machines =
       PoolMachines(book_of(cluster), *api)
           .launch({.count = count, .spot = Spot::Never(), .places = {place}}, deadline);

@@ -40,14 +40,15 @@ class KeptNodes : public MachineProvider {
   virtual Result<std::vector<Offer>> all_offers(Time deadline) = 0;
   PoolResources& resources() final { return account(); }
 
+  // Launches machines with this mark, which end after `left`.
+  using LaunchApi = std::function<std::unique_ptr<MachineApi>(const Mark& mark, Duration left)>;
   // What a pool is opened with.
   struct Opening {
     SweepAccount user{};
     std::map<std::string, std::string> way_back{};  // for the ledger, beside the user
     std::string zone{};                             // where launches are
     bool queues = false;  // nodes may wait for longer than the pool's lifetime
-    // Launches machines with this mark.
-    std::function<std::unique_ptr<MachineApi>(const Mark&)> launch_api{};
+    LaunchApi launch_api{};
   };
   // What prepare() does when it knows that.
   Result<Cluster> open_pool(const PoolSpec& spec, const Offer& offer, Opening opening);
@@ -65,7 +66,8 @@ class KeptNodes : public MachineProvider {
     RemoteImage image{};
     Mark mark{};
     std::string zone{};
-    std::function<std::unique_ptr<MachineApi>(const Mark&)> launch_api{};
+    Time ends{};  // its machines, by time_with_sleep()
+    LaunchApi launch_api{};
     PoolDirectory directory{};
   };
   struct Told {

@@ -36,9 +36,11 @@ class KubernetesProvider final : public KeptNodes {
 
   Capabilities capabilities() const override {
     return {.spot = false,
+            .private_network = true,
             .root = !wishes_.user,
             .fuse = false,
             .splits_gpus = false,
+            .stop_ends_billing = true,
             .preemption = kNotice,
             .provision_timeout = kPodTimeout,
             .greet_timeout = kPodGreetTimeout,
@@ -150,16 +152,16 @@ Result<Cluster> KubernetesProvider::prepare(const PoolSpec& spec, const Offer& o
   }
   PodRequest request = request_of(*candidate, wishes_, spec);
   request.keeper = keeper_script(keeper_terms(spec));
-  const Time ends = world_.time_with_sleep() + lifetime_of(spec);
-  return open_pool(spec, offer,
-                   {.user = user_,
-                    .way_back = way_back_of(account_.access()),
-                    .zone = account_.access().name_space,
-                    .launch_api = [this, ends, request = std::move(request)](const Mark& mark) {
-                      PodRequest now = request;
-                      now.life = ends - world_.time_with_sleep();
-                      return account_.launch_api(mark, std::move(now));
-                    }});
+  return open_pool(
+      spec, offer,
+      {.user = user_,
+       .way_back = way_back_of(account_.access()),
+       .zone = account_.access().name_space,
+       .launch_api = [this, request = std::move(request)](const Mark& mark, Duration left) {
+         PodRequest now = request;
+         now.life = left;
+         return account_.launch_api(mark, std::move(now));
+       }});
 }
 
 Result<std::unique_ptr<MachineApi>> KubernetesProvider::machine_api(const Cluster& cluster,
@@ -199,10 +201,6 @@ Result<std::unique_ptr<Provider>> make_kubernetes(const ProviderSpec& spec, Worl
   Access access = access_of(world, spec);
   return std::make_unique<KubernetesProvider>(std::move(world), std::move(access),
                                               *std::move(wishes));
-}
-
-Result<std::unique_ptr<Provider>> make_kubernetes(const ProviderSpec& spec) {
-  return make_kubernetes(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

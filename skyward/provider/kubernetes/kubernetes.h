@@ -10,7 +10,6 @@
 
 namespace skyward::provider {
 
-Result<std::unique_ptr<Provider>> make_kubernetes(const ProviderSpec& spec);
 Result<std::unique_ptr<Provider>> make_kubernetes(const ProviderSpec& spec, World world);
 
 }  // namespace skyward::provider

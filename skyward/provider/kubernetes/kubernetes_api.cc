@@ -326,14 +326,6 @@ ApiResult<std::vector<Pod>> Api::pods(const std::string& selector, Time deadline
   return read_pods(*out);
 }
 
-ApiResult<std::optional<Pod>> Api::pod(const std::string& name, Time deadline) {
-  const auto out = ask({"get", "pods", name, "--ignore-not-found", "--output=json"}, deadline);
-  if (!out) return std::unexpected(out.error());
-  std::vector<Pod> found = read_pods(*out);
-  if (found.empty()) return std::nullopt;
-  return std::move(found.front());
-}
-
 // What is there already was made by an earlier try.
 Api::Created Api::create(const std::string& list, std::size_t count, Time deadline) {
   Created made;

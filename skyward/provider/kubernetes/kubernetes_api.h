@@ -110,8 +110,6 @@ class Api {
 
   // `selector`: labels, as kubectl takes them.
   ApiResult<std::vector<Pod>> pods(const std::string& selector, Time deadline);
-  // None if there is none.
-  ApiResult<std::optional<Pod>> pod(const std::string& name, Time deadline);
   struct Created {
     Words names{};
     std::optional<ApiError> trouble{};  // with the others

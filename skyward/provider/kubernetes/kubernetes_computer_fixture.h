@@ -12,8 +12,6 @@
 #include "doubles/kubectl.h"
 #include "doubles/kubernetes.h"
 #include "skyward/provider/doubled_computer_fixture.h"
-#include "skyward/provider/kubernetes/kubernetes.h"
-#include "skyward/provider/kubernetes/sweep.h"
 
 namespace skyward::provider::kubernetes {
 
@@ -33,14 +31,6 @@ class KubernetesComputer : public DoubledComputer<doubles::Kubernetes> {
     furnish();
   }
 
-  std::unique_ptr<Provider> provider() override {
-    auto made = make_kubernetes(spec_.provider, fixture_.world);
-    EXPECT_TRUE(made) << made.error().message;
-    return *std::move(made);
-  }
-  std::vector<Swept> gc(const SweepOptions& options = {}) {
-    return ComputerFixture::gc(sweep, options);
-  }
   void forget() {
     DoubledComputer::forget();
     told_.clear();

@@ -6,6 +6,7 @@
 #include "skyward/provider/kubernetes/diagnose.h"
 #include "skyward/provider/kubernetes/kubernetes_computer_fixture.h"
 #include "skyward/provider/kubernetes/manifest.h"
+#include "skyward/provider/kubernetes/sweep.h"
 
 namespace skyward::provider::kubernetes {
 namespace {
@@ -33,9 +34,7 @@ TEST_F(KubernetesPool, ItsMachinesArePods) {
   spec_.accelerator = Accelerator{.name = "H100"};
   spec_.accelerator->count = 2;
   const std::int64_t begin_s = fixture_.world.wall_s();
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   ASSERT_THAT(life.instances, SizeIs(2));
   EXPECT_THAT(life.cluster.id, StartsWith("kubernetes-"));
   EXPECT_NEAR(static_cast<double>(open_pools().front().expires_s - begin_s), 75 * 60, 60);
@@ -60,9 +59,7 @@ TEST_F(KubernetesPool, ItsMachinesArePods) {
 }
 
 TEST_F(KubernetesPool, AReplacementEndsWithItsPoolThoughThisComputerSlept) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   fixture_.asleep = 30min;
   const auto another = cloud->provision(life.cluster, 1, 0, soon());
   ASSERT_TRUE(another) << another.error().message;
@@ -97,9 +94,7 @@ TEST_F(KubernetesPool, WhatItWaitsForIsTold) {
 
 TEST_F(KubernetesPool, AnImageThatTakesLongIsTold) {
   cloud_->dials.boot = 90s;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_THAT(told_, ElementsAre("Kubernetes: 2 pods still start: their node pulls the image"));
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
@@ -217,17 +212,13 @@ TEST_F(KubernetesPool, WithoutKubectlItSaysSo) {
 TEST_F(KubernetesPool, WhoMayNotListNodesSaysWhatTheyHave) {
   cloud_->forbidden = {"list nodes", "list pods in all namespaces"};
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    const auto [cloud, life] = opened();
     EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
   }
   spec_.accelerator = Accelerator{.name = "H100"};
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("you may not list nodes"));
   spec_.provider.settings = {{"gpu", "nvidia.com/gpu"}};
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
@@ -243,16 +234,12 @@ TEST_F(KubernetesPool, AnAutoscaledPoolWaitsForNodesThatDoNotExistYet) {
         nlohmann::json::array(
             {{{"key", "nvidia.com/gpu"}, {"value", "present"}, {"effect", "NoSchedule"}}}));
   };
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
 TEST_F(KubernetesPool, PodsThatEndAreLostAndDeletedAndTheirEndIsTold) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_EQ(stage(*cloud, life), Stage::running);
   cloud_->machines[0].failed = fixture_.now;  // its node evicts it
   EXPECT_EQ(stage(*cloud, life), Stage::terminated);

@@ -175,17 +175,13 @@ Pods::Pods(Api& api, Sight& sight, std::string context, Mark mark, PodRequest re
                      .launch_tries = kLaunchTries,
                      .most_per_batch = kMostPerCommand,
                      .slowest_look = kSlowestLook,
-                     .patience = kPatience},
+                     .patience = kPatience,
+                     .ends_itself = true},
                     kProvider, mark),
       api_(api),
       sight_(sight),
       mark_(std::move(mark)),
       request_(std::move(request)) {}
-
-bool Pods::is_id(std::string_view id) const {
-  const auto name = read_name(id, kProvider);
-  return name && name->mark.pool == mark_.pool;
-}
 
 std::expected<std::vector<std::string>, LaunchRefusal> Pods::launch(const LaunchBatch& batch,
                                                                     Time deadline) {
@@ -209,21 +205,10 @@ ApiResult<std::vector<NamedMachine>> Pods::list(Time deadline) {
   return machines_of(*pods, sight_, api_.now());
 }
 
-ApiResult<NamedMachine> Pods::get(const std::string& id, Time deadline) {
-  const auto pod = api_.pod(id, deadline);
-  if (!pod) return std::unexpected(pod.error());
-  if (*pod) return std::move(machines_of({**pod}, sight_, api_.now()).front());
-  return std::unexpected(ApiError{
-      .refusal = Refusal::not_found, .heard = Heard::answered, .message = "there is no pod " + id});
-}
-
 // One listing for all.
 Result<std::vector<MachineStatus>> Pods::look_up(const std::vector<std::string>& ids,
                                                  Time deadline) {
-  Words names;
-  for (const std::string& id : ids) {
-    if (is_id(id)) names.push_back(id);
-  }
+  const Words names = ours(ids);
   if (names.empty()) return std::vector<MachineStatus>();
   const auto pods = api_.pods(selector_of(mark_.pool), deadline);
   if (!pods) return std::unexpected(explained(pods.error(), "listing pods"));
@@ -239,19 +224,9 @@ Result<std::vector<MachineStatus>> Pods::look_up(const std::vector<std::string>&
 
 Result<std::vector<std::string>> Pods::terminate(const std::vector<std::string>& ids,
                                                  Time deadline) {
-  Words names;
-  for (const std::string& id : ids) {
-    if (is_id(id)) names.push_back(id);
-  }
-  auto heard = api_.remove(names, deadline);
+  auto heard = api_.remove(ours(ids), deadline);
   if (!heard) return std::unexpected(explained(heard.error(), "deleting pods"));
   return *std::move(heard);
-}
-
-ApiResult<void> Pods::remove(const std::string& id, Time deadline) {
-  const auto heard = api_.remove({id}, deadline);
-  if (!heard) return std::unexpected(heard.error());
-  return {};
 }
 
 }  // namespace skyward::provider::kubernetes

@@ -63,10 +63,7 @@ class Pods final : public NamedMachines {
                                              Time deadline) override;
 
  protected:
-  bool is_id(std::string_view id) const override;
   ApiResult<std::vector<NamedMachine>> list(Time deadline) override;
-  ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
-  ApiResult<void> remove(const std::string& id, Time deadline) override;
 
  private:
   Api& api_;

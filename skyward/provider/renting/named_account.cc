@@ -75,6 +75,20 @@ Result<Listing> NamedLeaks::list(const std::string&, const std::optional<std::st
 
 }  // namespace
 
+Result<std::vector<Offer>> NamedCloud::ranked(Result<std::vector<Offer>> found,
+                                              std::string_view where, std::string_view region) {
+  if (found) {
+    ranked_ = *found;
+  } else if (empty_regions_.any()) {
+    return fail(ErrorKind::exhausted,
+                fmt::format("{}: no other {} has such machines", account().cloud(), region),
+                "choose other machines, or try again later");
+  } else {
+    found.error().message = fmt::format("{}: {}", where, found.error().message);
+  }
+  return found;
+}
+
 Status sweep_named(const World& world, NamedAccount& account, const SweepOptions& options,
                    const std::function<void(const Swept&)>& tell, Time deadline) {
   NamedLeaks leaks(account);

@@ -1,7 +1,8 @@
 #pragma once
 
 // An account at a cloud where names carry the marks: everything that any pool has there, the sweep
-// of it, and what the sites of its pools have in common. One listing shows the whole account.
+// of it, and what such clouds and the sites of their pools have in common. One listing shows the
+// whole account.
 
 #include <map>
 #include <memory>
@@ -10,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/base/check.h"
+#include "skyward/provider/choosing.h"
 #include "skyward/provider/renting/named_machines.h"
 #include "skyward/provider/renting/side_resources.h"
 #include "skyward/provider/renting/sweeping.h"
@@ -32,6 +35,31 @@ class NamedAccount : public PoolResources {
   }
 };
 
+// Such a cloud, where machines are rented.
+class NamedCloud : public RentedCloud {
+ public:
+  void note_failure(const Error& error, const std::string& region) override {
+    empty_regions_.note(error, region);
+  }
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
+    return account().machine_api(cluster);
+  }
+  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
+                                         Time deadline) override {
+    return account().clear(cluster, book, deadline);
+  }
+
+ protected:
+  virtual NamedAccount& account() = 0;
+  // The result of offers(): what fits, or why nothing does. `where`: "Verda, FIN-01"; `region`:
+  // what the cloud calls one.
+  Result<std::vector<Offer>> ranked(Result<std::vector<Offer>> found, std::string_view where,
+                                    std::string_view region);
+
+  std::vector<Offer> ranked_;  // of the last offers()
+  EmptyRegions empty_regions_;
+};
+
 // One pool at such a cloud. Its machines are reached as root at their public addresses.
 class NamedSite : public RentedSite {
  public:
@@ -42,6 +70,11 @@ class NamedSite : public RentedSite {
     return {{"account", account_.account}};
   }
   std::string user() const override { return "root"; }
+  // Nothing, where each launch brings all that its machines need.
+  Status furnish(PoolBook&, const Mark& mark, const std::string&, Time) override {
+    mark_ = mark;
+    return {};
+  }
   SshRoute route_to(const Instance& instance) const override {
     return {.target = {.host = instance.public_ip.value_or(instance.private_ip),
                        .user = user(),
@@ -51,7 +84,11 @@ class NamedSite : public RentedSite {
  protected:
   // `places`: at least one, all of one region.
   NamedSite(SweepAccount account, std::vector<LaunchTarget> places)
-      : account_(std::move(account)), places_(std::move(places)) {}
+      : account_(std::move(account)), places_(std::move(places)) {
+    SKYWARD_CHECK(!places_.empty(), "a pool without a place for its machines");
+  }
+
+  Mark mark_{};  // of the pool, from furnish() on
 
  private:
   const SweepAccount account_;

@@ -21,6 +21,23 @@ std::string_view digits_of(std::string_view token) { return token.substr(token.r
 
 }  // namespace
 
+NamedMachines::NamedMachines(MachineApiFacts facts, std::string_view provider, Mark mark)
+    : facts_(std::move(facts)), provider_(provider), mark_(std::move(mark)) {
+  // Without them, a machine that is not listed yet would count as gone.
+  SKYWARD_CHECK(facts_.known_after > Duration{} && facts_.release_time > Duration{} &&
+                    facts_.unanswered_limit_s > 0,
+                "{} lacks a delay", facts_.cloud);
+}
+
+std::vector<std::string> NamedMachines::ours(const std::vector<std::string>& ids) const {
+  std::vector<std::string> out;
+  std::ranges::copy_if(ids, std::back_inserter(out), [&](const std::string& id) {
+    const auto name = read_name(id, provider_);
+    return name && name->mark.pool == mark_.pool;
+  });
+  return out;
+}
+
 std::string NamedMachines::name_of(const LaunchBatch& batch, int number) const {
   return to_name({.mark = mark_, .rest = fmt::format("{}-{}", digits_of(batch.token), number)});
 }
@@ -52,8 +69,15 @@ Result<std::vector<MachineStatus>> NamedMachines::find(std::string_view token, T
   return out;
 }
 
-Result<std::vector<MachineStatus>> NamedMachines::look_up_each(const std::vector<std::string>& ids,
-                                                               Time deadline) {
+std::vector<std::string> RestMachines::ids_in(const std::vector<std::string>& asked) const {
+  std::vector<std::string> ids;
+  std::ranges::copy_if(asked, std::back_inserter(ids),
+                       [&](const std::string& id) { return is_id(id); });
+  return ids;
+}
+
+Result<std::vector<MachineStatus>> RestMachines::look_up_each(const std::vector<std::string>& ids,
+                                                              Time deadline) {
   std::vector<MachineStatus> out;
   for (const std::string& id : ids) {
     auto told = get(id, deadline);
@@ -66,11 +90,9 @@ Result<std::vector<MachineStatus>> NamedMachines::look_up_each(const std::vector
   return out;
 }
 
-Result<std::vector<MachineStatus>> NamedMachines::look_up(const std::vector<std::string>& asked,
-                                                          Time deadline) {
-  std::vector<std::string> ids;
-  std::ranges::copy_if(asked, std::back_inserter(ids),
-                       [&](const std::string& id) { return is_id(id); });
+Result<std::vector<MachineStatus>> RestMachines::look_up(const std::vector<std::string>& asked,
+                                                         Time deadline) {
+  const std::vector<std::string> ids = ids_in(asked);
   if (ids.empty()) return std::vector<MachineStatus>();
   std::vector<MachineStatus> out;
   if (ids.size() <= kMostSingleRequests) {
@@ -89,28 +111,15 @@ Result<std::vector<MachineStatus>> NamedMachines::look_up(const std::vector<std:
   return out;
 }
 
-ApiResult<std::vector<ApiResult<void>>> NamedMachines::remove_all(
-    const std::vector<std::string>& ids, Time deadline) {
-  std::vector<ApiResult<void>> out;
-  for (const std::string& id : ids) out.push_back(remove(id, deadline));
-  return out;
-}
-
-ApiResult<void> NamedMachines::remove(const std::string& id, Time) {
-  SKYWARD_CHECK(false, "{} is removed with others", id);
-}
-
-std::string NamedMachines::why_refused(const std::string& id) const {
+std::string RestMachines::why_refused(const std::string& id) const {
   const auto found = refused_.find(id);
   return found == refused_.end() ? std::string() : found->second;
 }
 
 // One that cannot go yet is asked again by whoever waits for its end.
-Result<std::vector<std::string>> NamedMachines::terminate(const std::vector<std::string>& asked,
-                                                          Time deadline) {
-  std::vector<std::string> ids;
-  std::ranges::copy_if(asked, std::back_inserter(ids),
-                       [&](const std::string& id) { return is_id(id); });
+Result<std::vector<std::string>> RestMachines::terminate(const std::vector<std::string>& asked,
+                                                         Time deadline) {
+  const std::vector<std::string> ids = ids_in(asked);
   if (ids.empty()) return ids;
   const auto done = remove_all(ids, deadline);
   if (!done) return std::unexpected(explained(done.error(), "terminating machines"));

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "skyward/provider/digital_ocean/digital_ocean.h"
 #include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
 
 namespace skyward::provider {
@@ -72,12 +73,6 @@ class ReaperTest : public ::testing::Test, public digital_ocean::DigitalOceanCom
  protected:
   ~ReaperTest() override { EXPECT_EQ(violations(), ""); }
 
-  std::unique_ptr<Provider> opened() {
-    auto cloud = provider();
-    const Life life = open(*cloud);
-    EXPECT_TRUE(life.status) << life.status.error().message;
-    return cloud;
-  }
   // What the pool has told its reaper.
   ReaperOrder order() const { return read_reaper_order(fixture_.started.back().input).value(); }
   Cluster cluster() const { return {.id = order().pool, .region = order().region}; }
@@ -108,7 +103,7 @@ TEST_F(ReaperTest, IsStartedBeforeAnythingIsRequested) {
 
 // A reaper ends with its computer, and nothing starts it at boot: the next pool does.
 TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
-  auto cloud = opened();
+  auto cloud = opened().cloud;
   const LedgerPool mine = open_pools().front();
   const auto add = [&](const char* id, std::map<std::string, std::string> changes) {
     LedgerPool other = mine;
@@ -143,12 +138,12 @@ TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
 }
 
 TEST_F(ReaperTest, IsNotStartedBesideAnotherOne) {
-  opened().reset();
+  (void)opened();
   const LedgerPool left = open_pools().front();
   const auto reaper = io::FileLock::try_lock(reaper_lock(fixture_.world, left.id));
   ASSERT_TRUE(reaper);
   const std::size_t before = fixture_.started.size();
-  const auto next = opened();
+  const auto next = opened().cloud;
   EXPECT_EQ(fixture_.started.size() - before, 1U);
   EXPECT_TRUE(next->teardown(cluster(), soon()));
   EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
@@ -156,7 +151,7 @@ TEST_F(ReaperTest, IsNotStartedBesideAnotherOne) {
 
 // Killed for its memory, say.
 TEST_F(ReaperTest, IsStartedAgainWhileItsPoolIsOpen) {
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   EXPECT_EQ(cloud->capabilities().tend_interval, 30s);
   const std::string first = fixture_.started.back().input;
   const std::size_t before = fixture_.started.size();
@@ -178,7 +173,7 @@ TEST_F(ReaperTest, IsStartedAgainWhileItsPoolIsOpen) {
 }
 
 TEST_F(ReaperTest, FindsThePoolInUseAfterTheStateDirectoryWasDeleted) {
-  auto cloud = opened();
+  auto cloud = opened().cloud;
   const Cluster made = cluster();
   const auto first = watch_pool(fixture_.world, made.id);
   std::filesystem::remove_all(home_ + "/state");
@@ -195,7 +190,7 @@ TEST_F(ReaperTest, FindsThePoolInUseAfterTheStateDirectoryWasDeleted) {
 
 TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
   spec_.provider.settings["token"] = cloud_->token;
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   EXPECT_THAT(fixture_.started.back().command, ElementsAre(home_ + "/skyward", "reap"));
   EXPECT_EQ(order().provider.setting("token"), cloud_->token);
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
@@ -203,7 +198,7 @@ TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
 
 // A runner of jobs would kill it with the program.
 TEST_F(ReaperTest, DoesNotBelongToAJobOfAContinuousIntegration) {
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   EXPECT_THAT(fixture_.started.back().unset,
               IsSupersetOf({"RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE",
                             "BUILD_ID", "HUDSON_COOKIE", "HUDSON_SERVER_COOKIE"}));
@@ -211,7 +206,7 @@ TEST_F(ReaperTest, DoesNotBelongToAJobOfAContinuousIntegration) {
 }
 
 TEST_F(ReaperTest, RemovesWhatADeadProgramLeft) {
-  opened().reset();
+  (void)opened();
   EXPECT_THAT(cloud_->leftovers(), Not(IsEmpty()));
   const Status done = reap_now();
   EXPECT_TRUE(done) << done.error().message;
@@ -220,7 +215,7 @@ TEST_F(ReaperTest, RemovesWhatADeadProgramLeft) {
 }
 
 TEST_F(ReaperTest, WaitsWhileTheProgramRuns) {
-  auto cloud = opened();
+  auto cloud = opened().cloud;
   int looks = 0;
   const auto pause = fixture_.world.pause;
   fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
@@ -237,7 +232,7 @@ TEST_F(ReaperTest, WaitsWhileTheProgramRuns) {
 
 // Thousands of pools may have been there before.
 TEST_F(ReaperTest, ReadsNothingOfOtherPoolsWhileItWaits) {
-  auto cloud = opened();
+  auto cloud = opened().cloud;
   const int before = ledger_watch_.listings;
   (void)reap_now(10min);
   EXPECT_EQ(ledger_watch_.listings, before);
@@ -245,7 +240,7 @@ TEST_F(ReaperTest, ReadsNothingOfOtherPoolsWhileItWaits) {
 }
 
 TEST_F(ReaperTest, ExitsWhenThePoolWasClosed) {
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
   const int before = requests();
   EXPECT_TRUE(reap_now());
@@ -254,7 +249,7 @@ TEST_F(ReaperTest, ExitsWhenThePoolWasClosed) {
 
 // It was deleted, or is another one: nothing says that the machines are gone.
 TEST_F(ReaperTest, ALedgerThatDoesNotKnowThePoolSaysNothing) {
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   const Cluster made = cluster();
   std::filesystem::remove(home_ + "/state/skyward/ledger.db");
   (void)reap_now(30min);
@@ -265,7 +260,7 @@ TEST_F(ReaperTest, ALedgerThatDoesNotKnowThePoolSaysNothing) {
 
 // The machines have ended, but what the ledger knows more of may still appear.
 TEST_F(ReaperTest, ALedgerThatCannotBeReadSaysNothing) {
-  opened().reset();
+  (void)opened();
   std::ofstream(home_ + "/state/skyward/ledger.db", std::ios::trunc) << "no ledger at all";
   const Time begun = fixture_.now;
   EXPECT_FALSE(reap_now(3h)) << "a request may still take effect";
@@ -274,7 +269,7 @@ TEST_F(ReaperTest, ALedgerThatCannotBeReadSaysNothing) {
 }
 
 TEST_F(ReaperTest, OneLookMayBeWrong) {
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   const std::string lock = home_ + "/state/skyward/clouds/" + order().pool + "/lock";
   std::filesystem::rename(lock, lock + ".away");
   int looks = 0;
@@ -290,7 +285,7 @@ TEST_F(ReaperTest, OneLookMayBeWrong) {
 
 // Somebody has cleaned up their home: the program runs, and its lock has no name any more.
 TEST_F(ReaperTest, ADeletedStateDirectoryEndsNoMachineInUse) {
-  auto cloud = opened();
+  auto cloud = opened().cloud;
   const Time begun = fixture_.now;
   int looks = 0;
   const auto pause = fixture_.world.pause;
@@ -310,7 +305,7 @@ TEST_F(ReaperTest, ADeletedStateDirectoryEndsNoMachineInUse) {
 }
 
 TEST_F(ReaperTest, EndsNoRunningPoolBecauseAClockWasSet) {
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   std::int64_t ahead_s = 0;
   fixture_.world.wall_s = [&, wall_s = fixture_.world.wall_s] { return wall_s() + ahead_s; };
   const auto pause = fixture_.world.pause;
@@ -325,14 +320,14 @@ TEST_F(ReaperTest, EndsNoRunningPoolBecauseAClockWasSet) {
 }
 
 TEST_F(ReaperTest, EndsThePoolOfAProgramThatHangs) {
-  const auto cloud = opened();  // it holds the lock
+  const auto cloud = opened().cloud;  // it holds the lock
   EXPECT_TRUE(reap_now(3h));
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
   EXPECT_GE(fixture_.now - start_, 1h);
 }
 
 TEST_F(ReaperTest, CountsTheTimeThatThisComputerSleeps) {
-  const auto cloud = opened();  // it holds the lock
+  const auto cloud = opened().cloud;  // it holds the lock
   const auto pause = fixture_.world.pause;
   fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
     fixture_.asleep = 2h;
@@ -344,7 +339,7 @@ TEST_F(ReaperTest, CountsTheTimeThatThisComputerSleeps) {
 }
 
 TEST_F(ReaperTest, TriesUntilTheCloudListens) {
-  opened().reset();
+  (void)opened();
   cloud_->dials.fail = 1;
   const auto pause = fixture_.world.pause;
   const Time until = fixture_.now + 40min;
@@ -358,7 +353,7 @@ TEST_F(ReaperTest, TriesUntilTheCloudListens) {
 }
 
 TEST_F(ReaperTest, LeavesWhatMachinesUseWhileTheyCannotBeDeleted) {
-  opened().reset();
+  (void)opened();
   cloud_->tokens = {{cloud_->token, kWithoutDeletionOfDroplets}};
   EXPECT_FALSE(reap_now(30min));
   EXPECT_THAT(cloud_->leftovers(), SizeIs(5));
@@ -368,7 +363,7 @@ TEST_F(ReaperTest, LeavesWhatMachinesUseWhileTheyCannotBeDeleted) {
 }
 
 TEST_F(ReaperTest, LeavesWhatMachinesUseWhenAPoolIsClosedInVain) {
-  const auto cloud = opened();
+  const auto cloud = opened().cloud;
   cloud_->tokens = {{cloud_->token, kWithoutDeletionOfDroplets}};
   EXPECT_FALSE(cloud->teardown(cluster(), soon()));
   EXPECT_THAT(cloud_->leftovers(), SizeIs(5));
@@ -380,7 +375,7 @@ TEST_F(ReaperTest, LeavesWhatMachinesUseWhenAPoolIsClosedInVain) {
 }
 
 TEST_F(ReaperTest, SaysWhyItGaveUp) {
-  opened().reset();
+  (void)opened();
   cloud_->tokens.clear();
   const Status done = reap_now(30min);
   ASSERT_FALSE(done);

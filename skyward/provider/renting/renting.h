@@ -5,7 +5,8 @@
 //
 // No accident leaves a machine running: each request that costs money is in the ledger before it is
 // sent, and each machine terminates itself when its lifetime is over, when no agent has started
-// soon after its boot, or when its lease expires.
+// soon after its boot, or when its lease expires, or, where that does not end its cost, the reaper
+// does (reaping.h).
 
 #include <memory>
 

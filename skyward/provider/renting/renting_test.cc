@@ -30,7 +30,7 @@ using ::testing::SizeIs;
 
 // Sells one type in the zones "z1" and "z2"; its clock and what it can do are a test's.
 struct Mall {
-  Capabilities facts{.spot = true};
+  Capabilities facts{.spot = true, .stop_ends_billing = true};
   bool has_few_spot_types = false;
   bool by_ssh = false;
   std::string architecture;

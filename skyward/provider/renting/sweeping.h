@@ -41,7 +41,7 @@ class LeakSource : public PoolResources {
   virtual std::string_view name() const = 0;    // of the provider: "aws"
   virtual std::string_view vendor() const = 0;  // as people call it: "Amazon"
   // When their pool's time is over, and nobody is there to do it.
-  virtual bool machines_end_themselves() const { return true; }
+  virtual bool machines_end_themselves() const = 0;
 
   virtual Result<SweepAccount> sign_in(Time deadline) = 0;
   virtual Result<std::vector<std::string>> regions(Time deadline) = 0;

@@ -36,6 +36,7 @@ class Yard final : public LeakSource {
  public:
   std::string_view name() const override { return "yard"; }
   std::string_view vendor() const override { return "the yard"; }
+  bool machines_end_themselves() const override { return true; }
   Result<SweepAccount> sign_in(Time) override { return account; }
   Result<std::vector<std::string>> regions(Time) override {
     return std::vector<std::string>{"east", "west"};

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "skyward/base/error.h"
 
@@ -57,6 +59,21 @@ struct ApiError {
 
 template <typename T>
 using ApiResult = std::expected<T, ApiError>;
+
+// `read` of what was told; of a list, `read` of each item.
+template <typename T, typename Read>
+ApiResult<std::invoke_result_t<Read, const T&>> mapped(const ApiResult<T>& told, Read read) {
+  if (!told) return std::unexpected(told.error());
+  return read(*told);
+}
+template <typename T, typename Read>
+ApiResult<std::vector<std::invoke_result_t<Read, const T&>>> mapped(
+    const ApiResult<std::vector<T>>& told, Read read) {
+  if (!told) return std::unexpected(told.error());
+  std::vector<std::invoke_result_t<Read, const T&>> out;
+  for (const T& one : *told) out.push_back(read(one));
+  return out;
+}
 
 // The request was not sent: there was no token, for example.
 ApiError not_sent(const Error& error);

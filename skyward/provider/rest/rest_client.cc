@@ -153,6 +153,13 @@ Status check_base_url(std::string_view url, std::string_view setting) {
   return refuse("would send the account's key unencrypted");
 }
 
+RestAccount with_token(RestAccount account, const std::string& token) {
+  account.authorization = [value = "Bearer " + token](bool, Time) -> Result<std::string> {
+    return value;
+  };
+  return account;
+}
+
 Result<std::string> base_url_of(const World& world, const char* variable, const char* own) {
   std::string url = world.variable(variable).value_or(own);
   if (url.ends_with('/')) url.pop_back();

@@ -51,6 +51,16 @@ struct RestAccount {
   std::size_t max_reply_bytes = std::size_t{16} << 20;
 };
 
+// The same account with this token.
+RestAccount with_token(RestAccount account, const std::string& token);
+
+// How this computer signs in to an account.
+struct RestAccess {
+  RestAccount account{};
+  std::string origin{};  // of the credentials, for people
+  std::string user{};    // digits that stand for the account, where the API tells nothing about it
+};
+
 class RestClient {
  public:
   // The world outlives this.

@@ -28,21 +28,17 @@ constexpr std::array kSecrets = {
 
 }  // namespace
 
-Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec) {
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec) {
   const auto key = find_secret(world, spec, kSecrets.front());
   if (!key) return fail(key);
   auto url = base_url_of(world, kUrlVariable, kBaseUrl);
   if (!url) return fail(url);
-  RunPodAccess out;
-  out.account.base_url = *std::move(url);
-  out.account.read_error = read_error;
-  out.account.request_timeout = request_timeout(spec);
-  out.account.authorization = [value = "Bearer " + key->value](bool, Time) -> Result<std::string> {
-    return value;
-  };
-  out.origin = key->origin;
-  out.key_digits = owner_digits(key->value);
-  return out;
+  RestAccount account{.base_url = *std::move(url),
+                      .read_error = read_error,
+                      .request_timeout = request_timeout(spec)};
+  return RestAccess{.account = with_token(std::move(account), key->value),
+                    .origin = key->origin,
+                    .user = owner_digits(key->value)};
 }
 
 std::span<const SecretSheet> secrets() { return kSecrets; }

@@ -12,15 +12,9 @@
 
 namespace skyward::provider::runpod {
 
-struct RunPodAccess {
-  RestAccount account{};
-  std::string origin{};      // of the key, for people
-  std::string key_digits{};  // stand for the account where its id is unknown
-};
-
 // From the setting, $RUNPOD_API_KEY, or the file of RunPod's own program. Fails with `denied` if
 // there is none, and with `invalid` if $RUNPOD_API_BASE_URL may not receive it.
-Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec);
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec);
 
 // What it looks for.
 std::span<const SecretSheet> secrets();

@@ -46,10 +46,4 @@ Status diagnose(const World& world, const SettingOrigin&,
   return {};
 }
 
-Status has_credentials(const World& world, Time) {
-  const auto access = find_access(world, with_readable_settings(world, kProvider));
-  if (!access) return fail(access);
-  return {};
-}
-
 }  // namespace skyward::provider::runpod

@@ -54,25 +54,20 @@ NamedMachine to_machine(const Pod& told) {
 }  // namespace
 
 ApiResult<std::vector<NamedMachine>> list_pods(Api& api, Time deadline) {
-  const auto told = api.pods(deadline);
-  if (!told) return std::unexpected(told.error());
-  std::vector<NamedMachine> out;
-  for (const Pod& one : *told) out.push_back(to_machine(one));
-  return out;
+  return mapped(api.pods(deadline), to_machine);
 }
 
 Pods::Pods(Api& api, std::string region, Mark mark, PodTerms terms)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(region),
-                     .listing_lag = 60s,
-                     .known_after = 60s,
-                     .release_time = 180s,
-                     .unanswered_limit_s = 1800,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = 1,
-                     .start_limit = terms.start_limit,
-                     .ends_itself = false},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(region),
+                    .listing_lag = 60s,
+                    .known_after = 60s,
+                    .release_time = 180s,
+                    .unanswered_limit_s = 1800,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = 1,
+                    .start_limit = terms.start_limit},
+                   kProvider, std::move(mark)),
       api_(api),
       terms_(std::move(terms)) {}
 
@@ -83,9 +78,7 @@ bool Pods::is_id(std::string_view id) const {
 }
 
 ApiResult<NamedMachine> Pods::get(const std::string& id, Time deadline) {
-  const auto told = api_.pod(id, deadline);
-  if (!told) return std::unexpected(told.error());
-  return to_machine(*told);
+  return mapped(api_.pod(id, deadline), to_machine);
 }
 
 // A pod that is to have an address of the network has it later than its port.

@@ -39,7 +39,7 @@ struct PodTerms {
   std::optional<double> most_hourly{};  // dollars, of one machine
 };
 
-class Pods final : public NamedMachines {
+class Pods final : public RestMachines {
  public:
   // The api outlives this. To find or terminate pods, `mark.pool` is enough.
   Pods(Api& api, std::string region, Mark mark, PodTerms terms = {});
@@ -55,8 +55,9 @@ class Pods final : public NamedMachines {
   ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
   void complete(const std::vector<std::string>& ids, std::vector<MachineStatus>& found,
                 Time deadline) override;
-  ApiResult<void> remove(const std::string& id, Time deadline) override {
-    return api_.terminate(id, deadline);
+  ApiResult<std::vector<ApiResult<void>>> remove_all(const std::vector<std::string>& ids,
+                                                     Time deadline) override {
+    return remove_each(ids, [&](const std::string& id) { return api_.terminate(id, deadline); });
   }
 
  private:

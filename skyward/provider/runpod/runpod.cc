@@ -12,7 +12,6 @@
 #include "skyward/provider/base64.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/renting/own_end.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/provider/runpod/pod_offers.h"
 #include "skyward/provider/runpod/runpod_account.h"
 #include "skyward/spec/provider_settings.h"
@@ -63,10 +62,6 @@ class PodSite final : public NamedSite {
 
   std::int64_t wall_s() const override { return api_.wall_s(); }
 
-  Status furnish(PoolBook&, const Mark& mark, const std::string&, Time) override {
-    mark_ = mark;
-    return {};
-  }
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
 
@@ -74,7 +69,6 @@ class PodSite final : public NamedSite {
   Api& api_;
   const std::string base_url_;
   const PodTerms terms_;
-  Mark mark_{};
 };
 
 // The arguments of a container are split like a shell's, so its script travels as base64. A pod's
@@ -99,9 +93,9 @@ Result<std::unique_ptr<MachineApi>> PodSite::machine_api(PoolBook&, const Launch
   return std::make_unique<Pods>(api_, region(), mark_, std::move(terms));
 }
 
-class RunPodCloud final : public RentedCloud {
+class RunPodCloud final : public NamedCloud {
  public:
-  RunPodCloud(World world, RunPodAccess access, ProviderSpec spec)
+  RunPodCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
         base_url_(access.account.base_url),
         account_(world_, std::move(access)),
@@ -130,20 +124,11 @@ class RunPodCloud final : public RentedCloud {
   Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override {
-    empty_regions_.note(error, region);
-  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return account_.machine_api(cluster);
-  }
-  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
-                                         Time deadline) override {
-    return account_.clear(cluster, book, deadline);
-  }
 
  private:
+  NamedAccount& account() override { return account_; }
   Status look(const PodLimits& allowed, const std::vector<int>& counts, bool cpus, Time deadline);
   Status check_places(const std::vector<DataCenter>& there) const;
   Status complete(PodRequest& request, Time deadline);
@@ -154,10 +139,8 @@ class RunPodCloud final : public RentedCloud {
   Api& api_ = account_.api();
   const ProviderSpec spec_;
   const PodLimits limits_;
-  PodOffers on_sale_;          // of the last look
-  bool takes_bids_ = true;     // then
-  std::vector<Offer> ranked_;  // of the last offers()
-  EmptyRegions empty_regions_;
+  PodOffers on_sale_;       // of the last look
+  bool takes_bids_ = true;  // then
 };
 
 Status RunPodCloud::check(const PoolSpec&) {
@@ -262,18 +245,7 @@ Result<std::vector<Offer>> RunPodCloud::offers(const PoolSpec& spec, Time deadli
     const bool other = !spec.machine.empty() && one.instance_type != spec.machine;
     return other || empty_regions_.contains(one.region);
   });
-  auto found = fitting_offers(all, spec);
-  if (!found && empty_regions_.any()) {
-    return fail(ErrorKind::exhausted, "RunPod: no other data centre has such machines",
-                "choose other machines, or try again later");
-  }
-  if (!found) {
-    Error why = std::move(found.error());
-    why.message = "RunPod: " + why.message;
-    return std::unexpected(std::move(why));
-  }
-  ranked_ = *found;
-  return found;
+  return ranked(fitting_offers(all, spec), kCloud, "data centre");
 }
 
 Result<std::vector<Offer>> RunPodCloud::catalogue(Time deadline) {
@@ -333,16 +305,6 @@ Result<std::unique_ptr<RentedCloud>> make_runpod_cloud(const ProviderSpec& spec,
   auto access = find_access(world, spec);
   if (!access) return fail(access);
   return std::make_unique<RunPodCloud>(std::move(world), *std::move(access), spec);
-}
-
-Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec, World world) {
-  auto cloud = make_runpod_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec) {
-  return make_runpod(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

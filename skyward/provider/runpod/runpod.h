@@ -6,15 +6,12 @@
 
 #include <memory>
 
-#include "skyward/provider/provider.h"
 #include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
-// All fail with `denied` if there is no key.
+// Fails with `denied` if there is no key.
 Result<std::unique_ptr<RentedCloud>> make_runpod_cloud(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

@@ -19,8 +19,8 @@ namespace skyward::provider::runpod {
 class RunPodAccount final : public NamedAccount {
  public:
   // The world outlives this.
-  RunPodAccount(const World& world, RunPodAccess access)
-      : client_(world, std::move(access.account)), key_digits_(std::move(access.key_digits)) {}
+  RunPodAccount(const World& world, RestAccess access)
+      : client_(world, std::move(access.account)), key_digits_(std::move(access.user)) {}
 
   Api& api() { return api_; }
 

@@ -72,9 +72,7 @@ class RunPodTest : public ::testing::Test, public RunPodComputer {
 };
 
 TEST_F(RunPodTest, APoolLivesAndLeavesNothing) {
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   ASSERT_THAT(life.instances, SizeIs(2));
   EXPECT_GE(life.instances.front().ssh_port, 10000);
   EXPECT_THAT(cloud_->machines, SizeIs(3));
@@ -89,9 +87,7 @@ TEST_F(RunPodTest, APodIsWhatTheSettingsSay) {
   set("volume_gb", "0");
   set("ports", "8888/http");
   set("registry_auth", "private");
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const auto& asked = cloud_->machines.front().request;
   EXPECT_THAT(asked["image"].get<std::string>(), HasSubstr("ubuntu22.04"));
   EXPECT_EQ(asked["disk"], 70);
@@ -102,9 +98,7 @@ TEST_F(RunPodTest, APodIsWhatTheSettingsSay) {
 }
 
 TEST_F(RunPodTest, ItsScriptBringsAnSshdAndTheEndOfThePod) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const std::string args = cloud_->machines.front().request["args"];
   const std::string encoded = args.substr(14, args.find(" | base64") - 14);
   EXPECT_THAT(args, HasSubstr("exec sleep infinity"));
@@ -117,9 +111,7 @@ TEST_F(RunPodTest, ItsScriptBringsAnSshdAndTheEndOfThePod) {
 TEST_F(RunPodTest, WithoutAcceleratorItIsAPodOfProcessors) {
   spec_.accelerator.reset();
   spec_.cpus = 3;
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   const auto& asked = cloud_->machines.front().request;
   EXPECT_EQ(asked["cpu"], (doubles::Json{{"id", "cpu3c"}, {"vcpuCount", 4}}));
   EXPECT_EQ(asked["disk"], 20);
@@ -151,9 +143,7 @@ TEST_F(RunPodTest, NodesReachEachOtherWhereTheNetworkIs) {
 TEST_F(RunPodTest, AnAddressOfTheNetworkIsWaitedFor) {
   set("global_networking", "true");
   cloud_->dials.network_lag = 100s;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   for (const Instance& one : life.instances) EXPECT_TRUE(one.private_ip.starts_with("10."));
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
@@ -174,9 +164,7 @@ TEST_F(RunPodTest, ImagesComeFromWhereTheCredentialIsGood) {
   for (const auto& [credential, image] :
        {std::pair("none", "nvcr.io/nvidia/cuda:"), std::pair("private", "nvidia/cuda:")}) {
     set("registry_auth", credential);
-    const auto cloud = provider();
-    const Life life = live(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    (void)lived();
     EXPECT_TRUE(cloud_->machines.back().request["image"].get<std::string>().starts_with(image));
   }
 }
@@ -188,9 +176,7 @@ TEST_F(RunPodTest, AKindThatTheAccountMayNotHaveIsLeft) {
        .path = "/v2/pods",
        .status = 403,
        .body = {{"title", "Forbidden"}, {"status", 403}, {"detail", "Not for you."}}}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
 }
 
 TEST_F(RunPodTest, ANetworkVolumeIsMountedWhereItIs) {
@@ -213,9 +199,7 @@ TEST_F(RunPodTest, CommunityMachinesAreAStrangers) {
   EXPECT_FALSE(provider()->capabilities().strangers);
   set("cloud_type", "community");
   EXPECT_TRUE(provider()->capabilities().strangers);
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto cloud = lived().cloud;
   EXPECT_EQ(cloud_->machines.front().request["cloud"], "COMMUNITY");
 }
 
@@ -271,9 +255,7 @@ TEST_F(RunPodTest, WithoutBalanceNothingIsRented) {
 
 TEST_F(RunPodTest, ALostReplyIsLookedForAndNotRepeated) {
   cloud_->dials.answers = {{.method = "POST", .path = "/v2/pods", .perform = true, .status = 0}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
@@ -305,17 +287,13 @@ TEST_F(RunPodTest, APlaceThatIsSoldOutIsLeft) {
                             .body = {{"title", "Bad Request"},
                                      {"status", 400},
                                      {"detail", "There are no instances currently available."}}}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
 }
 
 TEST_F(RunPodTest, BidsAreMadeByGraphQLAndKnownAsSuch) {
   spec_.spot = Spot::Always();
   set("bid_multiplier", "1.5");
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const doubles::Machine& machine = cloud_->machines.front();
   EXPECT_TRUE(machine.spot);
   EXPECT_DOUBLE_EQ(machine.hourly, 0.59 / 2 * 1.5);
@@ -340,9 +318,7 @@ TEST_F(RunPodTest, ALostReplyToABidIsLookedForToo) {
     if (after || !rents || !cloud_->machines.empty()) return;
     cloud_->dials.answers = {{.method = "POST", .path = "/graphql", .perform = true, .status = 0}};
   };
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   EXPECT_THAT(cloud_->machines, SizeIs(3));
   for (const Instance& one : life.instances) EXPECT_TRUE(one.spot);
 }
@@ -393,9 +369,7 @@ TEST_F(RunPodTest, NoBidIsAboveWhatThePoolMayCost) {
 
 TEST_F(RunPodTest, AnOutbidPodIsGoneAndReleased) {
   spec_.spot = Spot::Always();
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const std::string id = life.instances.front().id;
   for (doubles::Machine& one : cloud_->machines) {
     if (one.id == id) one.stop(fixture_.now);
@@ -456,9 +430,7 @@ TEST_F(RunPodTest, DriversAreAsNewAsTheSettingSays) {
   set("min_cuda", "13.0");
   for (const Spot& policy : {Spot::Never(), Spot::Always()}) {
     spec_.spot = policy;
-    const auto cloud = provider();
-    const Life life = live(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    (void)lived();
     const doubles::Json& asked = cloud_->machines.back().request["gpu"];
     if (policy.kind == SpotKind::always) {
       EXPECT_EQ(asked["allowedCudaVersions"], doubles::Json::array({"13.0"}));
@@ -474,9 +446,7 @@ TEST_F(RunPodTest, DriversAreAsNewAsTheSettingSays) {
 // An accelerator that the user describes may need a newer driver than the setting says.
 TEST_F(RunPodTest, DriversAreAsNewAsTheAcceleratorNeeds) {
   spec_.accelerator = Accelerator{.name = "RTX 4090", .custom = true, .cuda_min = "12.9"};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_EQ(cloud_->machines.back().request["gpu"]["minCudaVersion"], "12.9");
 }
 
@@ -493,9 +463,7 @@ TEST_F(RunPodTest, EightOfThemCostEightTimesAsMuch) {
 
 TEST_F(RunPodTest, WhatADeadProgramLeftIsSwept) {
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    (void)opened();
   }
   const std::vector<Swept> told = gc();
   EXPECT_THAT(told, SizeIs(2));
@@ -512,9 +480,7 @@ std::vector<Finding> look(RunPodComputer& computer) {
 
 // A pod whose port is not listed for a while may be at work.
 TEST_F(RunPodTest, OnlyAPodThatIsOffIsTakenFromAnotherComputer) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const std::string here = std::exchange(fixture_.variables["XDG_STATE_HOME"], home_ + "/other");
   fixture_.now += 10min;
   cloud_->machines[0].public_address.clear();
@@ -542,9 +508,7 @@ TEST_F(RetiredGraphQlTest, PodsAreRentedOnDemandAndSwept) {
     retire_graphql(status);
     spec_.spot = Spot::IfAvailable();
     {
-      const auto cloud = provider();
-      const Life life = open(*cloud);
-      ASSERT_TRUE(life.status) << life.status.error().message;
+      const auto [cloud, life] = opened();
       EXPECT_FALSE(life.instances.front().spot);
     }
     EXPECT_THAT(gc(), AllOf(SizeIs(2), Each(Field(&Swept::action, SweepAction::removed))));
@@ -568,9 +532,7 @@ TEST_F(RetiredGraphQlTest, APoolOpenedBeforeOrAfterIsRemovedByItsId) {
     if (!retires) retire_graphql();
     Cluster cluster;
     {
-      const auto cloud = provider();
-      const Life life = open(*cloud);
-      ASSERT_TRUE(life.status) << life.status.error().message;
+      const auto [cloud, life] = opened();
       cluster = life.cluster;
     }
     cloud_->dials.answers.clear();
@@ -583,9 +545,7 @@ TEST_F(RetiredGraphQlTest, APoolOpenedBeforeOrAfterIsRemovedByItsId) {
 
 TEST_F(RetiredGraphQlTest, APoolOpenedBeforeIsSweptWhenItsTimeIsOver) {
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    (void)opened();
   }
   retire_graphql();
   fixture_.now += 24h;

@@ -205,7 +205,8 @@ Jobs::Jobs(Api& api, std::map<std::string, JobMemory>& memories, Mark mark, JobO
                      .unanswered_limit_s = 600,
                      .launch_tries = kLaunchTries,
                      .slowest_look = kQueueLook,
-                     .patience = kPatience},
+                     .patience = kPatience,
+                     .ends_itself = true},
                     kProvider, mark),
       api_(api),
       pool_(std::move(mark.pool)),
@@ -277,17 +278,6 @@ ApiResult<std::vector<NamedMachine>> Jobs::list(Time deadline) {
   return machines_of(*jobs, memories_);
 }
 
-ApiResult<NamedMachine> Jobs::get(const std::string& id, Time deadline) {
-  auto all = list(deadline);
-  if (!all) return std::unexpected(all.error());
-  for (NamedMachine& one : *all) {
-    if (one.status.instance.id == id) return std::move(one);
-  }
-  return std::unexpected(ApiError{.refusal = Refusal::not_found,
-                                  .heard = Heard::answered,
-                                  .message = "there is no node " + id});
-}
-
 // One listing for all.
 Result<std::vector<MachineStatus>> Jobs::look_up(const std::vector<std::string>& ids,
                                                  Time deadline) {
@@ -305,12 +295,6 @@ Result<std::vector<MachineStatus>> Jobs::look_up(const std::vector<std::string>&
     if (node && is_forgotten(node->job)) out.push_back(forgotten(*node));
   }
   return out;
-}
-
-ApiResult<void> Jobs::remove(const std::string& id, Time deadline) {
-  const auto done = terminate({id}, deadline);
-  if (done) return {};
-  return std::unexpected(ApiError{.refusal = Refusal::transient, .message = done.error().message});
 }
 
 // A part of a job: it keeps the others. Where Slurm does not allow that, the node stays in the job

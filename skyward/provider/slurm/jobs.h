@@ -71,10 +71,7 @@ class Jobs final : public NamedMachines {
                                              Time deadline) override;
 
  protected:
-  bool is_id(std::string_view id) const override { return read_job_node(id).has_value(); }
   ApiResult<std::vector<NamedMachine>> list(Time deadline) override;
-  ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
-  ApiResult<void> remove(const std::string& id, Time deadline) override;
 
  private:
   // Nodes that were released lately while their jobs ran: they had failed, and Slurm may not

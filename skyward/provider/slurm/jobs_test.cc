@@ -27,7 +27,6 @@ class SlurmJobs : public ::testing::Test, public ComputerFixture {
     request_.time = 1h;
     request_.script = "#!/bin/sh\n";
   }
-  std::unique_ptr<Provider> provider() override { return nullptr; }
   int standing() override { return slurm_.standing(); }
 
   Jobs jobs() {

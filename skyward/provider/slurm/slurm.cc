@@ -43,9 +43,11 @@ class SlurmProvider final : public KeptNodes {
 
   Capabilities capabilities() const override {
     return {.spot = false,
+            .private_network = true,
             .root = false,
             .fuse = false,
             .splits_gpus = false,
+            .stop_ends_billing = true,
             .provision_timeout = kQueueTimeout,
             .greet_timeout = kJobGreetTimeout,
             .gateway = true};
@@ -147,18 +149,17 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
                  }};
   std::map<std::string, std::string> way_back;
   if (!login_.empty()) way_back["login"] = login_;
-  const Time ends = world_.time_with_sleep() + lifetime_of(spec);
-  return open_pool(spec, offer,
-                   {.user = user_,
-                    .way_back = std::move(way_back),
-                    .zone = offer.region,
-                    .queues = true,
-                    .launch_api = [this, ends, order = std::move(order)](const Mark& mark) {
-                      const Duration left = std::max(ends - world_.time_with_sleep(), kLeastTime);
-                      JobOrder now = order;
-                      now.request.time = std::min(now.request.time, left);
-                      return account_.launch_api(mark, std::move(now));
-                    }});
+  return open_pool(
+      spec, offer,
+      {.user = user_,
+       .way_back = std::move(way_back),
+       .zone = offer.region,
+       .queues = true,
+       .launch_api = [this, order = std::move(order)](const Mark& mark, Duration left) {
+         JobOrder now = order;
+         now.request.time = std::min(now.request.time, std::max(left, kLeastTime));
+         return account_.launch_api(mark, std::move(now));
+       }});
 }
 
 // ---- The way to them
@@ -204,10 +205,6 @@ Result<std::unique_ptr<Provider>> make_slurm(const ProviderSpec& spec, World wor
   if (!wishes) return fail(wishes);
   return std::make_unique<SlurmProvider>(std::move(world), *std::move(access), *std::move(wishes),
                                          login);
-}
-
-Result<std::unique_ptr<Provider>> make_slurm(const ProviderSpec& spec) {
-  return make_slurm(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

@@ -11,8 +11,6 @@
 #include "doubles/slurm.h"
 #include "skyward/provider/computer_fixture.h"
 #include "skyward/provider/slurm/access.h"
-#include "skyward/provider/slurm/slurm.h"
-#include "skyward/provider/slurm/sweep.h"
 
 namespace skyward::provider::slurm {
 
@@ -32,14 +30,6 @@ class SlurmComputer : public ComputerFixture {
     forget();
   }
 
-  std::unique_ptr<Provider> provider() override {
-    auto made = make_slurm(spec_.provider, fixture_.world);
-    EXPECT_TRUE(made) << made.error().message;
-    return *std::move(made);
-  }
-  std::vector<Swept> gc(const SweepOptions& options = {}) {
-    return ComputerFixture::gc(sweep, options);
-  }
   int standing() override { return slurm_->standing(); }
   int requests() const { return slurm_->requests; }
   void forget() {

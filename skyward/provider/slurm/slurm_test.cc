@@ -7,6 +7,7 @@
 
 #include "skyward/provider/slurm/keeper.h"
 #include "skyward/provider/slurm/slurm_computer_fixture.h"
+#include "skyward/provider/slurm/sweep.h"
 
 namespace skyward::provider::slurm {
 namespace {
@@ -74,9 +75,7 @@ TEST_F(SlurmPool, ItsNodesAreThoseOfOneJob) {
 TEST_F(SlurmPool, AReplacementAsksForTheTimeThatIsLeft) {
   spec_.timeout = 24h;
   slurm_->most_time = 48h;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const auto limit_after = [&](Duration awake, Duration asleep) {
     fixture_.now += awake;
     fixture_.asleep += asleep;
@@ -143,9 +142,7 @@ TEST_F(SlurmPool, WhenItMayStartIsToldNowAndThen) {
 
 TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
   spec_.provider.settings["time"] = "30";
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_TRUE(cloud->capabilities().gateway) << "what refuses is the login node";
   const auto signs = cloud->connection(life.cluster, life.instances[0]).permanent_errors;
   for (const std::string said :

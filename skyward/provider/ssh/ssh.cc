@@ -53,7 +53,6 @@ class SshProvider final : public Provider {
             .descriptors = false,
             .root = true,
             .splits_gpus = false,
-            .stop_ends_billing = false,
             .preemption = preemption_,
             .greet_timeout = kSshGreetTimeout};
   }

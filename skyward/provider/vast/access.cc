@@ -23,20 +23,15 @@ constexpr std::array kSecrets = {
 
 }  // namespace
 
-Result<VastAccess> find_access(const World& world, const ProviderSpec& spec) {
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec) {
   const auto key = find_secret(world, spec, kSecrets.front());
   if (!key) return fail(key);
   auto url = base_url_of(world, kUrlVariable, kBaseUrl);
   if (!url) return fail(url);
-  VastAccess out;
-  out.account.base_url = *std::move(url);
-  out.account.read_error = read_error;
-  out.origin = key->origin;
-  out.account.request_timeout = request_timeout(spec);
-  out.account.authorization = [value = "Bearer " + key->value](bool, Time) -> Result<std::string> {
-    return value;
-  };
-  return out;
+  RestAccount account{.base_url = *std::move(url),
+                      .read_error = read_error,
+                      .request_timeout = request_timeout(spec)};
+  return RestAccess{.account = with_token(std::move(account), key->value), .origin = key->origin};
 }
 
 std::span<const SecretSheet> secrets() { return kSecrets; }

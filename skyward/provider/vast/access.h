@@ -12,14 +12,9 @@
 
 namespace skyward::provider::vast {
 
-struct VastAccess {
-  RestAccount account{};
-  std::string origin{};  // of the key, for people
-};
-
 // From the setting, $VAST_API_KEY, or the file of Vast.ai's own program. Fails with `denied` if
 // there is none, and with `invalid` if $VAST_URL may not receive it.
-Result<VastAccess> find_access(const World& world, const ProviderSpec& spec);
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec);
 
 // What it looks for.
 std::span<const SecretSheet> secrets();

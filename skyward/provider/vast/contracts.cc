@@ -94,25 +94,20 @@ std::string usual_name(std::string_view gpu) {
 }
 
 ApiResult<std::vector<NamedMachine>> list_contracts(Api& api, Time deadline) {
-  const auto told = api.contracts(deadline);
-  if (!told) return std::unexpected(told.error());
-  std::vector<NamedMachine> out;
-  for (const Contract& one : *told) out.push_back(to_machine(one));
-  return out;
+  return mapped(api.contracts(deadline), to_machine);
 }
 
 Contracts::Contracts(Api& api, std::string region, Mark mark, ContractTerms terms)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(region),
-                     .listing_lag = 60s,
-                     .known_after = 120s,
-                     .release_time = 180s,
-                     .unanswered_limit_s = 1800,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = 1,
-                     .start_limit = terms.start_limit,
-                     .ends_itself = false},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(region),
+                    .listing_lag = 60s,
+                    .known_after = 120s,
+                    .release_time = 180s,
+                    .unanswered_limit_s = 1800,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = 1,
+                    .start_limit = terms.start_limit},
+                   kProvider, std::move(mark)),
       api_(api),
       terms_(std::move(terms)) {}
 
@@ -122,9 +117,7 @@ bool Contracts::is_id(std::string_view id) const {
 }
 
 ApiResult<NamedMachine> Contracts::get(const std::string& id, Time deadline) {
-  const auto told = api_.contract(id, deadline);
-  if (!told) return std::unexpected(told.error());
-  return to_machine(*told);
+  return mapped(api_.contract(id, deadline), to_machine);
 }
 
 ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unverified,

@@ -48,7 +48,7 @@ struct ContractTerms {
 ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unverified,
                                           Time deadline);
 
-class Contracts final : public NamedMachines {
+class Contracts final : public RestMachines {
  public:
   // The api outlives this. To find or terminate machines, `mark.pool` is enough.
   Contracts(Api& api, std::string region, Mark mark, ContractTerms terms = {});
@@ -64,8 +64,9 @@ class Contracts final : public NamedMachines {
   ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
   void complete(const std::vector<std::string>& ids, std::vector<MachineStatus>& found,
                 Time deadline) override;
-  ApiResult<void> remove(const std::string& id, Time deadline) override {
-    return api_.destroy(id, deadline);
+  ApiResult<std::vector<ApiResult<void>>> remove_all(const std::vector<std::string>& ids,
+                                                     Time deadline) override {
+    return remove_each(ids, [&](const std::string& id) { return api_.destroy(id, deadline); });
   }
 
  private:

@@ -21,7 +21,7 @@ Status diagnose(const World& world, const SettingOrigin&,
     return {};
   }
   tell({.what = "key", .good = true, .detail = access->origin});
-  VastAccount account(world, std::move(access->account));
+  VastAccount account(world, *std::move(access));
   Api& api = account.api();
   const auto user = api.user(deadline);
   tell(finding_of("account", user, user ? user->email : ""));
@@ -40,12 +40,6 @@ Status diagnose(const World& world, const SettingOrigin&,
     machines.hint = "loosen the filters: min_reliability, min_cuda, geolocation, trust";
   }
   tell(machines);
-  return {};
-}
-
-Status has_credentials(const World& world, Time) {
-  const auto access = find_access(world, with_readable_settings(world, kProvider));
-  if (!access) return fail(access);
   return {};
 }
 

@@ -10,7 +10,4 @@ namespace skyward::provider::vast {
 Status diagnose(const World& world, const SettingOrigin& region,
                 const std::function<void(const Finding&)>& tell, Time deadline);
 
-// TableRow::credentials.
-Status has_credentials(const World& world, Time deadline);
-
 }  // namespace skyward::provider::vast

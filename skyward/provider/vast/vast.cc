@@ -11,7 +11,6 @@
 #include "skyward/base/text.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/renting/own_end.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/provider/vast/vast_account.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/provider_settings.h"
@@ -142,10 +141,6 @@ class ContractSite final : public NamedSite {
 
   std::int64_t wall_s() const override { return api_.wall_s(); }
 
-  Status furnish(PoolBook&, const Mark& mark, const std::string&, Time) override {
-    mark_ = mark;
-    return {};
-  }
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
 
@@ -153,7 +148,6 @@ class ContractSite final : public NamedSite {
   Api& api_;
   const std::string base_url_;
   const ContractTerms terms_;
-  Mark mark_{};
 };
 
 Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const LaunchTerms& launch,
@@ -177,18 +171,17 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
   return std::make_unique<Contracts>(api_, region(), mark_, std::move(terms));
 }
 
-class VastCloud final : public RentedCloud {
+class VastCloud final : public NamedCloud {
  public:
-  VastCloud(World world, RestAccount account, ProviderSpec spec)
+  VastCloud(World world, RestAccess access, ProviderSpec spec)
       : world_(std::move(world)),
-        base_url_(account.base_url),
-        account_(world_, std::move(account)),
+        base_url_(access.account.base_url),
+        account_(world_, std::move(access)),
         spec_(std::move(spec)) {}
 
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
     return {.spot = true,
-            .private_network = false,
             .fuse = false,
             .splits_gpus = false,
             .strangers = !filter_of(spec_).datacenters,
@@ -201,20 +194,11 @@ class VastCloud final : public RentedCloud {
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override {
-    empty_regions_.note(error, region);
-  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return account_.machine_api(cluster);
-  }
-  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
-                                         Time deadline) override {
-    return account_.clear(cluster, book, deadline);
-  }
 
  private:
+  NamedAccount& account() override { return account_; }
   Status look(const PoolSpec& spec, const AskFilter& wanted, bool bids, Time deadline);
   AskFilter filter_for(const PoolSpec& spec) const;
   std::vector<Offer> all_offers(int nodes) const;
@@ -229,8 +213,6 @@ class VastCloud final : public RentedCloud {
   const ProviderSpec spec_;
   std::vector<Ask> on_demand_;  // of the last look
   std::vector<Ask> bids_;
-  std::vector<Offer> ranked_;  // of the last offers()
-  EmptyRegions empty_regions_;
   bool needs_whole_market_ = false;  // a search for the pool's machines alone finds none
 };
 
@@ -303,20 +285,10 @@ Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline
           fmt::format("use nodes={}, or choose other machines", most));
     }
   }
-  if (!found && empty_regions_.any()) {
-    return fail(ErrorKind::exhausted, "Vast.ai: no other country has such machines",
-                "choose other machines, or try again later");
+  if (!found && filter_of(spec_).datacenters) {
+    found.error().hint += "; trust=\"community\" adds machines of private individuals";
   }
-  if (!found) {
-    Error why = std::move(found.error());
-    why.message = "Vast.ai: " + why.message;
-    if (filter_of(spec_).datacenters) {
-      why.hint += "; trust=\"community\" adds machines of private individuals";
-    }
-    return std::unexpected(std::move(why));
-  }
-  ranked_ = *found;
-  return found;
+  return ranked(std::move(found), kCloud, "country");
 }
 
 Result<std::vector<Offer>> VastCloud::catalogue(Time deadline) {
@@ -359,17 +331,7 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
 Result<std::unique_ptr<RentedCloud>> make_vast_cloud(const ProviderSpec& spec, World world) {
   auto access = find_access(world, spec);
   if (!access) return fail(access);
-  return std::make_unique<VastCloud>(std::move(world), std::move(access->account), spec);
-}
-
-Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec, World world) {
-  auto cloud = make_vast_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec) {
-  return make_vast(spec, world_of_this_process());
+  return std::make_unique<VastCloud>(std::move(world), *std::move(access), spec);
 }
 
 }  // namespace skyward::provider

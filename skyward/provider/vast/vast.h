@@ -7,17 +7,14 @@
 #include <memory>
 #include <string>
 
-#include "skyward/provider/provider.h"
 #include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/provider/vast/vast_api.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
-// All fail with `denied` if there is no key.
+// Fails with `denied` if there is no key.
 Result<std::unique_ptr<RentedCloud>> make_vast_cloud(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec);
 
 namespace vast {
 

@@ -17,7 +17,7 @@ namespace skyward::provider::vast {
 class VastAccount final : public NamedAccount {
  public:
   // The world outlives this.
-  VastAccount(const World& world, RestAccount account) : client_(world, std::move(account)) {}
+  VastAccount(const World& world, RestAccess access) : client_(world, std::move(access.account)) {}
 
   Api& api() { return api_; }
 

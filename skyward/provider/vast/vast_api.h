@@ -90,7 +90,6 @@ class Api {
   // The client outlives this.
   explicit Api(RestClient& client) : client_(client) {}
 
-  const World& world() const { return client_.world(); }
   std::int64_t clock_ahead_s() const { return client_.clock_ahead_s(); }
   std::int64_t wall_s() const { return client_.wall_s(); }
 

@@ -65,9 +65,7 @@ class VastTest : public ::testing::Test, public VastComputer {
 };
 
 TEST_F(VastTest, APoolLivesAndLeavesNothing) {
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   ASSERT_THAT(life.instances, SizeIs(2));
   for (const Instance& one : life.instances) {
     ASSERT_TRUE(one.public_ip);
@@ -81,9 +79,7 @@ TEST_F(VastTest, APoolLivesAndLeavesNothing) {
 }
 
 TEST_F(VastTest, ItIsReachedAtItsPortAndCanDestroyItself) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   const Instance& machine = life.instances.front();
   EXPECT_THAT(cloud->connection(life.cluster, machine).command,
               Contains(std::to_string(machine.ssh_port)));
@@ -191,9 +187,7 @@ TEST_F(VastTest, AnAskThatIsGoneIsNoFailure) {
 TEST_F(VastTest, ALostReplyIsLookedForAndNotRepeated) {
   cloud_->dials.answers = {
       {.method = "PUT", .path = "/api/v0/asks/*", .perform = true, .status = 0}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
@@ -239,9 +233,7 @@ TEST_F(VastTest, AContractThatARefusalMadeIsOurs) {
                                      {"error", "invalid_price"},
                                      {"msg", "the bid is too low"},
                                      {"new_contract", 20'000'001}}}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
@@ -257,9 +249,7 @@ TEST_F(VastTest, NoBidIsAboveWhatThePoolMayCost) {
 
 TEST_F(VastTest, AnOutbidMachineIsGone) {
   spec_.spot = Spot::Always();
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_TRUE(life.instances.front().spot);
   const std::string id = life.instances.front().id;
   for (doubles::Machine& one : cloud_->machines) {
@@ -276,9 +266,7 @@ TEST_F(VastTest, AnAskThatRefusedABidIsTakenOnDemand) {
   want_the_only_one();
   spec_.spot = Spot::IfAvailable(1);
   refuse_bids(1);
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   EXPECT_FALSE(life.instances.front().spot);
 }
 
@@ -290,9 +278,7 @@ TEST_F(VastTest, ARefusedBidIsMadeAgainInTheNextRound) {
                             .times = 2,
                             .status = 410,
                             .body = {{"success", false}, {"error", "no_such_ask"}, {"msg", ""}}}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   EXPECT_TRUE(life.instances.front().spot);
 }
 
@@ -355,7 +341,7 @@ TEST_F(VastTest, WithoutCreditNothingIsRented) {
 TEST_F(VastTest, AContractWithoutAPriceIsNotFree) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   for (const doubles::Json& price : {doubles::Json(), doubles::Json(0), doubles::Json(0.5)}) {
     cloud_->dials.answers = {
         {.method = "GET",
@@ -373,7 +359,7 @@ TEST_F(VastTest, AContractWithoutAPriceIsNotFree) {
 TEST_F(VastTest, TextsOfHostsLoseTheBlanksAtTheirEnds) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   const doubles::Json contract{
       {"id", 7},
       {"label", "mine\n"},
@@ -426,7 +412,7 @@ TEST_F(VastTest, MemoryIsTheShareOfTheHostThatIsRented) {
   EXPECT_DOUBLE_EQ(offers->front().memory_gb, 62.5);
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   for (const auto& [cores, fraction, memory_gb] :
        {std::tuple(doubles::Json(), doubles::Json(0.25), 32.0),
         std::tuple(doubles::Json(), doubles::Json(), 128.0),
@@ -478,9 +464,7 @@ TEST_F(VastTest, MoreMachinesThanACountryHasAreNoUnknownKind) {
 TEST_F(VastTest, DearMachinesAreSeenBehindCheapOnes) {
   want("H200", 8);
   spec_.nodes = 1;
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = lived();
   EXPECT_EQ(life.instances.front().instance_type, "8x H200");
   EXPECT_THAT(searches(), SizeIs(1 + cloud_->machines.size())) << "the rate is limited";
   spec_.accelerator.reset();
@@ -518,7 +502,7 @@ TEST_F(VastTest, WhatNoNarrowSearchFindsIsSoughtInTheWholeMarket) {
 TEST_F(VastTest, APageOfOnePriceIsPassed) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   for (const auto& page : {asks(1, 64, 0.5), asks(1, 64, 0.5), asks(65, 2, 0.6)}) {
     cloud_->dials.answers.push_back(
         {.method = "POST", .path = "/api/v0/bundles/", .status = 200, .body = page});
@@ -535,7 +519,7 @@ TEST_F(VastTest, APageOfOnePriceIsPassed) {
 TEST_F(VastTest, ASearchEndsWhereTheCloudTellsTheSameAgain) {
   auto access = find_access(fixture_.world, spec_.provider);
   ASSERT_TRUE(access) << access.error().message;
-  VastAccount account(fixture_.world, access->account);
+  VastAccount account(fixture_.world, *access);
   cloud_->dials.answers = {{.method = "POST",
                             .path = "/api/v0/bundles/",
                             .times = -1,
@@ -559,9 +543,7 @@ TEST_F(VastTest, TheCountryMayBeChosen) {
 
 TEST_F(VastTest, WhatADeadProgramLeftIsSwept) {
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    (void)opened();
   }
   const std::vector<Swept> told = gc();
   EXPECT_THAT(told, SizeIs(2));

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/provider/marks.h"
+
 namespace skyward::provider::verda {
 
 namespace {
@@ -54,20 +56,19 @@ constexpr std::array kSecrets = {kId, kSecret};
 
 }  // namespace
 
-Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec) {
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec) {
   const auto id = find_secret(world, spec, kId);
   if (!id) return fail(id);
   const auto secret = find_secret(world, spec, kSecret);
   if (!secret) return fail(secret);
   const auto url = base_url_of(world, kUrlVariable, kBaseUrl);
   if (!url) return fail(url);
-  VerdaAccess out;
-  out.account.base_url = *url;
-  out.account.read_error = read_error;
-  out.account.gap = kGap;
-  out.account.request_timeout = request_timeout(spec);
-  out.client_id = id->value;
-  out.origin = secret->origin;
+  RestAccess out{.account = {.base_url = *url,
+                             .read_error = read_error,
+                             .gap = kGap,
+                             .request_timeout = request_timeout(spec)},
+                 .origin = secret->origin,
+                 .user = owner_digits(id->value)};
   const auto tokens = std::make_shared<TokenSource>(
       world, ClientCredentials{.token_url = *url + "/oauth2/token",
                                .id = id->value,

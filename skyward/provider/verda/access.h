@@ -15,16 +15,10 @@
 
 namespace skyward::provider::verda {
 
-struct VerdaAccess {
-  RestAccount account{};
-  std::string client_id{};
-  std::string origin{};  // of the secret, for people
-};
-
 // From the settings, $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET, or the file of Verda's own program.
 // Fails with `denied` when there is none, and with `invalid` when $VERDA_BASE_URL may not get them.
 // The world outlives the result.
-Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec);
+Result<RestAccess> find_access(const World& world, const ProviderSpec& spec);
 
 // What it looks for.
 std::span<const SecretSheet> secrets();

@@ -60,10 +60,4 @@ Status diagnose(const World& world, const SettingOrigin& region,
   return {};
 }
 
-Status has_credentials(const World& world, Time) {
-  const auto access = find_access(world, with_readable_settings(world, kProvider));
-  if (!access) return fail(access);
-  return {};
-}
-
 }  // namespace skyward::provider::verda

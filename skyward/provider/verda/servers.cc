@@ -52,27 +52,22 @@ NamedMachine to_machine(const Server& told) {
 }  // namespace
 
 ApiResult<std::vector<NamedMachine>> list_servers(Api& api, Time deadline) {
-  const auto told = api.servers(deadline);
-  if (!told) return std::unexpected(told.error());
-  std::vector<NamedMachine> out;
-  for (const Server& one : *told) out.push_back(to_machine(one));
-  return out;
+  return mapped(api.servers(deadline), to_machine);
 }
 
 Servers::Servers(Api& api, std::string location, Mark mark, ServerRequest common,
                  std::map<std::string, std::string> images)
-    : NamedMachines({.cloud = kCloud,
-                     .region = std::move(location),
-                     .listing_lag = 60s,
-                     .known_after = 120s,
-                     // A machine cannot be deleted before it runs.
-                     .release_time = 900s,
-                     .unanswered_limit_s = 1800,
-                     .doubt = 10s,
-                     .launch_tries = kLaunchTries,
-                     .most_per_batch = 1,
-                     .ends_itself = false},
-                    kProvider, std::move(mark)),
+    : RestMachines({.cloud = kCloud,
+                    .region = std::move(location),
+                    .listing_lag = 60s,
+                    .known_after = 120s,
+                    // A machine cannot be deleted before it runs.
+                    .release_time = 900s,
+                    .unanswered_limit_s = 1800,
+                    .doubt = 10s,
+                    .launch_tries = kLaunchTries,
+                    .most_per_batch = 1},
+                   kProvider, std::move(mark)),
       api_(api),
       common_(std::move(common)),
       images_(std::move(images)) {}
@@ -80,9 +75,7 @@ Servers::Servers(Api& api, std::string location, Mark mark, ServerRequest common
 bool Servers::is_id(std::string_view id) const { return !id.empty() && is_made_of(id, "-"); }
 
 ApiResult<NamedMachine> Servers::get(const std::string& id, Time deadline) {
-  const auto told = api_.server(id, deadline);
-  if (!told) return std::unexpected(told.error());
-  return to_machine(*told);
+  return mapped(api_.server(id, deadline), to_machine);
 }
 
 std::expected<std::vector<std::string>, LaunchRefusal> Servers::launch(const LaunchBatch& batch,

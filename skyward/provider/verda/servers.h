@@ -20,7 +20,7 @@ inline constexpr const char* kCloud = "Verda";
 // Every machine of the account.
 ApiResult<std::vector<NamedMachine>> list_servers(Api& api, Time deadline);
 
-class Servers final : public NamedMachines {
+class Servers final : public RestMachines {
  public:
   // The api outlives this. To find or terminate machines, `mark.pool` is enough.
   // `images`: what each type starts from.

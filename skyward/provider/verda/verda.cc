@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "skyward/provider/choosing.h"
-#include "skyward/provider/renting/renting.h"
 #include "skyward/provider/verda/verda_account.h"
 #include "skyward/provider/verda/verda_images.h"
 
@@ -66,7 +65,6 @@ class VerdaSite final : public NamedSite {
   const ProviderSpec settings_;
   const std::map<std::string, std::string> images_;  // by type
   PoolBook* book_ = nullptr;
-  Mark mark_{};
   std::string ssh_key_{};  // id
   int launches_ = 0;
   std::vector<LaunchScript> scripts_;  // that there are
@@ -111,7 +109,7 @@ Result<std::unique_ptr<MachineApi>> VerdaSite::machine_api(PoolBook& book, const
       ServerRequest{.ssh_key = ssh_key_, .script = *script, .disk_gb = kDisk_gb}, images_);
 }
 
-class VerdaCloud final : public RentedCloud {
+class VerdaCloud final : public NamedCloud {
  public:
   VerdaCloud(World world, ProviderSpec spec) : world_(std::move(world)), spec_(std::move(spec)) {}
   // Before anything else.
@@ -125,9 +123,7 @@ class VerdaCloud final : public RentedCloud {
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
     return {.spot = true,
-            .private_network = false,
             .open_network = true,
-            .stop_ends_billing = false,
             .provision_timeout = kGreetTimeout,
             .greet_timeout = kGreetTimeout,
             .billing = {.quantum = kBillingStep, .minimum = kBillingStep}};
@@ -135,20 +131,11 @@ class VerdaCloud final : public RentedCloud {
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override {
-    empty_regions_.note(error, region);
-  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return account_->machine_api(cluster);
-  }
-  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
-                                         Time deadline) override {
-    return account_->clear(cluster, book, deadline);
-  }
 
  private:
+  NamedAccount& account() override { return *account_; }
   Result<std::vector<Offer>> all_offers(bool spot, Time deadline);
 
   const World world_;
@@ -156,8 +143,6 @@ class VerdaCloud final : public RentedCloud {
   std::optional<VerdaAccount> account_;
   std::vector<ServerType> types_;  // as they were told last
   std::set<std::string> locations_;
-  std::vector<Offer> ranked_;  // of the last offers()
-  EmptyRegions empty_regions_;
 };
 
 // An offer for each place in which the type is there now, with the prices of the markets in which
@@ -208,18 +193,8 @@ Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadlin
     const bool other = !spec.machine.empty() && one.instance_type != spec.machine;
     return elsewhere || other || empty_regions_.contains(one.region);
   });
-  auto found = fitting_offers(*all, spec);
-  if (!found && empty_regions_.any()) {
-    return fail(ErrorKind::exhausted, "Verda: no other location has such machines",
-                "choose other machines, or try again later");
-  }
-  if (!found) {
-    Error why = std::move(found.error());
-    why.message = fmt::format("Verda{}{}: {}", region.empty() ? "" : ", ", region, why.message);
-    return std::unexpected(std::move(why));
-  }
-  ranked_ = *found;
-  return found;
+  return ranked(fitting_offers(*all, spec),
+                fmt::format("{}{}{}", kCloud, region.empty() ? "" : ", ", region), "location");
 }
 
 Result<std::vector<Offer>> VerdaCloud::catalogue(Time deadline) {
@@ -254,16 +229,6 @@ Result<std::unique_ptr<RentedCloud>> make_verda_cloud(const ProviderSpec& spec, 
   auto cloud = std::make_unique<VerdaCloud>(std::move(world), spec);
   if (Status able = cloud->sign_in(); !able) return fail(able);
   return cloud;
-}
-
-Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec, World world) {
-  auto cloud = make_verda_cloud(spec, world);
-  if (!cloud) return fail(cloud);
-  return make_renting(std::move(world), *std::move(cloud));
-}
-
-Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec) {
-  return make_verda(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

@@ -5,15 +5,12 @@
 
 #include <memory>
 
-#include "skyward/provider/provider.h"
 #include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
-// Both fail with `denied` when there is no client id or secret.
+// Fails with `denied` when there is no client id or secret.
 Result<std::unique_ptr<RentedCloud>> make_verda_cloud(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec, World world);
-Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

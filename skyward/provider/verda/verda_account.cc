@@ -7,11 +7,8 @@
 namespace skyward::provider::verda {
 
 ApiResult<std::vector<SideResource>> VerdaTexts::list(Time deadline) {
-  const auto told = api_.texts(path_, deadline);
-  if (!told) return std::unexpected(told.error());
-  std::vector<SideResource> out;
-  for (const NamedText& one : *told) out.push_back({.id = one.id, .name = one.name});
-  return out;
+  return mapped(api_.texts(path_, deadline),
+                [](const NamedText& one) { return SideResource{.id = one.id, .name = one.name}; });
 }
 
 ApiResult<std::string> VerdaVolumes::create(const std::string&, Time) {

@@ -66,8 +66,8 @@ class VerdaVolumes final : public SideResourceKind {
 class VerdaAccount final : public NamedAccount {
  public:
   // The world outlives this.
-  VerdaAccount(const World& world, VerdaAccess access)
-      : client_(world, std::move(access.account)), user_(owner_digits(access.client_id)) {}
+  VerdaAccount(const World& world, RestAccess access)
+      : client_(world, std::move(access.account)), user_(std::move(access.user)) {}
 
   Api& api() { return api_; }
   // The API tells nothing about accounts: the client id stands for one.

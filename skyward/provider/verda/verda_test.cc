@@ -71,16 +71,12 @@ TEST_F(VerdaTest, APoolLivesAndLeavesNothing) {
 
 TEST_F(VerdaTest, IdsInQuotesAreTheSame) {
   cloud_->dials.quote_ids = 1;
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
 }
 
 TEST_F(VerdaTest, ALoginThatExpiresIsRenewed) {
   cloud_->dials.token_life = 60s;
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
 }
 
 TEST_F(VerdaTest, EachTypeGetsASystemThatItStarts) {
@@ -97,9 +93,7 @@ TEST_F(VerdaTest, EachTypeGetsASystemThatItStarts) {
 TEST_F(VerdaTest, SpotMachinesTakeTheirDisksWithThem) {
   want("H100");
   spec_.spot = Spot::Always();
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   for (const doubles::Machine& one : cloud_->machines) {
     EXPECT_TRUE(one.spot);
     EXPECT_EQ(one.request["os_volume"]["on_spot_discontinue"], "delete_permanently");
@@ -174,9 +168,7 @@ TEST_F(VerdaTest, TheScriptMakesTheHostKey) {
 TEST_F(VerdaTest, AScriptStaysWhileItsMachinesMayNeedIt) {
   cloud_->dials.script_limit = 2;
   spec_.spot.retries = 1;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   cloud_->dials.capacity = {{"*", 0}};
   for (int i = 0; i < 10; ++i) {
     const auto refused = cloud->provision(life.cluster, 1, 0, soon());
@@ -195,9 +187,7 @@ TEST_F(VerdaTest, AScriptStaysWhileItsMachinesMayNeedIt) {
 }
 
 TEST_F(VerdaTest, AReplacementDoesNotWaitForOldScriptsToBeRemoved) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   fixture_.now += 20min;
   ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
   fixture_.now += 10min;
@@ -220,9 +210,7 @@ TEST_F(VerdaTest, AScriptIsFoundBehindThoseOfOthers) {
         ask("POST", "/scripts", {{"name", "another"}, {"script", "#!/bin/sh"}}, token));
   }
   cloud_->dials.answers = {{.method = "POST", .path = "/v1/scripts", .perform = true, .status = 0}};
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_THAT(cloud_->leftovers(), Contains(StartsWith("script skyward-")).Times(1));
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
   ask("DELETE", "/scripts", {{"scripts", others}}, token);
@@ -231,9 +219,7 @@ TEST_F(VerdaTest, AScriptIsFoundBehindThoseOfOthers) {
 TEST_F(VerdaTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
   cloud_->dials.answers = {
       {.method = "POST", .path = "/v1/instances", .perform = true, .status = 0}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
@@ -244,9 +230,7 @@ TEST_F(VerdaTest, AMachineThatCameOfARefusalIsTaken) {
                             .perform = true,
                             .status = 503,
                             .body = {{"code", "service_unavailable"}, {"message", "sold out"}}}};
-  const auto cloud = provider();
-  const Life life = live(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  (void)lived();
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
@@ -267,9 +251,7 @@ TEST_F(VerdaTest, AMachineThatCameOfARefusalAndIsListedLateIsDeleted) {
 
 TEST_F(VerdaTest, MachinesAreDeletedInOneRequest) {
   spec_.nodes = 8;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
   const auto is_deletion = [](const doubles::Heard& one) { return one.method == "PUT"; };
   ASSERT_EQ(std::ranges::count_if(cloud_->heard, is_deletion), 1);
@@ -281,9 +263,7 @@ TEST_F(VerdaTest, MachinesAreDeletedInOneRequest) {
 // One of them does not run yet: the others go, and it follows.
 TEST_F(VerdaTest, OneThatCannotBeDeletedYetHoldsUpNoOther) {
   spec_.nodes = 4;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   cloud_->machines.front().ready = fixture_.now + 150s;
   const Time begin = fixture_.now;
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
@@ -295,9 +275,7 @@ TEST_F(VerdaTest, OneThatCannotBeDeletedYetHoldsUpNoOther) {
 
 // Such as one that support has to unlock.
 TEST_F(VerdaTest, WhyAMachineIsNotDeletedIsTold) {
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   cloud_->dials.answers = {
       {.method = "PUT",
        .path = "/v1/instances",
@@ -315,9 +293,7 @@ TEST_F(VerdaTest, WhyAMachineIsNotDeletedIsTold) {
 // Disks stay attached for a while to a machine that is gone.
 TEST_F(VerdaTest, ADiskThatIsDetachedLateIsWaitedFor) {
   cloud_->dials.detach = 60s;
-  const auto cloud = provider();
-  const Life life = open(*cloud);
-  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto [cloud, life] = opened();
   others_delete(life.instances.front().id);
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
@@ -341,9 +317,7 @@ TEST_F(VerdaTest, AWrongSecretIsToldBeforeAnythingIsMade) {
 
 TEST_F(VerdaTest, WhatADeadProgramLeftIsSwept) {
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    (void)opened();
   }
   EXPECT_THAT(cloud_->leftovers(), SizeIs(6)) << "two machines and their disks, a key, a script";
   EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
@@ -355,9 +329,7 @@ TEST_F(VerdaTest, WhatADeadProgramLeftIsSwept) {
 TEST_F(VerdaTest, APoolThatIsNamedIsSweptWithOtherCredentialsOfTheAccount) {
   std::string pool;
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    const auto [cloud, life] = opened();
     pool = life.cluster.id;
   }
   cloud_->client_id = "0123456789abcdef0123456789abcdef";
@@ -372,9 +344,7 @@ TEST_F(VerdaTest, APoolThatIsNamedIsSweptWithOtherCredentialsOfTheAccount) {
 TEST_F(VerdaTest, MachinesThatOtherCredentialsDoNotShowAreNotStruckOff) {
   std::string pool;
   {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    ASSERT_TRUE(life.status) << life.status.error().message;
+    const auto [cloud, life] = opened();
     pool = life.cluster.id;
   }
   auto account = std::exchange(cloud_, std::make_unique<doubles::Verda>());
