@@ -38,7 +38,7 @@ struct Capabilities {
   bool descriptors = false;
   bool root = true;          // packages can be installed with apt
   bool fuse = true;          // volumes can be mounted
-  bool splits_gpus = true;   // nodes may split their GPUs into partitions
+  bool splits_gpus = false;  // nodes may split their GPUs into partitions
   bool real_devices = true;  // its machines have the devices that their offers name
   bool strangers = false;    // its machines are in the hands of people nobody vouches for
   // A machine can end its own cost from inside: by powering off, or with its own key.

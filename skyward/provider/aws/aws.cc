@@ -48,6 +48,7 @@ class AwsCloud final : public RentedCloud {
             .private_network = true,
             .descriptors = false,
             .root = true,
+            .splits_gpus = true,
             .stop_ends_billing = true,
             .preemption = "ec2",
             .greet_timeout = kGreetTimeout,

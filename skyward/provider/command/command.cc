@@ -74,11 +74,8 @@ class CommandProvider final : public Provider {
 
   std::string_view name() const override { return "command"; }
   Capabilities capabilities() const override {
-    return {.spot = false,
-            .private_network = !addresses_.empty(),
-            .descriptors = false,
-            .root = false,
-            .splits_gpus = false};
+    return {
+        .spot = false, .private_network = !addresses_.empty(), .descriptors = false, .root = false};
   }
 
   Status check(const PoolSpec& spec) override;

@@ -38,7 +38,6 @@ class ContainerProvider final : public KeptNodes {
     return {.spot = false,
             .private_network = true,
             .fuse = false,
-            .splits_gpus = false,
             .stop_ends_billing = true,
             .provision_timeout = kContainerTimeout,
             .greet_timeout = kContainerGreetTimeout};

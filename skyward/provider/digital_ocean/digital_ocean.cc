@@ -161,6 +161,7 @@ class DigitalOceanCloud final : public NamedCloud {
   Capabilities capabilities() const override {
     return {.spot = true,
             .private_network = true,
+            .splits_gpus = true,
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
             .provision_timeout = kBootTimeout,
             .greet_timeout = kGreetTimeout,

@@ -39,7 +39,6 @@ class KubernetesProvider final : public KeptNodes {
             .private_network = true,
             .root = !wishes_.user,
             .fuse = false,
-            .splits_gpus = false,
             .stop_ends_billing = true,
             .preemption = kNotice,
             .provision_timeout = kPodTimeout,

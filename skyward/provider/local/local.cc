@@ -64,6 +64,7 @@ class LocalProvider final : public Provider {
             .descriptors = true,
             .root = false,
             .fuse = false,
+            .splits_gpus = true,
             .stop_ends_billing = true};
   }
 

@@ -108,7 +108,6 @@ class RunPodCloud final : public NamedCloud {
     return {.spot = !limits_.networked,
             .private_network = limits_.networked,
             .fuse = false,
-            .splits_gpus = false,
             .strangers = limits_.tier == Tier::community,
             .stop_ends_billing = true,
             .provision_timeout = 2 * limits_.start_limit,

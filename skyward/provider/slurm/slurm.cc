@@ -46,7 +46,6 @@ class SlurmProvider final : public KeptNodes {
             .private_network = true,
             .root = false,
             .fuse = false,
-            .splits_gpus = false,
             .stop_ends_billing = true,
             .provision_timeout = kQueueTimeout,
             .greet_timeout = kJobGreetTimeout,

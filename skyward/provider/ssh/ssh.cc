@@ -52,7 +52,6 @@ class SshProvider final : public Provider {
             .private_network = true,
             .descriptors = false,
             .root = true,
-            .splits_gpus = false,
             .preemption = preemption_,
             .greet_timeout = kSshGreetTimeout};
   }

@@ -183,7 +183,6 @@ class VastCloud final : public NamedCloud {
   Capabilities capabilities() const override {
     return {.spot = true,
             .fuse = false,
-            .splits_gpus = false,
             .strangers = !filter_of(spec_).datacenters,
             .stop_ends_billing = true,
             .provision_timeout = 2 * start_limit() + kTakes,

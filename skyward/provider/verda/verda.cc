@@ -124,6 +124,7 @@ class VerdaCloud final : public NamedCloud {
   Capabilities capabilities() const override {
     return {.spot = true,
             .open_network = true,
+            .splits_gpus = true,
             .provision_timeout = kGreetTimeout,
             .greet_timeout = kGreetTimeout,
             .billing = {.quantum = kBillingStep, .minimum = kBillingStep}};
