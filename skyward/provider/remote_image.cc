@@ -185,11 +185,13 @@ done
 # What no pool has asked for in a month makes room, and after a week what is not among the newest
 # twenty, unless a process uses it. Machines that share a home do not see each other's processes.
 make_room() {
-  local old newer
-  find "$@" -maxdepth 0 -mtime +7 2>/dev/null |
-    while IFS= read -r old; do
-      mapfile -t newer < <(find "$@" -maxdepth 0 -newer "$old" 2>/dev/null)
-      [[ ${#newer[@]} -ge 20 || $(find "$old" -maxdepth 0 -mtime +30) ]] || continue
+  local old rank=0 days=30
+  if [[ ! $(find "$@" -maxdepth 0 -mtime +7 2>/dev/null) ]]; then return; fi
+  stat -c '%Y %n' -- "$@" 2>/dev/null | sort -rn |
+    while read -r _ old; do
+      rank=$((rank + 1))
+      if [[ $rank -gt 20 ]]; then days=7; fi
+      [[ $(find "$old" -maxdepth 0 -mtime +$days 2>/dev/null) ]] || continue
       old=${old%/skyward-agent}
       grep -qsF -- "${old##*/}" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || rm -rf -- "$old"
     done || true

@@ -109,19 +109,22 @@ TEST_F(PriceLists, ThatHaveForgottenWhereWeWereAreReadFromTheStart) {
 // A zone "a" of one account is a "b" of another.
 TEST_F(PriceLists, OfSpotMachinesAreThoseOfTheAccount) {
   fixture_.http->answer = [](const io::HttpRequest&) -> Result<io::HttpReply> {
-    return io::HttpReply{.status = 200,
-                         .headers = {},
-                         .body =
-                             "<R><spotPriceHistorySet><item><instanceType>a.large"
-                             "</instanceType><availabilityZone>us-east-1a</availabilityZone>"
-                             "<spotPrice>0.5</spotPrice></item></spotPriceHistorySet></R>"};
+    return io::HttpReply{
+        .status = 200,
+        .headers = {},
+        .body =
+            "<DescribeSpotPriceHistoryResponse><spotPriceHistorySet><item><instanceType>a.large"
+            "</instanceType><availabilityZone>us-east-1a</availabilityZone>"
+            "<spotPrice>0.5</spotPrice></item></spotPriceHistorySet></"
+            "DescribeSpotPriceHistoryResponse>"};
   };
   const auto requests = [&](const std::string& key) {
     fixture_.variables["AWS_ACCESS_KEY_ID"] = key;
     fixture_.http->requests.clear();
     Client client(fixture_.world, Configuration{}, "us-east-1");
     Prices prices;
-    EXPECT_TRUE(Catalogue(client).add_spot_prices({"a.large"}, prices, kNever));
+    const auto added = Catalogue(client).add_spot_prices({"a.large"}, prices, kNever);
+    EXPECT_TRUE(added) << added.error().message;
     EXPECT_EQ(prices.spot.size(), 1U);
     return fixture_.http->requests.size();
   };

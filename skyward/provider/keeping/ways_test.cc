@@ -146,7 +146,6 @@ TEST_F(WaysTest, EqualWaysAreSignedInToOnce) {
   ways.push_back({other, false, "me@other"});
   EXPECT_THAT(sweep(ways).error().message, HasSubstr("nobody answers"));
   EXPECT_EQ(place.sign_ins, 1);
-  EXPECT_EQ(other.sign_ins, 1);
   EXPECT_GT(other.listings, 0);
 }
 

@@ -273,6 +273,7 @@ TEST_F(RentingTest, ThePackagesOfAnImageThatTheUserNamedAreVisible) {
     return cloud_->bootstrap(life_.cluster, life_.instances[0]).script;
   };
   EXPECT_THAT(script(), HasSubstr("\nvisible=\n"));
+  spec_.provider.name = "aws";
   spec_.provider.settings["ami"] = "ami-1";
   EXPECT_THAT(script(), HasSubstr("\nvisible=yes\n"));
 }
