@@ -191,7 +191,8 @@ TEST_F(VerdaTest, AReplacementDoesNotWaitForOldScriptsToBeRemoved) {
   fixture_.now += 20min;
   ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
   fixture_.now += 10min;
-  cloud_->dials.answers = {{.method = "DELETE", .path = "/v1/scripts/*", .times = -1, .status = 503}};
+  cloud_->dials.answers = {
+      {.method = "DELETE", .path = "/v1/scripts/*", .times = -1, .status = 503}};
   const Time before = fixture_.now;
   ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
   EXPECT_LT(fixture_.now - before, 1min);
