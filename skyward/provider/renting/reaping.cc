@@ -187,7 +187,7 @@ std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
   std::vector<std::string> resumed;
   for (const LedgerPool& pool : ledger.pools(true).value_or(std::vector<LedgerPool>())) {
     if (pool.provider != provider.name || pool.setting("account") != account) continue;
-    if (!opened_here(pool, booted_s(world)) || is_open_here(world, pool.id)) continue;
+    if (!opened_here(pool, world) || is_open_here(world, pool.id)) continue;
     if (io::FileLock::holder(reaper_lock(world, pool.id))) continue;
     const std::int64_t in_a_day_s = world.wall_s() + 24h / 1s;
     const Status started = start_reaper(world, agent_path,

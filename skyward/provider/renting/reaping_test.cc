@@ -117,6 +117,7 @@ TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
   add("digital_ocean-00000003",
       {{"boot", "another"}, {"host", "another"}, {"computer", "another"}});
   add("digital_ocean-00000004", {});
+  add("digital_ocean-00000006", {{"ledger", "1"}});  // this ledger is a copy of its own
   LedgerPool of_another_cloud = mine;
   of_another_cloud.id = "verda-00000005";
   of_another_cloud.provider = "verda";
