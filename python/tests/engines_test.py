@@ -100,6 +100,15 @@ def test_a_node_offers_the_gpus_that_its_worker_sees(monkeypatch, shown, count):
     assert look(()).accelerators == count
 
 
+def test_a_node_offers_what_its_agent_may_use(monkeypatch):
+    place = {"node": 0, "total_nodes": 2, "peers": [{"private_ip": "127.0.0.1"}] * 2}
+    monkeypatch.setenv("COMPUTE_POOL", json.dumps(place))
+    monkeypatch.setenv("SKYWARD_CPUS", "1")
+    monkeypatch.setenv("SKYWARD_MEMORY", "4096")
+    facts = look(())
+    assert (facts.cpus, facts.memory) == (1, 2048)
+
+
 def test_an_address_of_another_machine_is_none_to_listen_at():
     assert can_listen_at("127.0.0.1")
     assert not can_listen_at("198.51.100.1")  # nothing is sent there: it is for documentation

@@ -623,13 +623,28 @@ def test_takes_the_drivers_import_path_and_hides_its_own_variables(tmp_path):
             private = (
                 "SKYWARD_SYS_PATH",
                 "SKYWARD_MARK",
-                "SKYWARD_MEMORY",
                 "SKYWARD_CLIENT_PYTHON",
             )
             ours = [name for name in private if name in os.environ]
             return beside_the_script.answer, ours, os.environ["COMPUTE_POOL"]
 
         assert call(agent, look).value() == (42, [], "{}")
+    finally:
+        agent.close()
+
+
+@pytest.mark.parametrize(("processors", "share"), [("2", "1"), ("9", "2")])
+def test_slots_share_the_processors_that_the_node_may_use(processors, share):
+    agent = Agent(SKYWARD_SLOTS="4", SKYWARD_CPUS=processors, OMP_NUM_THREADS="3")
+    try:
+        agent.hello()
+
+        def look():
+            import os
+
+            return os.environ["BLIS_NUM_THREADS"], os.environ["OMP_NUM_THREADS"]
+
+        assert call(agent, look).value() == (share, "3")
     finally:
         agent.close()
 

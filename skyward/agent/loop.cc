@@ -252,6 +252,7 @@ void AgentLoop::start_now(SlotId slot) {
   environment.emplace_back(kSlotVariable, std::to_string(its_slot.place));
   if (!directory_.empty()) environment.emplace_back(kWorkVariable, name_of(directory_));
   environment.emplace_back("SKYWARD_MEMORY", std::to_string(state_.memory_bytes));
+  environment.emplace_back("SKYWARD_CPUS", std::to_string(io::usable_cpus()));
   make_directory();  // a task may have removed it
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
                                        .environment = std::move(environment),

@@ -208,6 +208,11 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &found) == 0;
 }
 
+std::uint64_t file_number(const std::string& path) {
+  struct stat found{};
+  return ::stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
 Result<std::string> resolved_path(const std::string& path) {
   std::error_code error;
   const std::filesystem::path said(path);

@@ -3,6 +3,7 @@
 // Small files, read and written whole: configuration, caches, tokens.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,9 @@ Status touch(const std::string& path);
 
 // Whether anything is at this path, even a dangling link. Opens nothing.
 bool exists(const std::string& path);
+
+// The inode number of the file at this path: a copy has another one. 0: there is none.
+std::uint64_t file_number(const std::string& path);
 
 // Where relative paths begin; empty when that directory is gone.
 std::string working_directory();

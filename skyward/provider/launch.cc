@@ -50,6 +50,8 @@ LaunchFailure LaunchRecord::refused(const LaunchTarget& place, bool spot, std::s
   add_once(refusals_,
            fmt::format("{} in {}{}: {}", place.type, place.zone, spot ? " as spot" : "", code));
   if (why.quota || why.account) hint_ = why.error.hint;
+  const bool is_sentence = code.contains(' ');  // and says it all
+  if (why.quota && !why.account) quota_ = is_sentence ? "" : ": " + why.error.message;
   only_quotas_ = only_quotas_ && why.quota;
   return why;
 }
@@ -67,15 +69,20 @@ void LaunchRecord::note_running(std::size_t machines) {
 Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchSpec& spec) const {
   if (denied_) return *denied_;
   const std::size_t shown = std::min(refusals_.size(), kRefusalsShown);
-  const std::string why =
+  std::string why =
       refusals_.empty()
           ? "no machine type is sold on these terms (spot or on demand, within the price limit)"
           : fmt::format("{}{}",
                         fmt::join(refusals_.begin(),
                                   refusals_.begin() + static_cast<std::ptrdiff_t>(shown), "; "),
                         refusals_.size() > shown ? "; …" : "");
+  const bool is_quota = only_quotas_ && quota_;
+  if (is_quota) why += *quota_;
   const std::string what =
-      outcome == LaunchOutcome::spot_minimum_not_met
+      is_quota ? fmt::format("the account's quota does not allow {} more {}machine{} there",
+                             spec.count, spec.spot.kind == SpotKind::always ? "spot " : "",
+                             spec.count == 1 ? "" : "s")
+      : outcome == LaunchOutcome::spot_minimum_not_met
           ? fmt::format("fewer than {} of {} machines are available as spot machines",
                         least_spot_count(spec.spot, spec.count), spec.count)
           : fmt::format("no capacity for {} {}machine{}", spec.count,

@@ -80,6 +80,7 @@ class LaunchRecord {
   std::vector<std::string> refusals_{};  // in words
   std::string hint_{};                   // of an account or quota
   bool only_quotas_ = true;              // every refusal was one
+  std::optional<std::string> quota_{};   // what the cloud said of it beside the code
   std::optional<Error> denied_{};        // the first refusal, if every one was of that kind
   int most_running_ = 0;                 // machines at the same time
 };

@@ -163,10 +163,14 @@ TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
   const auto none = launch();
   ASSERT_FALSE(none);
   EXPECT_EQ(shortage_of(none.error())->kind, ShortageKind::quota);
+  EXPECT_EQ(none.error().message,
+            "the cloud, here-1: the account's quota does not allow 4 more machines there: a in z1: "
+            "TooMany: too many");
   EXPECT_EQ(none.error().hint, "ask for more");
   record_.refused(spec_.places[0], false, "Full", {{ErrorKind::exhausted, "full"}, true});
-  EXPECT_EQ(shortage_of(record_.no_machines(LaunchOutcome::no_capacity, spec_))->kind,
-            ShortageKind::capacity);
+  const Error mixed = record_.no_machines(LaunchOutcome::no_capacity, spec_);
+  EXPECT_EQ(shortage_of(mixed)->kind, ShortageKind::capacity);
+  EXPECT_THAT(mixed.message, HasSubstr("no capacity for 4 machines"));
 }
 
 TEST_F(LaunchTest, AMarketWithAQuotaIsLeftForTheOtherOne) {

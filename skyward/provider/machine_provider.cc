@@ -47,7 +47,7 @@ std::unexpected<Error> MachineProvider::not_open_here(const Cluster& cluster) {
 }
 
 Status MachineProvider::enter_in_ledger(const Cluster& cluster, Entry entry) {
-  entry.settings.merge(this_computer());
+  entry.settings.merge(this_computer(world_));
   if (!entry.job.empty()) entry.settings[kJobSetting] = entry.job;
   return ledger_.open_pool({.id = cluster.id,
                             .provider = std::string(name()),

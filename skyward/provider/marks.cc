@@ -7,6 +7,7 @@
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/io/own_process.h"
+#include "skyward/provider/open_pools.h"
 
 namespace skyward::provider {
 
@@ -100,17 +101,21 @@ std::string nodes_text(int first_node, int count) {
   return fmt::format("{}-{}", first_node, first_node + count - 1);
 }
 
-std::map<std::string, std::string> this_computer() {
+std::map<std::string, std::string> this_computer(const World& world) {
   const std::string id = io::machine_id();
   // It must not be passed on as it is.
   const std::string hash = id.empty() ? id : to_hex(sha256(as_bytes("skyward " + id)));
   return {{"host", io::host_name()},
           {"boot", io::boot_id()},
-          {"computer", hash.substr(0, kComputerDigits)}};
+          {"computer", hash.substr(0, kComputerDigits)},
+          {"ledger", ledger_number(world)}};
 }
 
 bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
                  const std::map<std::string, std::string>& here) {
+  const auto ledger = here.find("ledger");
+  const std::string its_ledger = pool.setting("ledger");
+  if (ledger != here.end() && !its_ledger.empty() && its_ledger != ledger->second) return false;
   const std::string& boot = here.at("boot");
   const std::string its_boot = pool.setting("boot");
   if (!boot.empty() && its_boot == boot) return true;  // containers: one kernel has all locks
@@ -119,6 +124,10 @@ bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
   const std::string its_computer = pool.setting("computer");
   const bool have_ids = !computer.empty() && !its_computer.empty();
   return have_ids ? computer == its_computer : pool.setting("host") == here.at("host");
+}
+
+bool opened_here(const LedgerPool& pool, const World& world) {
+  return opened_here(pool, booted_s(world), this_computer(world));
 }
 
 }  // namespace skyward::provider

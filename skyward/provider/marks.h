@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "skyward/provider/ledger.h"
+#include "skyward/provider/world.h"
 
 namespace skyward::provider {
 
@@ -58,14 +59,16 @@ std::string owner_digits(std::string_view id);
 bool is_pool_id(std::string_view id);
 
 // The settings of a pool in the ledger that tell which computer opened it, and in which boot: its
-// name, a hash of its id (empty: it has none), and the boot's id.
-std::map<std::string, std::string> this_computer();
+// name, a hash of its id (empty: it has none), and the boot's id; and the number of its ledger's
+// file.
+std::map<std::string, std::string> this_computer(const World& world);
 // Whether this computer, `here`, opened the pool: computers may share a ledger, but not each
 // other's locks. Where one of them has no id, their names are compared. Computers may have one id
 // or one name (containers, copies of a virtual machine): what was opened in another boot after this
 // one began, at `booted_s`, was opened elsewhere. Older pools of such computers cannot be told
-// apart.
+// apart. A pool in a copy of its ledger was opened elsewhere, too: the copy has other locks.
 bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
-                 const std::map<std::string, std::string>& here = this_computer());
+                 const std::map<std::string, std::string>& here);
+bool opened_here(const LedgerPool& pool, const World& world);
 
 }  // namespace skyward::provider

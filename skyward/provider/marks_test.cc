@@ -75,7 +75,7 @@ TEST(Marks, TellWhichNodesAMachineIsFor) {
 // The boot of this computer began at 200.
 bool is_from_here(std::map<std::string, std::string> settings, std::int64_t opened_s) {
   return opened_here({.id = "p", .settings = std::move(settings), .opened_s = opened_s}, 200,
-                     {{"host", "mine"}, {"boot", "now"}, {"computer", "1111"}});
+                     {{"host", "mine"}, {"boot", "now"}, {"computer", "1111"}, {"ledger", "7"}});
 }
 
 TEST(Marks, AComputerKnowsItsPoolsByItsBoot) {
@@ -83,7 +83,19 @@ TEST(Marks, AComputerKnowsItsPoolsByItsBoot) {
   EXPECT_TRUE(is_from_here({{"host", "another"}, {"boot", "now"}}, 300)) << "renamed";
   EXPECT_TRUE(is_from_here({{"host", "another"}, {"boot", "now"}, {"computer", "2222"}}, 300))
       << "a container of this computer";
-  EXPECT_TRUE(opened_here({.id = "p", .settings = this_computer(), .opened_s = 300}, 200));
+  const WorldFixture here;
+  EXPECT_TRUE(opened_here({.id = "p", .settings = this_computer(here.world)}, here.world));
+}
+
+// Its locks are other files, which nobody holds: in a container with a copy of the home, say.
+TEST(Marks, APoolInACopyOfItsLedgerWasOpenedElsewhere) {
+  std::map<std::string, std::string> settings = {
+      {"host", "mine"}, {"boot", "now"}, {"computer", "1111"}, {"ledger", "7"}};
+  EXPECT_TRUE(is_from_here(settings, 300));
+  settings["ledger"] = "8";
+  EXPECT_FALSE(is_from_here(settings, 300));
+  settings["ledger"] = "";
+  EXPECT_TRUE(is_from_here(settings, 300)) << "an older version wrote it";
 }
 
 TEST(Marks, AComputerKnowsItsPoolsByItsIdAfterAReboot) {

@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstdint>
 
+#include "skyward/io/file.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/marks.h"
@@ -45,6 +47,12 @@ Result<std::unique_ptr<Ledger>> read_ledger(const World& world) {
   const Result<std::string> state = state_of(world);
   if (!state) return fail(state);
   return Ledger::open_to_read(*state + "/ledger.db");
+}
+
+std::string ledger_number(const World& world) {
+  const std::string state = state_directory(world);
+  const std::uint64_t number = state.empty() ? 0 : io::file_number(state + "/ledger.db");
+  return number == 0 ? "" : std::to_string(number);
 }
 
 bool is_of_ledger(const World& world, const Error& error) {

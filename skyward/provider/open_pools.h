@@ -25,6 +25,8 @@ Result<std::unique_ptr<Ledger>> open_ledger(const World& world);
 // The same, for reading: creates and changes nothing, and works on a disk that cannot be written
 // to.
 Result<std::unique_ptr<Ledger>> read_ledger(const World& world);
+// The number of its file, which copies do not share; empty: there is no file yet.
+std::string ledger_number(const World& world);
 // Whether this is an error of the ledger itself, whatever the clouds said.
 bool is_of_ledger(const World& world, const Error& error);
 

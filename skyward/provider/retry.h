@@ -3,6 +3,7 @@
 // Retries with exponential backoff. Each pause is drawn at random from the whole span below its
 // limit, so that clients that failed together do not retry together.
 
+#include <chrono>
 #include <cstdint>
 
 #include "skyward/base/time.h"
@@ -16,6 +17,13 @@ struct RetryRules {
   Duration longest_pause = std::chrono::seconds(20);
 };
 
+// Refusals of an account that sends too many requests do not count as attempts for so long:
+// everybody who uses the account has to wait.
+inline constexpr Duration kThrottledTime = std::chrono::seconds(90);
+
+// Any number, from the world's random digits.
+std::uint64_t random_number(const World& world);
+
 // The pause after failed attempt number `attempt` (from 1); `random` is any number.
 Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random);
 
@@ -23,18 +31,19 @@ Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random)
 class Retries {
  public:
   Retries(const World& world, const RetryRules& rules, Time deadline)
-      : world_(world), rules_(rules), deadline_(deadline) {}
+      : world_(world), rules_(rules), deadline_(deadline), begun_(world.now()) {}
 
-  // Pauses, at least for as long as the server asked, and returns true. Returns false at once when
-  // attempts or time are used up.
-  bool again(Duration asked = {});
-  int attempts() const { return attempts_; }
+  // Pauses for as long as the server asked and a random time, and returns true. Returns false at
+  // once when attempts or time are used up. `throttled`: too many requests were sent.
+  bool again(Duration asked = {}, bool throttled = false);
 
  private:
   const World& world_;  // outlives this
   const RetryRules rules_;
   const Time deadline_;
+  const Time begun_;
   int attempts_ = 0;
+  int counted_ = 0;
 };
 
 }  // namespace skyward::provider

@@ -122,7 +122,8 @@ io::SpawnOptions spawn_options(const RunOrder& order, const std::string& directo
     values[kInstanceInfoVariable] = info;
   }
   options.environment.assign(values.begin(), values.end());
-  options.unset = {wire::kWorkerVariable, "SKYWARD_MARK", "SKYWARD_MEMORY", "OLDPWD"};
+  options.unset = {wire::kWorkerVariable, "SKYWARD_MARK", "SKYWARD_MEMORY", "SKYWARD_CPUS",
+                   "OLDPWD"};
   options.directory = directory;
   return options;
 }

@@ -53,9 +53,9 @@ def look(packages: Sequence[str], ports: int = 0) -> NodeFacts:
         python=python_version(),
         executable=sys.executable,
         versions={package: version_of(package) for package in packages},
-        cpus=max(1, len(os.sched_getaffinity(0)) // sharing),
+        cpus=max(1, _usable_processors() // sharing),
         accelerators=_count_visible(len(info.accelerators)),
-        memory=_machine_memory() // sharing if sharing > 1 else 0,
+        memory=_usable_memory() // sharing if sharing > 1 else 0,
         ports=_free_ports(address, ports),
         missing_network=str(info.network.get("missing") or ""),
         has_address=can_listen_at(address),
@@ -82,8 +82,15 @@ def _count_visible(devices: int) -> int:
     return min(devices, len(list(named)))
 
 
-def _machine_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def _usable_processors() -> int:
+    """The agent's number respects the quota of a container, which an affinity does not show."""
+    allowed = len(os.sched_getaffinity(0))
+    return min(allowed, int(os.environ.get("SKYWARD_CPUS", allowed)))
+
+
+def _usable_memory() -> int:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(os.environ.get("SKYWARD_MEMORY", machine))
 
 
 def _free_ports(address: str, count: int) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def divide_processors(slots):
     all of them. What the user has set stays."""
     if slots <= 1:
         return
-    share = str(max(1, len(os.sched_getaffinity(0)) // slots))
+    share = str(max(1, int(os.environ["SKYWARD_CPUS"]) // slots))
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, share)
 
@@ -90,7 +90,7 @@ def main():
     offer_programs()
     slots = int(os.environ.pop("SKYWARD_SLOTS", "1"))
     divide_processors(slots)
-    memory = int(os.environ.pop("SKYWARD_MEMORY", "0"))
+    memory = int(os.environ.get("SKYWARD_MEMORY", "0"))
     results.memory.limit = min(memory // 8, MOST_BYTES) // slots
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
     if importlib.util.find_spec("cloudpickle") is None:

@@ -20,7 +20,8 @@ struct CodeRow {
 };
 
 constexpr std::string_view kQuota =
-    "ask for a higher limit in the Service Quotas console, or choose another type or region";
+    "ask for a higher limit in the Service Quotas console, or choose another type or region; it "
+    "counts all machines of the account in that region, also other people's";
 constexpr std::string_view kCapacity =
     "no capacity there: allow more zones, types or regions, or on-demand machines";
 constexpr std::string_view kKeys =

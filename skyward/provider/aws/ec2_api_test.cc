@@ -338,6 +338,17 @@ TEST_F(Ec2, ThrottlingAndFaultsAreTriedAgainWithTheSameToken) {
   EXPECT_GE(fixture_.pauses.at(0), std::chrono::seconds(3)) << "as long as it was asked to";
 }
 
+TEST_F(Ec2, ThrottlingPasses) {
+  for (int i = 0; i < 20; ++i) {
+    reply("RunInstances", 503,
+          "<R><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></R>");
+  }
+  reply("RunInstances", 200,
+        "<R><instancesSet><item><instanceId>i-1</instanceId></item></instancesSet></R>");
+  EXPECT_TRUE(api_.run_instances(launch(), kNever));
+  EXPECT_EQ(fixture_.http->requests.size(), 21U);
+}
+
 // The last answer is about the last try alone.
 TEST_F(Ec2, ARefusalAfterATryThatMayHaveBeenHeardIsNoProof) {
   const auto refused = [](const char* code) {

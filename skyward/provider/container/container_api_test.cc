@@ -12,6 +12,8 @@
 #include "skyward/io/process.h"
 #include "skyward/provider/container/wishes.h"
 #include "skyward/provider/keeping/keeping.h"
+#include "skyward/provider/marks.h"
+#include "skyward/provider/world_fixture.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider::container {
@@ -127,10 +129,10 @@ TEST(ContainerCommands, ThroughSshAreOneLine) {
   EXPECT_EQ(kLocal.words({"podman", "info"}), (Words{"podman", "info"}));
   EXPECT_EQ(access.text(), "podman at me@box");
   LedgerPool pool;
-  pool.settings = this_computer();
+  pool.settings = this_computer(WorldFixture().world);
   pool.settings.merge(way_back_of(access));
   EXPECT_EQ(access_of(pool), access);
-  pool.settings = this_computer();
+  pool.settings = this_computer(WorldFixture().world);
   pool.settings.merge(way_back_of(kLocal));
   EXPECT_EQ(access_of(pool), kLocal);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/provider/retry.h"
 #include "skyward/provider/shell_line.h"
 #include "skyward/spec/image.h"
 
@@ -35,7 +36,11 @@ exec "$@" "$line '${quoted%.}'"
 }  // namespace
 
 CommandClock command_clock(const World& world) {
-  return {.now = world.now, .pause = [pause = world.pause](Duration time) { pause(time, {}); }};
+  // Half of it at random: many users may have met the same trouble at once.
+  return {.now = world.now, .pause = [world](Duration time) {
+            const RetryRules rules{.first_pause = time / 2, .longest_pause = time / 2};
+            world.pause(time / 2 + retry_pause(rules, 1, random_number(world)), {});
+          }};
 }
 
 bool has_program(const World& world, std::string_view name) {

@@ -23,7 +23,7 @@ using Words = std::vector<std::string>;
 using Runner =
     std::function<Result<io::CommandResult>(const Words&, std::string_view input, Duration)>;
 
-// The clock of deadlines, and what waits by it.
+// The clock of deadlines, and what waits by it: for a pause, or up to half of it less.
 struct CommandClock {
   std::function<Time()> now;
   std::function<void(Duration)> pause;

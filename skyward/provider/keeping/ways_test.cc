@@ -85,7 +85,7 @@ class WaysTest : public ::testing::Test {
   ~WaysTest() override { std::filesystem::remove_all(state_); }
 
   void open_pool(const std::string& account, const std::string& id = "yard-1") {
-    std::map<std::string, std::string> settings = this_computer();
+    std::map<std::string, std::string> settings = this_computer(world_.world);
     settings["owner"] = "me";
     settings["account"] = account;
     EXPECT_TRUE(open_ledger(world_.world)

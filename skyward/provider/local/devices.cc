@@ -15,6 +15,8 @@ namespace skyward::provider {
 namespace {
 
 constexpr double kMibPerGib = 1024;
+// Drivers and desktops keep some hundred MiB of an idle GPU: differences below this do not count.
+constexpr double kUseStep_mib = 512;
 constexpr double kRounding = 1e-9;  // 1 / (1.0 / 93) is a little less than 93
 
 std::optional<double> parsed(std::string_view text) {
@@ -62,12 +64,13 @@ std::string how_to_join(const std::vector<Device>& devices, bool in_partitions) 
 }  // namespace
 
 std::vector<std::string> device_query(std::string program) {
-  return {std::move(program), "--query-gpu=index,name,memory.total,uuid,mig.mode.current",
+  return {std::move(program),
+          "--query-gpu=index,name,memory.total,uuid,mig.mode.current,memory.used",
           "--format=csv,noheader,nounits"};
 }
 
 std::vector<Device> parse_devices(std::string_view text) {
-  constexpr std::size_t kColumns = 5;
+  constexpr std::size_t kColumns = 6;
   std::vector<Device> devices;
   for (const std::string_view line : split(text, '\n')) {
     const std::vector<std::string_view> columns = split(line, ',');
@@ -77,7 +80,8 @@ std::vector<Device> parse_devices(std::string_view text) {
                        .name = device_model_name(columns[1]),
                        .memory_gb = parsed(columns[2]).value_or(0) / kMibPerGib,
                        .uuid = std::string(columns[3]),
-                       .split = columns[4] == "Enabled"});
+                       .split = columns[4] == "Enabled",
+                       .used_mib = parsed(columns[5]).value_or(0)});
   }
   return devices;
 }
@@ -123,7 +127,11 @@ Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
   std::vector<int> chosen;
   std::vector<int> others;
   std::vector<Device> split_otherwise;
-  for (const Device& device : devices) {
+  std::vector<Device> idle_first = devices;
+  std::ranges::stable_sort(idle_first, {}, [](const Device& device) {
+    return std::floor(device.used_mib / kUseStep_mib);
+  });
+  for (const Device& device : idle_first) {
     if (!matches(wanted, device.name, device.memory_gb)) continue;
     if (device.split && !profiles.empty() && device.partitions == profiles) {
       chosen.push_back(device.index);

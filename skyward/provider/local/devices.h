@@ -19,13 +19,14 @@ struct Device {
   double memory_gb = 0;
   std::string uuid{};                     // "GPU-…"
   bool split = false;                     // MIG is on: it works in partitions only
+  double used_mib = 0;                    // of its memory, by whichever processes
   std::vector<std::string> partitions{};  // their profiles, sorted
   bool operator==(const Device&) const = default;
 };
 
 // The query whose answer is parsed here.
 std::vector<std::string> device_query(std::string program);
-// Rows "index, name, MiB, UUID, whether MIG is on".
+// Rows "index, name, MiB, UUID, whether MIG is on, MiB in use".
 std::vector<Device> parse_devices(std::string_view text);
 // Adds the partitions that `nvidia-smi -L` lists below each device.
 void add_partitions(std::vector<Device>& devices, std::string_view list);
@@ -35,9 +36,10 @@ void add_partitions(std::vector<Device>& devices, std::string_view list);
 // for nvidia-smi's.
 std::vector<Device> visible_devices(const std::vector<Device>& devices, std::string_view variable);
 
-// The devices for all nodes of a pool, in order, first those that are split as wanted; an error
-// that says what there is, and how to join what is split otherwise, when they are not enough.
-// `are_all`: the program is confined to no others of the machine.
+// The devices for all nodes of a pool, in order, first those that are split as wanted, and of those
+// and of the others first those with the least memory in use; an error that says what there is, and
+// how to join what is split otherwise, when they are not enough. `are_all`: the program is confined
+// to no others of the machine.
 Result<std::vector<int>> choose_devices(const std::vector<Device>& devices,
                                         const Accelerator& wanted, int nodes, bool are_all = true);
 // What one node gets of them, joined by ','.

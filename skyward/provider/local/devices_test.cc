@@ -13,10 +13,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kAnswer =
-    "0, Tesla T4, 15360, GPU-0aa0, [N/A]\n"
-    "1, NVIDIA H100 80GB HBM3, 81559, GPU-1bb1, Disabled\n"
-    "2, NVIDIA H100 80GB HBM3, 81559, GPU-1bc2, Disabled\r\n"
-    "3, NVIDIA H100 80GB HBM3, [N/A], GPU-3dd3, Disabled\n"
+    "0, Tesla T4, 15360, GPU-0aa0, [N/A], 0\n"
+    "1, NVIDIA H100 80GB HBM3, 81559, GPU-1bb1, Disabled, 400\n"
+    "2, NVIDIA H100 80GB HBM3, 81559, GPU-1bc2, Disabled, 4\r\n"
+    "3, NVIDIA H100 80GB HBM3, [N/A], GPU-3dd3, Disabled, [N/A]\n"
     "\nNo devices were found\n";
 
 TEST(Devices, AreReadFromRows) {
@@ -62,6 +62,15 @@ TEST(Devices, EveryNodeGetsItsOwn) {
   EXPECT_EQ(devices_of_node(*choose_devices(devices, {.name = "T4"}, 1), 1, 0), "0");
 }
 
+TEST(Devices, ThoseThatOthersUseComeLast) {
+  const auto devices = parse_devices(
+      "0, NVIDIA H100 80GB HBM3, 81559, GPU-0, Disabled, 70000\n"
+      "1, NVIDIA H100 80GB HBM3, 81559, GPU-1, Disabled, 490\n"
+      "2, NVIDIA H100 80GB HBM3, 81559, GPU-2, Disabled, 900\n"
+      "3, NVIDIA H100 80GB HBM3, 81559, GPU-3, Disabled, 1\n");
+  EXPECT_THAT(*choose_devices(devices, {.name = "H100"}, 4), ElementsAre(1, 3, 2, 0));
+}
+
 TEST(Devices, SharesOfOneAreSharedByNodes) {
   const auto devices = parse_devices(kAnswer);
   const Accelerator half{.name = "H100", .count = 0.5};
@@ -99,10 +108,10 @@ TEST(Devices, NoMoreNodesShareOneThanFit) {
 
 TEST(Devices, SplitOnesAreForThosePartitionsOnly) {
   auto devices = parse_devices(
-      "0, NVIDIA H100 80GB HBM3, 81559, GPU-0, Enabled\n"
-      "1, NVIDIA H100 80GB HBM3, 81559, GPU-1, Disabled\n"
-      "2, NVIDIA H100 80GB HBM3, 81559, GPU-2, Enabled\n"
-      "3, NVIDIA H100 80GB HBM3, 81559, GPU-3, Enabled\n");
+      "0, NVIDIA H100 80GB HBM3, 81559, GPU-0, Enabled, 0\n"
+      "1, NVIDIA H100 80GB HBM3, 81559, GPU-1, Disabled, 0\n"
+      "2, NVIDIA H100 80GB HBM3, 81559, GPU-2, Enabled, 0\n"
+      "3, NVIDIA H100 80GB HBM3, 81559, GPU-3, Enabled, 0\n");
   const Accelerator whole{.name = "H100"};
   EXPECT_THAT(*choose_devices(devices, whole, 1), ElementsAre(1));
   const Error too_few = choose_devices(devices, whole, 2).error();

@@ -191,9 +191,9 @@ Status LocalProvider::check(const PoolSpec& spec) {
 Status LocalProvider::check_machine(const PoolSpec& spec) const {
   const int workers = workers_per_node(spec);
   const std::string each = workers == 1 ? "" : fmt::format(" for each of {} workers", workers);
-  if (spec.cpus * workers > io::cpu_count()) {
+  if (spec.cpus * workers > io::usable_cpus()) {
     return fail(ErrorKind::invalid,
-                fmt::format("cpu={:g}{}: this machine has {}", spec.cpus, each, io::cpu_count()),
+                fmt::format("cpu={:g}{}: this machine has {}", spec.cpus, each, io::usable_cpus()),
                 "ask for less, or leave cpu out to use what there is");
   }
   const double memory_gib = static_cast<double>(spec.memory_mb) / 1024;
@@ -357,7 +357,7 @@ Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
 Result<std::vector<Offer>> LocalProvider::offers(const PoolSpec&, Time) {
   return std::vector<Offer>{{.instance_type = std::string(kMachine),
                              .region = "localhost",
-                             .cpus = io::cpu_count(),
+                             .cpus = io::usable_cpus(),
                              .memory_gb = io::memory_gib(),
                              .price_on_demand = 0.0,
                              .price_spot = std::nullopt,

@@ -291,8 +291,9 @@ TEST_F(Local, CommandsRunWithAnyPython) {
 // The script run for real. Packages come from a folder made here: nothing leaves this machine.
 TEST_F(Local, GpusAreGivenToTheNodesOneByOne) {
   fs::create_directory(root_ + "/bin");
-  std::ofstream(root_ + "/bin/nvidia-smi") << "#!/bin/sh\necho '0, Tesla T4, 15360, GPU-1, [N/A]'\n"
-                                              "echo '1, Tesla T4, 15360, GPU-2, [N/A]'\n";
+  std::ofstream(root_ + "/bin/nvidia-smi")
+      << "#!/bin/sh\necho '0, Tesla T4, 15360, GPU-1, [N/A], 0'\n"
+         "echo '1, Tesla T4, 15360, GPU-2, [N/A], 0'\n";
   fs::permissions(root_ + "/bin/nvidia-smi", fs::perms::owner_all);
   PoolSpec wanted = spec();
   wanted.nodes = 2;

@@ -65,6 +65,17 @@ Status terminate_pool(const World& world, PoolResources& resources, const Reaper
   return clear_and_close(world, resources, cluster, book, deadline);
 }
 
+// Open in the ledger, in this account, and no process here holds a lock of it.
+std::vector<LedgerPool> unattended(const World& world, Ledger& ledger, const ProviderSpec& provider,
+                                   const std::string& account) {
+  auto pools = ledger.pools(true).value_or(std::vector<LedgerPool>());
+  std::erase_if(pools, [&](const LedgerPool& pool) {
+    return pool.provider != provider.name || pool.setting("account") != account ||
+           is_open_here(world, pool.id) || io::FileLock::holder(reaper_lock(world, pool.id));
+  });
+  return pools;
+}
+
 }  // namespace
 
 std::string to_text(const ReaperOrder& order) {
@@ -185,10 +196,8 @@ std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
                                         const std::string& agent_path, const ProviderSpec& provider,
                                         const std::string& account) {
   std::vector<std::string> resumed;
-  for (const LedgerPool& pool : ledger.pools(true).value_or(std::vector<LedgerPool>())) {
-    if (pool.provider != provider.name || pool.setting("account") != account) continue;
-    if (!opened_here(pool, booted_s(world)) || is_open_here(world, pool.id)) continue;
-    if (io::FileLock::holder(reaper_lock(world, pool.id))) continue;
+  for (const LedgerPool& pool : unattended(world, ledger, provider, account)) {
+    if (!opened_here(pool, world)) continue;
     const std::int64_t in_a_day_s = world.wall_s() + 24h / 1s;
     const Status started = start_reaper(world, agent_path,
                                         {.provider = provider,
@@ -198,6 +207,14 @@ std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
     if (started) resumed.push_back(pool.id);
   }
   return resumed;
+}
+
+std::vector<LedgerPool> unattended_elsewhere(const World& world, Ledger& ledger,
+                                             const ProviderSpec& provider,
+                                             const std::string& account) {
+  std::vector<LedgerPool> pools = unattended(world, ledger, provider, account);
+  std::erase_if(pools, [&](const LedgerPool& pool) { return opened_here(pool, world); });
+  return pools;
 }
 
 Status clear_and_close(const World& world, PoolResources& resources, const Cluster& cluster,

@@ -67,6 +67,12 @@ std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
                                         const std::string& agent_path, const ProviderSpec& provider,
                                         const std::string& account);
 
+// The pools in the account that nobody has open here and no reaper watches, but that this computer
+// did not open: it may be another one, or this one as a new container.
+std::vector<LedgerPool> unattended_elsewhere(const World& world, Ledger& ledger,
+                                             const ProviderSpec& provider,
+                                             const std::string& account);
+
 // Removes what the pool has beside machines, which are gone, and closes it in the ledger unless
 // a request may still take effect.
 Status clear_and_close(const World& world, PoolResources& resources, const Cluster& cluster,

@@ -23,6 +23,7 @@ using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 // ---- The decision
 
@@ -117,6 +118,7 @@ TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
   add("digital_ocean-00000003",
       {{"boot", "another"}, {"host", "another"}, {"computer", "another"}});
   add("digital_ocean-00000004", {});
+  add("digital_ocean-00000006", {{"ledger", "1"}});  // this ledger is a copy of its own
   LedgerPool of_another_cloud = mine;
   of_another_cloud.id = "verda-00000005";
   of_another_cloud.provider = "verda";
@@ -132,7 +134,10 @@ TEST_F(ReaperTest, IsStartedAgainByTheNextPool) {
   const ReaperOrder resumed = read_reaper_order(fixture_.started[before].input).value();
   EXPECT_EQ(resumed.pool, "digital_ocean-00000001");
   EXPECT_GT(resumed.expires_s, fixture_.world.wall_s()) << "the pool's lock goes on to decide";
-  EXPECT_THAT(told, ElementsAre(HasSubstr("digital_ocean-00000001 was left behind")));
+  EXPECT_THAT(told, UnorderedElementsAre(
+                        HasSubstr("digital_ocean-00000001 was left behind"),
+                        HasSubstr("digital_ocean-00000003 was opened on another and may still"),
+                        HasSubstr("run 'skyward pool delete digital_ocean-00000006'")));
   EXPECT_TRUE(next->teardown(life.cluster, soon()));
   EXPECT_TRUE(cloud->teardown(cluster_of(mine), soon()));
 }

@@ -104,6 +104,7 @@ class Renting final : public MachineProvider {
   // Cluster::unattended.
   std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
+  void tell_unattended(const ProviderSpec& provider, const std::string& account);
   Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
   // Starts another one where it is gone.
   Status keep_reaper(const Cluster& cluster, Plan& plan);
@@ -116,6 +117,7 @@ class Renting final : public MachineProvider {
 
   const std::unique_ptr<RentedCloud> cloud_;
   bool told_of_keys_ = false;
+  bool told_of_unattended_ = false;
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -242,14 +244,27 @@ std::string Renting::unattended_end() const {
 // First what terminates the machines when this program is gone.
 Status Renting::furnish(const Cluster& cluster, Plan& plan, Time deadline) {
   if (cloud_->needs_reaper()) {
+    const std::string account = plan.site->way_back()["account"];
     for (const std::string& left :
-         resume_reapers(world_, ledger_, plan.spec.agent_path, plan.spec.provider,
-                        plan.site->way_back()["account"])) {
+         resume_reapers(world_, ledger_, plan.spec.agent_path, plan.spec.provider, account)) {
       tell(fmt::format("the pool {} was left behind: what it still has is being removed", left));
     }
+    tell_unattended(plan.spec.provider, account);
     if (Status started = start_its_reaper(cluster, plan); !started) return started;
   }
   return plan.site->furnish(book_of(cluster), plan.mark, plan.login_key, deadline);
+}
+
+// Once: a pool may try several places.
+void Renting::tell_unattended(const ProviderSpec& provider, const std::string& account) {
+  if (std::exchange(told_of_unattended_, true)) return;
+  for (const LedgerPool& pool : unattended_elsewhere(world_, ledger_, provider, account)) {
+    const std::string host = pool.setting("host");
+    tell(
+        fmt::format("the pool {0} was opened on {1} and may still cost money; if its program is "
+                    "gone, run 'skyward pool delete {0}'",
+                    pool.id, host.empty() ? "another computer" : host));
+  }
 }
 
 Status Renting::start_its_reaper(const Cluster& cluster, const Plan& plan) const {

@@ -127,7 +127,7 @@ class SweepingTest : public ::testing::Test {
   // A pool in the east that this computer has opened, with the machine i-1, which is a minute old.
   void open_pool(std::map<std::string, std::string> settings = {}) {
     settings.merge(std::map<std::string, std::string>{{"owner", "me"}, {"account", "1234"}});
-    settings.merge(this_computer());
+    settings.merge(this_computer(world_.world));
     EXPECT_TRUE(ledger_->open_pool({.id = "yard-1",
                                     .provider = "yard",
                                     .region = "east",

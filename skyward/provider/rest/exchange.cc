@@ -128,7 +128,8 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
     if (exchange.spacing != nullptr && pause > Duration{}) {
       exchange.spacing->hold(exchange.limits, world.now() + pause);
     }
-    if (!is_passing(error) || (once && maybe_done) || !retries.again(pause)) {
+    const bool throttled = error.refusal == Refusal::rate_limited;
+    if (!is_passing(error) || (once && maybe_done) || !retries.again(pause, throttled)) {
       return std::unexpected(std::move(error));
     }
   }
