@@ -182,6 +182,7 @@ TEST(Launch, TellsMpirunWhatRunsInPlaceOfSsh) {
   EXPECT_THAT(plan.command, testing::Contains("--allow-run-as-root"));
   EXPECT_EQ(plan.command.back(), "line");
   EXPECT_EQ(plan.environment.at("OMPI_MCA_plm_rsh_agent"), "/tmp/f/ssh");
+  EXPECT_EQ(plan.environment.at("OMPI_MCA_ras"), "^slurm,tm,lsf,gridengine");
   EXPECT_EQ(plan.environment.at("OMPI_MCA_btl_tcp_if_include"), "10.0.0.0/30");
   EXPECT_EQ(plan.environment.at("OMPI_MCA_btl"), "self,vader,tcp");
   const MpirunPlan local =
