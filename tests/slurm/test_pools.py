@@ -36,6 +36,34 @@ def test_a_pool_is_a_job_whose_nodes_meet(cluster: Cluster, tmp_path: Path) -> N
     assert told.facts["head"] == [cluster.hosts[names[0]].address] * 3
 
 
+def test_large_data_leaves_the_driver_once(cluster: Cluster, tmp_path: Path) -> None:
+    """The nodes pass it on, and find each other by name."""
+    told = drive(
+        cluster,
+        """
+        import pickle
+
+        @sky.compute
+        def size_of(data):
+            return len(data)
+
+        def sent():
+            with open("/proc/net/dev") as cards:
+                return next(int(line.split()[9]) for line in cards if line.split()[0] == "eth0:")
+
+        with pool(3) as p:
+            size_of(b"warm") @ p
+            data = pickle.PickleBuffer(os.urandom(50 << 20))
+            before = sent()
+            sizes = list(size_of(data) @ p)
+            tell(sizes=sizes, upload=sent() - before)
+        """,
+        tmp_path,
+    )
+    assert told.facts["sizes"] == [50 << 20] * 3
+    assert told.facts["upload"] < 1.3 * (50 << 20)
+
+
 def test_a_task_is_no_rank_that_srun_started(cluster: Cluster, tmp_path: Path) -> None:
     """Open MPI and Lightning would take it for one."""
     told = drive(
