@@ -126,7 +126,8 @@ Error no_launcher(const std::string& wanted, bool has_prted) {
   return {ErrorKind::invalid,
           fmt::format("{} is not installed on this node: there is no mpirun with its {}.",
                       wanted.empty() ? "Open MPI or MPICH" : wanted, fmt::join(daemons, " or ")),
-          fmt::format("Use an image that has it: apt=['{}'], and in Python pip=['mpi4py'].",
+          fmt::format("Use an image that has it: apt=['{}'], and in Python pip=['mpi4py']. Where "
+                      "you are not root, put your site's MPI on the PATH: env={{'PATH': …}}.",
                       kind_of(wanted.empty() ? "openmpi" : wanted).package)};
 }
 

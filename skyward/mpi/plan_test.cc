@@ -201,6 +201,7 @@ TEST(Launch, TellsMpirunWhatRunsInPlaceOfSsh) {
 TEST(NoLauncher, SaysWhatToInstall) {
   EXPECT_THAT(no_launcher("mpich", false).hint, HasSubstr("apt=['mpich']"));
   EXPECT_THAT(no_launcher("", false).hint, HasSubstr("apt=['openmpi-bin']"));
+  EXPECT_THAT(no_launcher("", false).hint, HasSubstr("env={'PATH': …}"));
   EXPECT_THAT(no_launcher("", false).message, HasSubstr("orted or hydra_pmi_proxy"));
   EXPECT_THAT(no_launcher("", true).message, HasSubstr("Open MPI 5 is not supported"));
   EXPECT_THAT(no_launcher("openmpi", true).message, HasSubstr("Open MPI 5 is not supported"));
