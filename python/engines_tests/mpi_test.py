@@ -78,6 +78,22 @@ def test_several_ranks_on_each_node(pool, kind):
     assert len({pid for *_, pid in results}) == 2 * NODES
 
 
+def test_the_pool_says_where_ranks_run_in_a_job_of_slurm(kind):
+    """MPI would ask Slurm, which has given each node room for one task."""
+    job = {"SLURM_JOBID": "17", "SLURM_NODELIST": "here", "SLURM_TASKS_PER_NODE": "1"}
+
+    def size():
+        from mpi4py import MPI
+
+        return MPI.COMM_WORLD.Get_size()
+
+    with (
+        sky.ComputePool(nodes=2, env=job, display="quiet") as in_job,
+        sky.mpi(in_job, ranks_per_node=2, implementation=kind) as ranks,
+    ):
+        assert list(ranks.run(size)) == [4] * 4
+
+
 def test_a_rank_that_hangs_in_the_finalize_of_mpich_holds_nobody_up(pool, kind):
     if kind != "mpich":
         pytest.skip("MPICH's has hung, Open MPI's has not")

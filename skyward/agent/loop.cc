@@ -1,5 +1,7 @@
 #include "skyward/agent/loop.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -153,12 +155,18 @@ void AgentLoop::make_directory() const {
 // Without other agents the engine sends everything itself.
 void AgentLoop::meet_peers(const wire::Configure& configure) {
   if (configure.peer_key.empty()) return;
-  const auto port = peers_.listen(link_.pool(), configure.peer_key, configure.peer_address);
-  if (port) {
-    state_.peer_port = *port;
-  } else {
-    write_stderr_line("skyward-agent: other nodes cannot reach this one: " + port.error().message);
-  }
+  const auto on_address = [this, key = configure.peer_key](const Result<std::string>& address) {
+    const auto port = address ? peers_.listen(link_.pool(), key, *address) : fail(address);
+    const bool is_in_time = state_.phase < AgentPhase::ready;  // when the engine is told
+    if (port && is_in_time) {
+      state_.peer_port = *port;
+      return;
+    }
+    say(*this, fmt::format("other nodes cannot read large data from this one; your program sends "
+                           "it to each: {}",
+                           port ? "the node's name was resolved too late" : port.error().message));
+  };
+  peers_.find_own_address(configure.peer_address, on_address);
 }
 
 void AgentLoop::sample_metrics(Duration interval) {

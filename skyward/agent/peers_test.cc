@@ -65,6 +65,18 @@ class PeersTest : public testing::Test {
     agents.back()->port = *port;
     return *agents.back();
   }
+  // At the address of a name, as the machine resolves it.
+  Agent& start_by_name(const std::string& host) {
+    agents.push_back(std::make_unique<Agent>(loop, [this] { look(); }));
+    Agent& agent = *agents.back();
+    agent.peers.find_own_address(host, [&agent](const Result<std::string>& address) {
+      ASSERT_TRUE(address) << address.error().message;
+      const auto port = agent.peers.listen("pool", kSecret, *address);
+      ASSERT_TRUE(port) << port.error().message;
+      agent.port = *port;
+    });
+    return agent;
+  }
   // The engine sends the agent some more of its blob 1.
   void feed(Agent& agent, const std::string& whole, std::size_t count) {
     const auto here = agent.inbox.find(BlobId{1});
@@ -129,6 +141,40 @@ TEST_F(PeersTest, AChainPassesOnWhatComes) {
   EXPECT_EQ(third.answers.at(0).received, kBig);
   EXPECT_TRUE(second.text(BlobId{7}) == text);
   EXPECT_TRUE(third.text(BlobId{8}) == text);
+}
+
+// At Slurm, nodes have names.
+TEST_F(PeersTest, ASourceMayBeNamed) {
+  Agent& source = start_by_name("localhost");
+  Agent& reader = start();
+  feed(source, big_text(), kBig);
+  bool asked = false;
+  ASSERT_TRUE(run_until([&] {
+    if (!asked && source.port != 0) {
+      asked = true;
+      reader.peers.fetch({.blob = BlobId{7},
+                          .content = kContent,
+                          .size = kBig,
+                          .attempt = 1,
+                          .address = "localhost",
+                          .port = source.port});
+    }
+    return !reader.answers.empty();
+  }));
+  EXPECT_EQ(reader.answers.at(0).end, FetchEnd::whole) << reader.answers.at(0).detail;
+}
+
+TEST_F(PeersTest, ASourceWhoseNameHasNoAddressIsNotReached) {
+  Agent& reader = start();
+  reader.peers.fetch({.blob = BlobId{7},
+                      .content = kContent,
+                      .size = kBig,
+                      .attempt = 1,
+                      .address = std::string(64, 'x'),
+                      .port = 7});
+  ASSERT_TRUE(run_until([&] { return !reader.answers.empty(); }));
+  EXPECT_EQ(reader.answers.at(0).end, FetchEnd::unreached);
+  EXPECT_THAT(reader.answers.at(0).detail, HasSubstr("no address of 'xxx"));
 }
 
 TEST_F(PeersTest, AnotherPoolsAgentIsRefused) {

@@ -142,7 +142,8 @@ std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryF
     script += fmt::format("g {} {} {}; ", file.place, file.hash, file.size);
   }
   // What users make there has the rights that they have when they log in.
-  script += fmt::format("umask $m; exec \"$c/$a\" connect{}", options(place));
+  script += fmt::format("umask $m; SKYWARD_ROOT=$c; export SKYWARD_ROOT; exec \"$c/$a\" connect{}",
+                        options(place));
   if (resume) {
     script += " --resume";
   } else if (!former.empty()) {

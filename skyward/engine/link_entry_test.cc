@@ -35,7 +35,7 @@ class EntryTest : public testing::Test {
     fs::create_directories(home);
     const std::string script =
         "#!/bin/sh\necho \"skyward-agent: connected\"\necho \"$@\"\n"
-        "echo \"home=$HOME umask=$(umask)\"\n";
+        "echo \"home=$HOME root=$SKYWARD_ROOT umask=$(umask)\"\n";
     agent = {.path = home / "agent", .hash = to_hex(sha256(as_bytes(script)))};
     std::ofstream(agent.path) << script;
     agent.size = script.size();
@@ -169,6 +169,7 @@ TEST_F(EntryTest, WithoutAHomeTheSystemKnowsIt) {
   changes.emplace_back("HOME", "");
   const std::string said = run({"sh", "-c"}, upload(true));
   EXPECT_THAT(said, HasSubstr("home=" + home.string() + " "));
+  EXPECT_THAT(said, HasSubstr("root=" + home.string() + "/.cache/skyward "));
   EXPECT_TRUE(fs::exists(stored()));
 }
 

@@ -79,6 +79,8 @@ std::map<std::string, std::string> variables_of_openmpi(const InstanceInfo& info
       {"OMPI_MCA_plm", "rsh"},
       {"OMPI_MCA_plm_rsh_agent", script},
       {"OMPI_MCA_plm_rsh_no_tree_spawn", "1"},
+      // In a job of a cluster, they would know better than the file of hosts: one slot, say.
+      {"OMPI_MCA_ras", "^slurm,tm,lsf,gridengine"},
       // Shared memory is for processes of one machine under one daemon of MPI.
       {"OMPI_MCA_btl", share_an_address(info) ? "self,tcp" : "self,vader,tcp"},
       {"OMPI_MCA_pml", "ob1"},
@@ -124,7 +126,8 @@ Error no_launcher(const std::string& wanted, bool has_prted) {
   return {ErrorKind::invalid,
           fmt::format("{} is not installed on this node: there is no mpirun with its {}.",
                       wanted.empty() ? "Open MPI or MPICH" : wanted, fmt::join(daemons, " or ")),
-          fmt::format("Use an image that has it: apt=['{}'], and in Python pip=['mpi4py'].",
+          fmt::format("Use an image that has it: apt=['{}'], and in Python pip=['mpi4py']. Where "
+                      "you are not root, put your site's MPI on the PATH: env={{'PATH': …}}.",
                       kind_of(wanted.empty() ? "openmpi" : wanted).package)};
 }
 

@@ -182,6 +182,7 @@ TEST(Launch, TellsMpirunWhatRunsInPlaceOfSsh) {
   EXPECT_THAT(plan.command, testing::Contains("--allow-run-as-root"));
   EXPECT_EQ(plan.command.back(), "line");
   EXPECT_EQ(plan.environment.at("OMPI_MCA_plm_rsh_agent"), "/tmp/f/ssh");
+  EXPECT_EQ(plan.environment.at("OMPI_MCA_ras"), "^slurm,tm,lsf,gridengine");
   EXPECT_EQ(plan.environment.at("OMPI_MCA_btl_tcp_if_include"), "10.0.0.0/30");
   EXPECT_EQ(plan.environment.at("OMPI_MCA_btl"), "self,vader,tcp");
   const MpirunPlan local =
@@ -200,6 +201,7 @@ TEST(Launch, TellsMpirunWhatRunsInPlaceOfSsh) {
 TEST(NoLauncher, SaysWhatToInstall) {
   EXPECT_THAT(no_launcher("mpich", false).hint, HasSubstr("apt=['mpich']"));
   EXPECT_THAT(no_launcher("", false).hint, HasSubstr("apt=['openmpi-bin']"));
+  EXPECT_THAT(no_launcher("", false).hint, HasSubstr("env={'PATH': …}"));
   EXPECT_THAT(no_launcher("", false).message, HasSubstr("orted or hydra_pmi_proxy"));
   EXPECT_THAT(no_launcher("", true).message, HasSubstr("Open MPI 5 is not supported"));
   EXPECT_THAT(no_launcher("openmpi", true).message, HasSubstr("Open MPI 5 is not supported"));

@@ -27,9 +27,9 @@ namespace skyward::provider {
 
 namespace {
 
-// Where everything is kept on a node, for bash and for sh: where the agent was brought to. Who
-// started it has seen to HOME.
-constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:?}/.cache}/skyward\n";
+// Where everything is kept on a node, for bash and for sh: where the agent was brought to. The line
+// that started it says so (engine/link_entry.cc): a pool's HOME may be another one.
+constexpr std::string_view kRoot = "root=${SKYWARD_ROOT:?}\nunset SKYWARD_ROOT\n";
 
 // What an environment is for, besides its key: machines of several kinds may share a home.
 constexpr std::string_view kSystem =

@@ -71,11 +71,12 @@ class RemoteImageFixture : public ::testing::Test {
     return planned.value_or(RemoteImage{});
   }
 
-  std::string output(std::vector<std::string> command) {
+  std::string output(std::vector<std::string> command,
+                     std::vector<std::pair<std::string, std::string>> environment = {}) {
     io::SpawnOptions options;
     options.command = std::move(command);
-    options.environment = {{"HOME", root_ + "/home"}};
-    options.unset = {"XDG_CACHE_HOME"};
+    options.environment = std::move(environment);
+    options.environment.emplace_back("SKYWARD_ROOT", root_ + "/home/.cache/skyward");
     const auto ran = io::run_command(options, kScriptTimeout);
     EXPECT_TRUE(ran && ran->status.code == 0) << (ran ? ran->err : ran.error().message);
     return ran ? ran->out : "";

@@ -66,9 +66,12 @@ class RemoteImageTest : public RemoteImageFixture {
     io::SpawnOptions options;
     options.command = {"/bin/bash", "-c", "exec /bin/bash \"$0/script\" 3>\"$0/steps\"", root_};
     options.environment = image.bootstrap.environment;
-    options.environment.insert(
-        options.environment.end(),
-        {{"HOME", root_ + "/home"}, {"PATH", path}, {"UV_OFFLINE", "1"}, {"PIP_NO_INDEX", "1"}});
+    options.environment.insert(options.environment.end(),
+                               {{"HOME", root_ + "/home"},
+                                {"SKYWARD_ROOT", root_ + "/home/.cache/skyward"},
+                                {"PATH", path},
+                                {"UV_OFFLINE", "1"},
+                                {"PIP_NO_INDEX", "1"}});
     options.unset = {"XDG_CACHE_HOME", "PYTHONPATH"};
     const auto ran = io::run_command(options, kScriptTimeout);
     EXPECT_TRUE(ran) << ran.error().message;
@@ -128,6 +131,15 @@ TEST_F(RemoteImageTest, IsPreparedOnceAndAWorkerRunsInIt) {
   const Run second = run({.uploads = {}, .bootstrap = image.bootstrap}, "/usr/bin:/bin");
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.steps, first.steps);
+}
+
+TEST_F(RemoteImageTest, AWorkerRunsInItWhateverItsHomeIs) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  for (const char* name : {"HOME", "XDG_CACHE_HOME"}) {
+    EXPECT_THAT(output(image.bootstrap.worker_command, {{name, "/elsewhere"}}),
+                HasSubstr("it's me"));
+  }
 }
 
 TEST_F(RemoteImageTest, WhatNoPoolHasUsedForAMonthMakesRoom) {

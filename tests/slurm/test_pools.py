@@ -36,6 +36,54 @@ def test_a_pool_is_a_job_whose_nodes_meet(cluster: Cluster, tmp_path: Path) -> N
     assert told.facts["head"] == [cluster.hosts[names[0]].address] * 3
 
 
+def test_large_data_leaves_the_driver_once(cluster: Cluster, tmp_path: Path) -> None:
+    """The nodes pass it on, and find each other by name."""
+    told = drive(
+        cluster,
+        """
+        import pickle
+
+        @sky.compute
+        def size_of(data):
+            return len(data)
+
+        def sent():
+            with open("/proc/net/dev") as cards:
+                return next(int(line.split()[9]) for line in cards if line.split()[0] == "eth0:")
+
+        with pool(3) as p:
+            size_of(b"warm") @ p
+            data = pickle.PickleBuffer(os.urandom(50 << 20))
+            before = sent()
+            sizes = list(size_of(data) @ p)
+            tell(sizes=sizes, upload=sent() - before)
+        """,
+        tmp_path,
+    )
+    assert told.facts["sizes"] == [50 << 20] * 3
+    assert told.facts["upload"] < 1.3 * (50 << 20)
+
+
+def test_a_task_is_no_rank_that_srun_started(cluster: Cluster, tmp_path: Path) -> None:
+    """Open MPI and Lightning would take it for one."""
+    told = drive(
+        cluster,
+        """
+        @sky.compute
+        def variables():
+            return sorted(os.environ)
+
+        with pool(2) as p:
+            tell(names=variables() >> p)
+        """,
+        tmp_path,
+    )
+    names = told.facts["names"]
+    assert "SLURM_JOB_ID" in names
+    ours = ("PMI", "SLURM_STEP", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_TASKS", "SLURM_NODELIST")
+    assert [name for name in names if name.startswith(ours)] == []
+
+
 def test_a_job_that_waits_tells_why_and_starts(cluster: Cluster, tmp_path: Path) -> None:
     cluster.run("sbatch -N3 --exclusive -p low --wrap 'sleep 600'", user="root")
     until(lambda: "RUNNING" in str(cluster.queue("-u root")), 20, "the other job runs")

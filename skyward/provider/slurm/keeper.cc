@@ -8,11 +8,18 @@ namespace skyward::provider::slurm {
 
 namespace {
 
+// With which names of a step's variables begin. SLURM_JOBID, of old, makes mpirun look for them.
+constexpr std::string_view kOfStep =
+    "of_step='STEP|PROCID|LOCALID|NODEID|GTIDS|NTASKS|NPROCS|TASK|NNODES|NODELIST|CPU_BIND|"
+    "MPI_TYPE|EXPORT_ENV|JOBID'\n";
+
 // $d, $limit (minutes) and $look (seconds) are set before it. Daemons escape from sites that follow
-// parents instead of groups of processes, so what the keeper's step has started is found by its
-// marks, and signalled here. Pipes are opened on both ends before
-// a line runs, so that whoever calls hears all of it.
+// parents instead of groups of processes, so what the keeper has started is found by its marks, and
+// signalled here. Pipes are opened on both ends before a line runs, so that whoever calls hears all
+// of it. A line has the job's variables, but not those of the step: MPI and Lightning would take
+// each task for a process that srun had started for them.
 constexpr const char* kKeeper = R"sh(
+unset $(env | sed -nE "s/^((PMI|SLURM_($of_step))[A-Za-z0-9_]*)=.*/\\1/p")
 [ ! -O "$d" ] || rm -rf "$d"
 mkdir -m 700 "$d" && mkfifo -m 600 "$d/calls" && touch "$d/claimed" || exit 1
 told=
@@ -22,7 +29,7 @@ signal_all() {
     p=${e#/proc/}
     p=${p%/environ}
     [ $p != $$ ] && grep -qsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" "$e" &&
-      grep -qsz "^SLURM_STEP_ID=$SLURM_STEP_ID$" "$e" && kill -$1 $p && found=yes
+      grep -qsz "^SKYWARD_KEEPER=$SKYWARD_KEEPER$" "$e" && kill -$1 $p && found=yes
   done
 }
 trap 'told=yes; signal_all TERM; touch "$d/over"' TERM
@@ -81,15 +88,18 @@ exit ${status:-1}
 }  // namespace
 
 std::string keeper_script(const KeeperTerms& terms) {
-  return keeper_settings(kKeeperDirectory, terms) + kKeeper + kKeepWhileClaimed + kEnd;
+  return keeper_settings(kKeeperDirectory, terms) + std::string(kOfStep) + kKeeper +
+         kKeepWhileClaimed + kEnd;
 }
 
 // srun does not take the processors of a task from the job by itself.
 std::string job_script(const KeeperTerms& terms) {
   return fmt::format(
       "#!/bin/sh\n"
-      "exec srun --overlap --export=ALL --no-kill --kill-on-bad-exit=0 --wait=0 \\\n"
-      "  --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 \\\n"
+      "exec srun --overlap --export=ALL,SKYWARD_KEEPER=\"$SLURM_JOB_ID\" --mpi=none \\\n"
+      "  --no-kill --kill-on-bad-exit=0 --wait=0 \\\n"
+      "  --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" "
+      "--ntasks-per-node=1 \\\n"
       "  ${{SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}} sh -c {}\n",
       shell_quote(keeper_script(terms)));
 }

@@ -25,7 +25,8 @@ std::string beside_keeper(std::string_view script) {
       "SLURM_JOB_ID={0}; export SLURM_JOB_ID; d={1}\n"
       "call() {{ {2} \"$1\"; }}\n"
       "setsid_call() {{ exec setsid {2} \"$1\"; }}\n"
-      "SLURM_STEP_ID=0 sh -c {3} 2>/dev/null & keeper=$!\n"
+      "SKYWARD_KEEPER={0} SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_NTASKS_PER_NODE=1 SLURM_JOBID={0} "
+      "SLURM_CPUS_PER_TASK=4 PMIX_RANK=0 sh -c {3} 2>/dev/null & keeper=$!\n"
       "{4}\n"
       "touch \"$d/over\" 2>/dev/null; wait $keeper; [ ! -e \"$d\" ] || echo left behind\n",
       job, kKeeperDirectory, call, shell_quote(keeper_script({.limit = 15min, .look_every = 50ms})),
@@ -35,10 +36,24 @@ std::string beside_keeper(std::string_view script) {
   return ran ? ran->out + ran->err : "";
 }
 
+// A job's script, whose srun may be a function.
+std::string without_exec(std::string script) {
+  constexpr std::string_view kExec = "exec srun";
+  const std::size_t at = script.find(kExec);
+  return at == std::string::npos ? script : script.replace(at, kExec.size(), "srun");
+}
+
 TEST(SlurmKeeper, RunsALineForWhoeverCalls) {
   EXPECT_EQ(beside_keeper("printf hello | call 'cat; echo; echo odd >&2; exit 7'; echo $?"),
             "hello\n7\nodd\n");
   EXPECT_EQ(beside_keeper("call \"echo 'it'\\\\''s'; echo \\$((1 + 1))\" </dev/null"), "it's\n2\n");
+}
+
+// MPI and Lightning would take a task for a process that srun had started for them.
+TEST(SlurmKeeper, KeepsTheVariablesOfItsStepFromALine) {
+  EXPECT_EQ(beside_keeper("call 'env | sed -n \"s/^\\(PMI[^=]*\\|SLURM_[^=]*\\)=.*/\\1/p\" | sort' "
+                          "</dev/null"),
+            "SLURM_CPUS_PER_TASK\nSLURM_JOB_ID\n");
 }
 
 TEST(SlurmKeeper, CopiesEveryByte) {
@@ -137,15 +152,29 @@ TEST(SlurmKeeper, IsInTheScriptOfItsJob) {
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->status.code, 0) << parsed->err;
   // With an srun that shows its last word.
-  std::string shown = script;
-  const std::string_view begin = "exec srun";
-  ASSERT_THAT(shown, HasSubstr(begin));
-  shown.replace(shown.find(begin), begin.size(), "show");
-  const auto ran = io::run_command(
-      {.command = {"sh", "-c", "show() { for last; do :; done; printf %s \"$last\"; }\n" + shown}},
-      5s);
+  ASSERT_THAT(script, HasSubstr("exec srun"));
+  const auto ran = io::run_command({.command = {"sh", "-c",
+                                                "srun() { for last; do :; done; printf %s "
+                                                "\"$last\"; }\n" +
+                                                    without_exec(script)}},
+                                   5s);
   ASSERT_TRUE(ran);
   EXPECT_EQ(ran->out, keeper_script({.limit = 15min}));
+}
+
+TEST(SlurmKeeper, RunsOnceOnANodeAndIsNoRankOfMpi) {
+  const std::string script = job_script({.limit = 15min});
+  const auto ran = io::run_command(
+      {.command = {"sh", "-c",
+                   "SLURM_JOB_ID=17 SLURM_JOB_NUM_NODES=3; export SLURM_JOB_ID\n"
+                   "srun() { for word; do case $word in --*) echo \"$word\";; esac; done; }\n" +
+                       without_exec(script)}},
+      5s);
+  ASSERT_TRUE(ran);
+  for (const char* word : {"--export=ALL,SKYWARD_KEEPER=17\n", "--mpi=none\n", "--nodes=3\n",
+                           "--ntasks=3\n", "--ntasks-per-node=1\n"}) {
+    EXPECT_THAT(ran->out, HasSubstr(word));
+  }
 }
 
 // ssh gives a line to the login shell there; what that makes of it is what was meant.

@@ -29,6 +29,14 @@ constexpr std::string_view kOurs[] = {"--job-name", "-J",        "--nodes",    "
                                       "-a",         "--requeue", "--wrap",     "--wait", "-W",
                                       "--parsable", "--export",  "--no-kill",  "-k",     "--hold",
                                       "-H",         "--input",   "--test-only"};
+// Each would start a second agent on a node.
+constexpr std::string_view kTasks[] = {"--ntasks",
+                                       "-n",
+                                       "--ntasks-per-node",
+                                       "--tasks-per-node",
+                                       "--ntasks-per-socket",
+                                       "--ntasks-per-gpu",
+                                       "--gpus-per-task"};
 // A job elsewhere would never be seen again.
 constexpr std::string_view kElsewhere[] = {"--clusters", "--cluster", "-M"};
 
@@ -85,6 +93,8 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
       hint = "write each sbatch option as one string: \"--constraint=a100\"";
     } else if (is_option(word, kOurs)) {
       hint = "Skyward passes that to sbatch itself";
+    } else if (is_option(word, kTasks)) {
+      hint = "one agent runs on each node: use concurrency= for several tasks at once, or torchrun";
     } else if (is_option(word, kElsewhere)) {
       hint = "name a login node of that cluster: login=\"me@login\"";
     }

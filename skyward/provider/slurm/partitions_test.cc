@@ -38,6 +38,12 @@ TEST(SlurmWishes, AreCheckedBeforeAnythingIsAsked) {
     EXPECT_FALSE(read_wishes(with("extra", word))) << word;
   }
   EXPECT_THAT(read_wishes(with("extra", "sleep")).error().hint, HasSubstr("--constraint=a100"));
+  for (const char* word : {"--ntasks=8", "-n8", "-n", "--ntasks-per-node=4", "--gpus-per-task=1"}) {
+    const auto crowded = read_wishes(with("extra", word));
+    ASSERT_FALSE(crowded) << word;
+    EXPECT_THAT(crowded.error().hint, HasSubstr("use concurrency=")) << word;
+  }
+  EXPECT_TRUE(read_wishes(with("extra", "--nodelist=n1\n--ntasks-per-core=1")));
   for (const char* word : {"--clusters=gpu", "--cluster=gpu", "-Mgpu", "-M"}) {
     const auto elsewhere = read_wishes(with("extra", word));
     ASSERT_FALSE(elsewhere) << word;

@@ -27,6 +27,9 @@ constexpr Duration kJobGreetTimeout = 300s;
 // Of a replacement in the last minutes of its pool.
 constexpr Duration kLeastTime = 5min;
 
+// From the start of the job to the first connection to it: a look at the queue, and srun.
+constexpr Duration kSoonConnected = 2min;
+
 // What srun says of a job that has ended.
 std::vector<std::string> signs_of_end(std::string_view job) {
   return {fmt::format("Slurm job {} has expired", job), "Invalid job id",
@@ -74,6 +77,8 @@ class SlurmProvider final : public KeptNodes {
   SlurmAccount account_{world_, access_};
   std::vector<Candidate> candidates_;  // of the last look
   SweepAccount user_;                  // the same
+  // When a job was first connected to, by time_with_sleep(). On the loop.
+  std::map<std::string, Time> connected_;
 };
 
 Status SlurmProvider::check_wishes(const PoolSpec& spec) {
@@ -131,12 +136,11 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
   }
   auto request = request_of(*candidate, wishes_, spec);
   if (!request) return fail(request);
-  if (wishes_.time > Duration{} && (spec.timeout == Duration{} || wishes_.time < spec.timeout)) {
+  if (wishes_.time > Duration{} && wishes_.time < spec.timeout) {
     tell_once(fmt::format(
-        "Slurm: time= ends each job after {}, before the pool's timeout{}: a call that runs then "
-        "starts again in a new job. Leave out time=, or set the pool's timeout= no higher",
-        text_of(wishes_.time),
-        spec.timeout > Duration{} ? fmt::format(" of {}", text_of(spec.timeout)) : ""));
+        "Slurm: time= ends each job after {}, before the pool's timeout of {}: a call that runs "
+        "then starts again in a new job. Leave out time=, or set the pool's timeout= no higher",
+        text_of(wishes_.time), text_of(spec.timeout)));
   }
   request->script = job_script(keeper_terms(spec));
   JobOrder order{.request = *std::move(request),
@@ -166,6 +170,7 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
 Connection SlurmProvider::connection(const Cluster& cluster, const Instance& instance) {
   const auto node = read_job_node(instance.id);
   SKYWARD_CHECK(node, "{} was not prepared here", instance.id);
+  connected_.try_emplace(node->job, world_.time_with_sleep());
   Connection out = connection_by(cluster, access_.words_to(node->job, instance.private_ip));
   out.permanent_errors = signs_of_end(node->job);
   if (access_.login) {
@@ -182,9 +187,11 @@ Error SlurmProvider::explain(const Instance& instance, Error error) {
   if (!node) return error;
   const auto said = [&](const std::string& text) { return error.message.contains(text); };
   if (std::ranges::any_of(signs_of_end(node->job), said)) {
-    const std::string limit = wishes_.time > Duration{}
-                                  ? fmt::format(" (time= limits it to {})", text_of(wishes_.time))
-                                  : std::string();
+    const auto since = connected_.find(node->job);
+    const bool is_over = wishes_.time > Duration{} && since != connected_.end() &&
+                         world_.time_with_sleep() - since->second + kSoonConnected >= wishes_.time;
+    const std::string limit =
+        is_over ? fmt::format(" (time= limits it to {})", text_of(wishes_.time)) : std::string();
     return {.kind = ErrorKind::lost,
             .message = fmt::format("its job {} has ended{}: {}", node->job, limit, error.message),
             .hint = fmt::format("'scontrol show job {0}' and 'sacct -j {0}' show why", node->job)};

@@ -144,6 +144,11 @@ TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
   spec_.provider.settings["time"] = "30";
   const auto [cloud, life] = opened();
   EXPECT_TRUE(cloud->capabilities().gateway) << "what refuses is the login node";
+  const auto is_limit_told = [&] {
+    const Error why =
+        cloud->explain(life.instances[0], {ErrorKind::denied, "Slurm job 17 has expired", {}});
+    return why.message.contains("time= limits it to 30 min");
+  };
   const auto signs = cloud->connection(life.cluster, life.instances[0]).permanent_errors;
   for (const std::string said :
        {"srun: error: Slurm job 17 has expired\n",
@@ -155,9 +160,13 @@ TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
     })) << said;
     const Error why = cloud->explain(life.instances[0], {ErrorKind::denied, said, {}});
     EXPECT_EQ(why.kind, ErrorKind::lost);
-    EXPECT_THAT(why.message, StartsWith("its job 17 has ended (time= limits it to 30 min)"));
+    EXPECT_THAT(why.message, StartsWith("its job 17 has ended: "));
     EXPECT_THAT(why.hint, HasSubstr("sacct -j 17"));
   }
+  fixture_.now += 20min;
+  EXPECT_FALSE(is_limit_told()) << "somebody has cancelled it";
+  fixture_.asleep += 10min;
+  EXPECT_TRUE(is_limit_told());
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
@@ -175,6 +184,8 @@ TEST_F(SlurmPool, ATimeLimitBelowTheTimeoutIsTold) {
                                           "pool's timeout of 1 h"));
   EXPECT_EQ(told_with("60"), "");
   EXPECT_EQ(told_with(""), "");
+  spec_.timeout = 0s;
+  EXPECT_EQ(told_with("30"), "") << "how to wait in a long queue";
 }
 
 TEST_F(SlurmPool, AControllerThatRestartsCostsNoJobItsPlace) {

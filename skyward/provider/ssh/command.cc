@@ -267,6 +267,12 @@ Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Erro
     told = unknown_key(target, options);
   } else if (says("Permission denied (") || says("Too many authentication failures")) {
     told = refused_login(target, options, says("keyboard-interactive"));
+    if (says("Session open refused by peer")) {
+      told.hint =
+          "your master connection has no free session (MaxSessions of its sshd, often ten): ask "
+          "for "
+          "fewer nodes, or run your program on that machine";
+    }
   } else if (says("This account is currently not available")) {
     told = {.kind = ErrorKind::denied,
             .message = fmt::format("{} allows this user no commands: its login shell is nologin",

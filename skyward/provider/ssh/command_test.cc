@@ -89,6 +89,15 @@ TEST(SshError, WhoeverAsksForACodeIsLoggedInToByHand) {
               Not(HasSubstr("ControlMaster")));
 }
 
+TEST(SshError, AMasterWithoutAFreeSessionIsNamed) {
+  const Error refusal{
+      ErrorKind::lost,
+      "mux_client_request_session: session request failed: Session open refused by peer\r\n"
+      "me@w1: Permission denied (publickey,keyboard-interactive).",
+      {}};
+  EXPECT_THAT(explain_ssh_error({.host = "w1"}, {}, refusal).hint, HasSubstr("MaxSessions"));
+}
+
 std::string output_of(std::vector<std::string> words) {
   io::SpawnOptions spawn;
   spawn.command = std::move(words);
