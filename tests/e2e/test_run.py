@@ -197,9 +197,10 @@ def test_a_command_that_ignores_signals_is_killed(monkeypatch):
     started = Started("--no-sync", "--", "bash", "-c", line, stderr=subprocess.PIPE)
     started.process.send_signal(signal.SIGINT)
     assert "interrupted" in started.process.stderr.readline()
-    started.process.send_signal(signal.SIGINT)
+    # Not another SIGINT, which counts only half a second after the first one.
+    started.process.send_signal(signal.SIGTERM)
     assert "interrupted again" in started.process.stderr.readline()
-    assert started.end(signal.SIGINT)[0] == -signal.SIGINT
+    assert started.end(signal.SIGTERM)[0] == -signal.SIGINT
     wait_until_gone(os.environ["RUN_MARK"])
 
 
@@ -309,8 +310,8 @@ def test_machines_end_although_the_output_is_never_read(monkeypatch):
     monkeypatch.setenv("RUN_MARK", f"never-read-{os.getpid()}")
     line = "echo ready; exec yes"
     started = Started("--no-sync", "--", "sh", "-c", line, stderr=subprocess.PIPE)
-    for _ in range(4):  # the last one gives up
-        started.process.send_signal(signal.SIGINT)
+    for number in [signal.SIGINT] + 3 * [signal.SIGTERM]:  # the last one gives up
+        started.process.send_signal(number)
         assert "interrupted" in started.process.stderr.readline()
     assert started.process.wait(DEADLINE) == -signal.SIGINT
     assert "nothing reads the output" in started.process.stderr.read()
