@@ -32,11 +32,14 @@ Verdict judge(const Resource& resource, const PoolFacts& facts, const std::strin
   if (facts.opened_here && (is_mine || asked_for)) {
     return {true, "the program that opened its pool is gone"};
   }
-  if (expired) return {true, "its pool's time has expired"};
+  if (expired && (!facts.is_clock_unknown || resource.stopped)) {
+    return {true, "its pool's time has expired"};
+  }
   if (asked_for) return {true, "its removal was requested"};
   if (switched_off) return {true, "it is switched off, and costs as much as before"};
+  const std::string limit = expired ? "" : fmt::format(" within {} min", left_s / 60 + 1);
   const std::string otherwise =
-      facts.ends_itself ? fmt::format("it terminates itself within {} min, ", left_s / 60 + 1) : "";
+      facts.ends_itself ? fmt::format("it terminates itself{}, ", limit) : "";
   return {false, fmt::format("another computer may be using it; {}'skyward pool delete {}' "
                              "terminates it now",
                              otherwise, resource.pool)};

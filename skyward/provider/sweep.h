@@ -40,6 +40,9 @@ struct PoolFacts {
   bool ends_itself = true;      // its machines do so when its time is over
   bool by_credentials = false;  // other credentials of the same account are another owner
   bool rented = false;          // its machines cost money
+  // Nobody knows whether this computer's clock and that of the pool's agree. Where machines end
+  // themselves, it need not be known.
+  bool is_clock_unknown = false;
 };
 
 struct Verdict {

@@ -87,6 +87,21 @@ TEST(Judge, WhatMayBeInUseElsewhereMustBeAskedFor) {
   EXPECT_THAT(judge(kMachine, lasting, "me", false, kBefore_s).why, Not(HasSubstr("itself")));
 }
 
+// With a wrong clock, machines at work would be over.
+TEST(Judge, ByAnUnknownClockOnlyWhatHasEndedIsRemoved) {
+  const PoolFacts facts{.is_clock_unknown = true};
+  const Verdict kept = judge(kMachine, facts, "me", false, kExpires_s + 7200);
+  EXPECT_FALSE(kept.remove);
+  EXPECT_THAT(kept.why, HasSubstr("it terminates itself, 'skyward pool delete aws-1'"));
+  Resource off = kMachine;
+  off.stopped = true;
+  EXPECT_TRUE(judge(off, facts, "me", false, kExpires_s + 120).remove);
+  EXPECT_FALSE(judge(off, facts, "me", false, kExpires_s + 119).remove);
+  EXPECT_TRUE(judge(kMachine, facts, "me", true, kBefore_s).remove) << "it was asked for";
+  const PoolFacts left_here{.opened_here = true, .is_clock_unknown = true};
+  EXPECT_TRUE(judge(kMachine, left_here, "me", false, kBefore_s).remove);
+}
+
 TEST(Judge, WhatIsSwitchedOffIsRemovedWhereItCostsAsMuch) {
   Resource off = kMachine;
   off.stopped = true;

@@ -44,7 +44,8 @@ Result<SweepAccount> KubernetesAccount::sign_in(Time deadline) {
   const std::string account = fmt::format("{}/{}", user.server, access_.name_space);
   account_ = SweepAccount{.owner = owner_digits(account),
                           .account = account,
-                          .home_region = user.context.empty() ? user.server : user.context};
+                          .home_region = user.context.empty() ? user.server : user.context,
+                          .is_clock_unknown = true};
   return *account_;
 }
 

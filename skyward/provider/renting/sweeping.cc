@@ -108,7 +108,8 @@ Verdict Sweeping::verdict(const Resource& resource) const {
                         .at_work = is_open_here(world_, resource.pool),
                         .ends_itself = source_.machines_end_themselves(),
                         .by_credentials = account_.by_credentials,
-                        .rented = provider_rents(source_.name())};
+                        .rented = provider_rents(source_.name()),
+                        .is_clock_unknown = account_.is_clock_unknown};
   const std::string& owner = account_.lists_own ? resource.owner : account_.owner;
   return judge(resource, facts, owner, options_.pool == resource.pool, world_.wall_s());
 }
