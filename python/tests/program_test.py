@@ -639,8 +639,8 @@ def docker_that_is_empty(state, monkeypatch):
 
 
 def docker_that_has(state, monkeypatch, *pools):
-    """Docker with a container of each of these pools, whose time is over. Gives the folder that has
-    a file for each."""
+    """Docker with a container of each of these pools, whose time is over. They have ended. Gives
+    the folder that has a file for each."""
     docker_that_is_empty(state, monkeypatch)
     owner = hashlib.sha256(b"docker at box:/var/lib/docker, AAAA").hexdigest()[:8]
     containers = state / "containers"
@@ -653,7 +653,7 @@ def docker_that_has(state, monkeypatch, *pools):
         + f"""cd {containers}
 case $1 in
 ps) for one in skyward-*; do [ ! -e $one ] || echo $one; done ;;
-container) shift 3; for one; do [ ! -e $one ] || echo "/$one|running|0|false|bridge|"; done ;;
+container) shift 3; for one; do [ ! -e $one ] || echo "/$one|exited|0|false|bridge|"; done ;;
 rm) shift 3; for one; do /bin/rm $one && echo $one; done ;;
 esac
 """
