@@ -61,7 +61,7 @@ bool may_stay(std::string_view kind) { return kind == "security_group"; }
 std::string job_of(const LedgerPool& pool) { return pool.setting(provider::kJobSetting); }
 
 std::string host_elsewhere(const provider::World& world, const LedgerPool& pool) {
-  if (provider::opened_here(pool, provider::booted_s(world))) return "";
+  if (provider::opened_here(world, pool)) return "";
   const std::string host = pool.setting("host");
   return host.empty() ? "another computer" : host;
 }

@@ -109,7 +109,7 @@ std::map<std::string, std::string> this_computer() {
           {"computer", hash.substr(0, kComputerDigits)}};
 }
 
-bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
+bool opened_here(const LedgerPool& pool, std::int64_t booted_s, bool is_ledger_local,
                  const std::map<std::string, std::string>& here) {
   const std::string& boot = here.at("boot");
   const std::string its_boot = pool.setting("boot");
@@ -118,7 +118,8 @@ bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
   const std::string& computer = here.at("computer");
   const std::string its_computer = pool.setting("computer");
   const bool have_ids = !computer.empty() && !its_computer.empty();
-  return have_ids ? computer == its_computer : pool.setting("host") == here.at("host");
+  if (have_ids && computer != its_computer) return false;
+  return pool.setting("host") == here.at("host") || (have_ids && is_ledger_local);
 }
 
 }  // namespace skyward::provider

@@ -114,6 +114,10 @@ int process_of(const World& world, const std::string& pool) {
   return io::FileLock::holder(lock_file(*state, pool)).value_or(0);
 }
 
+bool opened_here(const World& world, const LedgerPool& pool) {
+  return opened_here(pool, booted_s(world), io::is_on_local_disk(state_directory(world)));
+}
+
 bool is_open_here(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (!state) return false;

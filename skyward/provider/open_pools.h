@@ -56,6 +56,8 @@ inline constexpr const char* kBillingSetting = "billing_minutes";
 // ... and the one that names BillingRules::least, in millionths of a dollar, if there is any.
 inline constexpr const char* kLeastChargeSetting = "least_micro_dollars";
 
+// Whether this computer opened the pool (marks.h).
+bool opened_here(const World& world, const LedgerPool& pool);
 // Whether a process of this computer has the pool open, or may have: its lock cannot be read.
 bool is_open_here(const World& world, const std::string& pool);
 // The pool's lock, to be watched whatever happens to its name.

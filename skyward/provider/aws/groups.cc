@@ -138,9 +138,8 @@ std::vector<LeftGroup> left_here(const Client& client, Ledger& ledger, const std
   const auto pools = ledger.pools(true);
   if (!pools) return out;
   for (const LedgerPool& pool : *pools) {
-    if (pool.provider != "aws" || pool.region != client.region() ||
-        !opened_here(pool, booted_s(world)) || pool.setting("account") != account ||
-        is_open_here(world, pool.id)) {
+    if (pool.provider != "aws" || pool.region != client.region() || !opened_here(world, pool) ||
+        pool.setting("account") != account || is_open_here(world, pool.id)) {
       continue;
     }
     PoolBook book(world, ledger, pool.id);

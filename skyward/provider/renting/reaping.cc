@@ -37,10 +37,9 @@ constexpr Duration kReaperStart = 20s;
 
 // At the end of a job or a step, the runners of GitHub, Azure Pipelines and Jenkins kill every
 // process that has these.
-constexpr std::array kMarksOfJobs = {"RUNNER_TRACKING_ID",  "VSTS_PROCESS_LOOKUP_ID",
-                                     "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE",
-                                     "BUILD_ID",            "HUDSON_COOKIE",
-                                     "HUDSON_SERVER_COOKIE"};
+constexpr std::array kMarksOfJobs = {
+    "RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE",
+    "BUILD_ID",           "HUDSON_COOKIE",          "HUDSON_SERVER_COOKIE"};
 
 std::string last_words_path(const World& world, const std::string& pool) {
   return pool_directory(world, pool) + "/gave-up";
@@ -188,7 +187,7 @@ std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
   std::vector<std::string> resumed;
   for (const LedgerPool& pool : ledger.pools(true).value_or(std::vector<LedgerPool>())) {
     if (pool.provider != provider.name || pool.setting("account") != account) continue;
-    if (!opened_here(pool, booted_s(world)) || is_open_here(world, pool.id)) continue;
+    if (!opened_here(world, pool) || is_open_here(world, pool.id)) continue;
     if (io::FileLock::holder(reaper_lock(world, pool.id))) continue;
     const std::int64_t in_a_day_s = world.wall_s() + 24h / 1s;
     const Status started = start_reaper(world, agent_path,

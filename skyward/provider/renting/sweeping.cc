@@ -79,7 +79,7 @@ bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& place) 
   const bool is_there = source_.place_of(pool.region) == place && is_asked_for(pool.region);
   if (pool.closed_s || !is_there || is_open_here(world_, pool.id)) return false;
   const bool over = latest_end_s(pool, {}, world_.wall_s()) < world_.wall_s();
-  return opened_here(pool, booted_s(world_)) || over || options_.pool == pool.id;
+  return opened_here(world_, pool) || over || options_.pool == pool.id;
 }
 
 // Where only the credentials tell accounts apart, they may have been replaced: a pool that the user
@@ -103,7 +103,7 @@ bool Sweeping::must_look_in(const std::string& region) const {
 
 Verdict Sweeping::verdict(const Resource& resource) const {
   const auto pool = pools_.find(resource.pool);
-  const bool here = pool != pools_.end() && opened_here(pool->second, booted_s(world_));
+  const bool here = pool != pools_.end() && opened_here(world_, pool->second);
   const PoolFacts facts{.opened_here = here,
                         .at_work = is_open_here(world_, resource.pool),
                         .ends_itself = source_.machines_end_themselves(),
@@ -337,8 +337,7 @@ void Sweeping::tell_skipped(const LedgerPool& pool) {
     tell(resource, SweepAction::skipped,
          fmt::format("it is in the account {}, but these credentials are for {}; {}",
                      pool.setting("account"), account_.account, source_.way_to_account(pool)));
-  } else if (!opened_here(pool, booted_s(world_)) &&
-             !is_left_behind(pool, source_.place_of(pool.region))) {
+  } else if (!opened_here(world_, pool) && !is_left_behind(pool, source_.place_of(pool.region))) {
     tell(resource, SweepAction::skipped,
          fmt::format("it was opened on {} and may be in use there; 'skyward pool delete {}' "
                      "terminates its machines anyway",
