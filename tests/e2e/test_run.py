@@ -225,6 +225,18 @@ def test_an_interrupt_ends_a_loop_of_runs():
     assert (process.returncode, out) == (-signal.SIGINT, "")
 
 
+def test_a_signal_to_the_shell_of_a_job_reaches_a_run_that_it_executes(monkeypatch):
+    """Runners of CI send it to the shell alone."""
+    monkeypatch.setenv("RUN_MARK", f"job-{os.getpid()}")
+    script = 'echo begins; exec "$0" run --quiet --no-sync -- sh -c "echo ready; exec sleep 600"'
+    process = subprocess.Popen(["bash", "-c", script, PROGRAM], stdout=subprocess.PIPE, text=True)
+    assert [process.stdout.readline() for _ in range(2)] == ["begins\n", "ready\n"]
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == -signal.SIGTERM
+    wait_until_gone(os.environ["RUN_MARK"])
+
+
 @pytest.mark.parametrize(("own", "whole"), [(5, 5), (0, 124)])
 def test_the_end_of_the_lifetime_lets_a_command_save_its_work(project, own, whole):
     saves = f"echo saved > out/work; exit {own}"
