@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import pwd
 import re
 import socket
 import sqlite3
@@ -590,11 +591,20 @@ def test_gc_says_that_it_has_no_ledger(state, monkeypatch):
 
 def test_gc_says_that_it_has_no_place_for_a_ledger(state, monkeypatch):
     containers = docker_that_has(state, monkeypatch, "00000001")
-    for name in ("HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.delenv("XDG_STATE_HOME")
     code, _, err = skyward("gc")
     assert code == 74 and "there is no place for the ledger" in err and "XDG_STATE_HOME" in err
     assert list(containers.iterdir()) == [], "its pool's time was over"
+
+
+@pytest.mark.skipif(not os.path.isabs(pwd.getpwuid(os.geteuid()).pw_dir), reason="has no home")
+def test_without_a_variable_the_home_is_that_of_the_user_database(state, monkeypatch):
+    monkeypatch.setenv("SKYWARD_CONFIG", "~/no-such-settings.toml")
+    monkeypatch.delenv("HOME")
+    code, _, err = skyward("config", "show")
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    assert code != 0 and f"{home}/no-such-settings.toml" in err, err
 
 
 def test_gc_tells_of_pools_at_a_provider_that_only_another_version_knows(state, monkeypatch):
@@ -639,8 +649,8 @@ def docker_that_is_empty(state, monkeypatch):
 
 
 def docker_that_has(state, monkeypatch, *pools):
-    """Docker with a container of each of these pools, whose time is over. Gives the folder that has
-    a file for each."""
+    """Docker with a container of each of these pools, whose time is over. They have ended. Gives
+    the folder that has a file for each."""
     docker_that_is_empty(state, monkeypatch)
     owner = hashlib.sha256(b"docker at box:/var/lib/docker, AAAA").hexdigest()[:8]
     containers = state / "containers"
@@ -653,7 +663,7 @@ def docker_that_has(state, monkeypatch, *pools):
         + f"""cd {containers}
 case $1 in
 ps) for one in skyward-*; do [ ! -e $one ] || echo $one; done ;;
-container) shift 3; for one; do [ ! -e $one ] || echo "/$one|running|0|false|bridge|"; done ;;
+container) shift 3; for one; do [ ! -e $one ] || echo "/$one|exited|0|false|bridge|"; done ;;
 rm) shift 3; for one; do /bin/rm $one && echo $one; done ;;
 esac
 """

@@ -30,6 +30,7 @@ struct Tally {
   std::map<SweepAction, int> actions{};
   int unfinished = 0;
   int off = 0;  // providers that could not be searched, and need not be
+  int overdue = 0;
 
   int of(SweepAction action) const {
     const auto found = actions.find(action);
@@ -71,6 +72,7 @@ std::string home_region(const Streams& streams, const provider::World& world,
 
 void tell(const Streams& streams, const Swept& swept, Tally& tally) {
   ++tally.actions[swept.action];
+  tally.overdue += swept.overdue;
   const bool kept = swept.action == SweepAction::kept && !may_stay(swept.resource.kind);
   tally.unfinished +=
       kept || swept.action == SweepAction::skipped || swept.action == SweepAction::failed;
@@ -281,7 +283,7 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
                               "'skyward providers list' shows which have credentials"});
   }
   tell_counts(streams, tally, options.dry_run);
-  if (tally.of(SweepAction::failed) + unknown == 0) return 0;
+  if (tally.of(SweepAction::failed) + tally.overdue + unknown == 0) return 0;
   return complain(streams, not_all_removed(tally));
 }
 

@@ -49,7 +49,7 @@ struct RunEnd {
   int signal = 0;  // that ends the program; 0: it exits
 };
 
-// The signals that came; the first one counts.
+// The signals that came, without repeats of the first one.
 class Interrupts {
  public:
   Interrupts() : signals_([this](int number) { note(number); }) {}
@@ -60,13 +60,20 @@ class Interrupts {
   }
 
  private:
+  // One thread calls it.
   void note(int number) {
-    int none = 0;
-    first_.compare_exchange_strong(none, number);
+    const Time now = io::EventLoop::now();
+    if (first_ == 0) {
+      first_ = number;
+      first_at_ = now;
+    } else if (is_repeat(number, now, first_, first_at_)) {
+      return;
+    }
     ++count_;
   }
   std::atomic<int> count_{0};
   std::atomic<int> first_{0};
+  Time first_at_{};            // of note() alone
   io::EndingSignals signals_;  // last: it calls note()
 };
 

@@ -48,7 +48,7 @@ bool is_in_repository(std::string folder) {
   }
 }
 
-// What git tracks or would track there.
+// What git tracks or would track there. The hint of an error: what git advises.
 Result<std::vector<std::string>> paths_of_git(const std::string& root) {
   io::SpawnOptions git;
   // The repository's configuration may not choose programs to run: no monitor of its files, and no
@@ -63,9 +63,10 @@ Result<std::vector<std::string>> paths_of_git(const std::string& root) {
   const auto answer = io::run_command(git, kGitTimeout);
   if (!answer) return fail(answer);
   if (answer->status.code != 0 || answer->status.signal != 0) {
-    return fail(ErrorKind::invalid, answer->err.empty()
-                                        ? answer->status.describe()
-                                        : answer->err.substr(0, answer->err.find('\n')));
+    return fail(ErrorKind::invalid,
+                answer->err.empty() ? answer->status.describe()
+                                    : answer->err.substr(0, answer->err.find('\n')),
+                advice_of_git(answer->err));
   }
   std::vector<std::string> paths = split_at_zeros(answer->out);
   std::ranges::sort(paths);
@@ -85,6 +86,13 @@ bool is_visible(std::string_view path) {
 }
 
 }  // namespace
+
+std::string advice_of_git(std::string_view said) {
+  const std::size_t start = said.find("git config --global --add safe.directory ");
+  if (start == std::string_view::npos) return "";
+  said.remove_prefix(start);
+  return fmt::format("if you trust this repository, run: {}", said.substr(0, said.find('\n')));
+}
 
 ChosenFiles sendable(std::vector<io::TreeEntry> entries, const std::string& output) {
   ChosenFiles chosen;
@@ -126,8 +134,9 @@ Result<ChosenFiles> choose_files(const std::string& root, const std::string& out
     if (in_repository && !is_named) {
       return fail(ErrorKind::invalid,
                   fmt::format("git cannot list the files in {}: {}", root, paths.error().message),
-                  "fix that, send everything but hidden files with --sync ., or nothing with "
-                  "--no-sync");
+                  fmt::format("{}; or send everything but hidden files with --sync ., or nothing "
+                              "with --no-sync",
+                              paths.error().hint.empty() ? "fix that" : paths.error().hint));
     }
     auto entries = io::list_tree(root, is_visible);
     if (!entries) return fail(entries);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "skyward/base/error.h"
@@ -21,6 +22,10 @@ struct ChosenFiles {
 // files. In one that git cannot list, it fails, unless the user named the directory: then all but
 // hidden files. `output`, which the command writes, is left out.
 Result<ChosenFiles> choose_files(const std::string& root, const std::string& output, bool is_named);
+
+// Pure: what git's error says to do about a repository of another user, as a job's files often are
+// in a container; otherwise empty.
+std::string advice_of_git(std::string_view said);
 
 // Pure: one line about files whose names say that they hold secrets; empty when there are none.
 std::string secrets_note(const std::vector<io::TreeEntry>& entries);

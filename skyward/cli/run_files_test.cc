@@ -88,6 +88,19 @@ TEST_F(RunFiles, FailWithTheWordsOfGit) {
   EXPECT_THAT(chosen.error().message, HasSubstr("config"));
 }
 
+TEST(AdviceOfGit, IsToTrustARepositoryOfAnotherUser) {
+  EXPECT_EQ(advice_of_git("fatal: detected dubious ownership in repository at '/w/my repo'\n"
+                          "To add an exception for this directory, call:\n\n"
+                          "\tgit config --global --add safe.directory '/w/my repo'\n"),
+            "if you trust this repository, run: git config --global --add safe.directory "
+            "'/w/my repo'");
+  EXPECT_EQ(advice_of_git("fatal: unsafe repository ('/w' is owned by someone else)\n"
+                          "To add an exception for this directory, call:\n\n"
+                          "\tgit config --global --add safe.directory /w\n"),
+            "if you trust this repository, run: git config --global --add safe.directory /w");
+  EXPECT_EQ(advice_of_git("fatal: bad config line 1 in file .git/config\n"), "");
+}
+
 // To list a directory of which the index has only the name, git needs its tree, which this
 // repository says a program provides.
 TEST_F(RunFiles, AreListedWithoutProgramsThatARepositoryNames) {

@@ -29,6 +29,7 @@ constexpr std::array kRungs = {
 };
 
 constexpr Duration kLongestFarewell = 60s;
+constexpr Duration kSameSignal = 500ms;
 
 struct Wording {
   std::string_view parameter;
@@ -83,6 +84,10 @@ int ending_signal(int code, int first) {
   const std::array sent = {first, io::kInterruptSignal, io::kTerminateSignal, io::kKillSignal};
   const auto is_of = [code](int signal) { return code == exit_code_of(0, signal); };
   return std::ranges::any_of(sent, is_of) ? first : 0;
+}
+
+bool is_repeat(int signal, Time at, int first, Time first_at) {
+  return signal == first && at < first_at + kSameSignal;
 }
 
 Time pool_clock(std::string_view provider, Time awake, Time with_sleep) {

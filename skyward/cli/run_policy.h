@@ -23,6 +23,10 @@ int exit_code_of(int code, int signal);
 // later one, which Skyward sent.
 int ending_signal(int code, int first);
 
+// Whether a signal only repeats the first one: a terminal and a program that passes signals on may
+// both deliver it.
+bool is_repeat(int signal, Time at, int first, Time first_at);
+
 // What a pool's end counts by: rented machines go on while this computer sleeps.
 Time pool_clock(std::string_view provider, Time awake, Time with_sleep);
 // How long before the end of the machines' lifetime a command is asked to end, so that what it

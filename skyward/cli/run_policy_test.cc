@@ -32,6 +32,13 @@ TEST(EndingSignal, IsTheFirstThatCameWhereTheCommandDiedOfIt) {
   EXPECT_EQ(ending_signal(130, 0), 0) << "nobody interrupted the run";
 }
 
+TEST(Signals, TheFirstOneMayArriveTwice) {
+  const int first = io::kTerminateSignal;
+  EXPECT_TRUE(is_repeat(first, kStart + 150ms, first, kStart));
+  EXPECT_FALSE(is_repeat(first, kStart + 600ms, first, kStart)) << "somebody is in a hurry";
+  EXPECT_FALSE(is_repeat(io::kInterruptSignal, kStart + 150ms, first, kStart));
+}
+
 TEST(Stopping, TakesOneStepAfterTheOther) {
   Stopping stopping;
   EXPECT_FALSE(stopping.has_begun());

@@ -15,6 +15,7 @@
 #include "skyward/cli/run_results.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/own_process.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/pool/executable.h"
@@ -42,7 +43,7 @@ constexpr const char* kPythonVariable = "SKYWARD_PYTHON";
 
 fs::path home_directory() {
   std::error_code error;
-  return fs::canonical(io::environment_variable("HOME").value_or(""), error);
+  return fs::canonical(io::home_directory(), error);
 }
 
 Result<std::string> sync_root(const RunOptions& options) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,8 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
@@ -103,6 +106,16 @@ void return_free_memory() {
 #ifdef __GLIBC__
   ::malloc_trim(0);
 #endif
+}
+
+std::string home_directory() {
+  if (const char* home = std::getenv("HOME")) return home;
+  constexpr std::size_t kMostText = std::size_t{64} << 10;
+  std::vector<char> text(kMostText);
+  passwd entry{};
+  passwd* found = nullptr;
+  const int failed = ::getpwuid_r(::geteuid(), &entry, text.data(), text.size(), &found);
+  return failed == 0 && found != nullptr && found->pw_dir != nullptr ? found->pw_dir : "";
 }
 
 std::string host_name() {

@@ -41,6 +41,9 @@ void return_free_memory();
 // Whether other processes of this user may read what /proc has of this one.
 bool lets_others_look();
 
+// $HOME; where it is not set, as in some services, what the user database says. Empty: none.
+std::string home_directory();
+
 std::string host_name();
 // The id of the running system, the same in all its containers and different after each boot. Empty
 // when it is not known.

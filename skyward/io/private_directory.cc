@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -23,6 +24,15 @@ namespace skyward::io {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of file systems on disks and in memory; <linux/magic.h> may lack the last ones.
+constexpr std::array<long, 9> kLocalSystems = {
+    EXT4_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, TMPFS_MAGIC, OVERLAYFS_SUPER_MAGIC,
+    0x58465342,  // XFS
+    0x2fc12fc1,  // ZFS
+    0xca451a4e,  // bcachefs
+    0x3153464a,  // JFS
+};
 
 // Gives the owner every right on the directories of a tree; a program may have taken them away
 // (package caches do).
@@ -216,6 +226,12 @@ std::string first_on_disk(const std::vector<std::string>& directories) {
     if (!in_memory) in_memory = path;
   }
   return in_memory.value_or(directories.front());
+}
+
+bool is_on_local_disk(const std::string& path) {
+  struct statfs system{};
+  return ::statfs(path.c_str(), &system) == 0 &&
+         std::ranges::find(kLocalSystems, system.f_type) != kLocalSystems.end();
 }
 
 FileDescriptor lock_directory(const std::string& path) {

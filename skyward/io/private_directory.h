@@ -41,6 +41,10 @@ bool is_writable_directory(const std::string& path);
 // writable.
 std::string first_on_disk(const std::vector<std::string>& directories);
 
+// Whether no other computer sees this directory: its file system is one for disks or memory of this
+// computer. False for one over a network, for one that is not known, and if there is none.
+bool is_on_local_disk(const std::string& path);
+
 // A shared lock on the directory, as long as the descriptor is open: systemd-tmpfiles, which
 // removes old files below /tmp and /var/tmp, passes locked directories by. Empty when it cannot be
 // locked.

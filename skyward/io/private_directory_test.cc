@@ -108,6 +108,12 @@ TEST_F(PrivateDirectory, FilesThatStayAreOnADisk) {
   EXPECT_EQ(first_on_disk({root_ + "/none", "/none"}), root_ + "/none");
 }
 
+TEST_F(PrivateDirectory, OthersMaySeeWhatIsOnNoKnownDisk) {
+  EXPECT_TRUE(is_on_local_disk("/dev/shm"));
+  EXPECT_FALSE(is_on_local_disk("/proc"));
+  EXPECT_FALSE(is_on_local_disk(root_ + "/none"));
+}
+
 // systemd-tmpfiles takes an exclusive lock on a directory before it looks into it.
 TEST_F(PrivateDirectory, ALockedOneIsPassedByWhenOldFilesAreRemoved) {
   const FileDescriptor other(::open(root_.c_str(), O_RDONLY | O_DIRECTORY));

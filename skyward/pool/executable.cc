@@ -86,9 +86,8 @@ std::string find_record_root() {
   if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
     return std::string(state) + "/skyward";
   }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home != '/') return {};
-  return std::string(home) + "/.local/state/skyward";
+  const std::string home = io::home_directory();
+  return home.starts_with('/') ? home + "/.local/state/skyward" : std::string();
 }
 
 }  // namespace skyward

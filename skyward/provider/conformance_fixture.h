@@ -35,6 +35,9 @@ class Subject {
   // Requests that reached the cloud before the ledger had them. Empty for providers that cost
   // nothing.
   virtual std::vector<std::string> unaccounted() = 0;
+  // What a sweep removes on another computer, whose clock is two hours ahead. Empty where the
+  // cloud's double tells no time, or nothing is swept.
+  virtual std::vector<std::string> swept_ahead() { return {}; }
   // From now on the cloud refuses every request; false if the provider sends none.
   virtual bool refuse_all() { return false; }
 };

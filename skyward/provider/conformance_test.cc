@@ -132,6 +132,25 @@ class AwsSubject final : public Subject {
   std::vector<std::string> unaccounted_;
 };
 
+// See Subject::swept_ahead().
+std::vector<std::string> sweep_ahead(const ComputerFixture& computer) {
+  World world = computer.fixture_.world;
+  world.wall_s = [own = world.wall_s] { return own() + 2 * 3600; };
+  world.variable = [&computer, own = world.variable](const char* name) {
+    return std::string_view(name) == "XDG_STATE_HOME" ? computer.home_ + "/elsewhere" : own(name);
+  };
+  std::vector<std::string> removed;
+  // A cloud whose clock shows another time refuses.
+  (void)find_row(computer.spec_.provider.name)
+      ->sweep(
+          world, {},
+          [&](const Swept& one) {
+            if (one.action != SweepAction::kept) removed.push_back(one.resource.id);
+          },
+          computer.soon());
+  return removed;
+}
+
 // `Computer` is a DoubledComputer.
 template <typename Computer>
 class DoubledSubject final : public Subject {
@@ -159,6 +178,7 @@ class DoubledSubject final : public Subject {
     return static_cast<int>(computer_.cloud_->leftovers().size() + computer_.open_pools().size());
   }
   std::vector<std::string> unaccounted() override { return unaccounted_; }
+  std::vector<std::string> swept_ahead() override { return sweep_ahead(computer_); }
   bool refuse_all() override {
     computer_.cloud_->dials.answers = {
         {.path = "/*",
@@ -279,6 +299,7 @@ class SlurmSubject final : public Subject {
     return standing() + static_cast<int>(computer_.open_pools().size());
   }
   std::vector<std::string> unaccounted() override { return unaccounted_; }
+  std::vector<std::string> swept_ahead() override { return sweep_ahead(computer_); }
   bool refuse_all() override { return computer_.slurm_->refuses = true; }
 
  private:
@@ -309,6 +330,7 @@ class ContainerSubject final : public Subject {
     return standing() + static_cast<int>(computer_.open_pools().size());
   }
   std::vector<std::string> unaccounted() override { return unaccounted_; }
+  std::vector<std::string> swept_ahead() override { return sweep_ahead(computer_); }
   bool refuse_all() override { return computer_.engine_->forbidden = true; }
 
  private:
@@ -477,6 +499,16 @@ TEST_P(Conformance, AnotherProcessEndsAPoolByItsClusterAlone) {
   }
   const auto other = subject_->make();
   end(*other, cluster);
+}
+
+// Its pools seem over there.
+TEST_P(Conformance, ASweepOnAComputerWithAWrongClockRemovesNothing) {
+  const auto provider = subject_->make();
+  const Cluster cluster = prepared(*provider);
+  const std::vector<Instance> instances = bought(*provider, cluster, 2, 0);
+  EXPECT_THAT(subject_->swept_ahead(), IsEmpty());
+  for (const Instance& one : instances) EXPECT_TRUE(stands(*provider, cluster, one.id));
+  end(*provider, cluster);
 }
 
 TEST_P(Conformance, WithoutTimeNothingIsLeft) {

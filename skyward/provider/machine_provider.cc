@@ -74,7 +74,16 @@ Status MachineProvider::terminate(const Cluster& cluster, const std::vector<std:
                                   Time deadline) {
   const auto api = machine_api(cluster, deadline);
   if (!api) return fail(api);
-  return PoolMachines(book_of(cluster), **api).terminate(ids, deadline);
+  return with_end(PoolMachines(book_of(cluster), **api).terminate(ids, deadline));
+}
+
+// What becomes of machines that these credentials may not terminate.
+Status MachineProvider::with_end(Status ended) {
+  if (ended || ended.error().kind != ErrorKind::denied || !capabilities().stop_ends_billing) {
+    return ended;
+  }
+  ended.error().message += "; the machines terminate themselves when their lease expires";
+  return ended;
 }
 
 Status MachineProvider::teardown(const Cluster& cluster, Time deadline) {
@@ -82,7 +91,7 @@ Status MachineProvider::teardown(const Cluster& cluster, Time deadline) {
   if (!api) return fail(api);
   PoolBook& book = book_of(cluster);
   const Status gone = PoolMachines(book, **api).terminate_all(deadline);
-  if (!gone) return gone;
+  if (!gone) return with_end(gone);
   const Status closed = clear_and_close(world_, resources(), cluster, book, deadline);
   forget(cluster);
   if (closed) books_.erase(cluster.id);

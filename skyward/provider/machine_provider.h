@@ -68,6 +68,8 @@ class MachineProvider : public Provider {
   // A verb was called for a pool that was not prepared here.
   static std::unexpected<Error> not_open_here(const Cluster& cluster);
 
+  Status with_end(Status ended);
+
   World world_;
   HeldLedger ledger_{[this] { return open_ledger(world_); }};
 

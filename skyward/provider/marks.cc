@@ -7,6 +7,7 @@
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/io/own_process.h"
+#include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
 
 namespace skyward::provider {
@@ -111,7 +112,7 @@ std::map<std::string, std::string> this_computer(const World& world) {
           {"ledger", ledger_number(world)}};
 }
 
-bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
+bool opened_here(const LedgerPool& pool, std::int64_t booted_s, bool is_ledger_local,
                  const std::map<std::string, std::string>& here) {
   const auto ledger = here.find("ledger");
   const std::string its_ledger = pool.setting("ledger");
@@ -123,11 +124,13 @@ bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
   const std::string& computer = here.at("computer");
   const std::string its_computer = pool.setting("computer");
   const bool have_ids = !computer.empty() && !its_computer.empty();
-  return have_ids ? computer == its_computer : pool.setting("host") == here.at("host");
+  if (have_ids && computer != its_computer) return false;
+  return pool.setting("host") == here.at("host") || (have_ids && is_ledger_local);
 }
 
 bool opened_here(const LedgerPool& pool, const World& world) {
-  return opened_here(pool, booted_s(world), this_computer(world));
+  const bool is_ledger_local = io::is_on_local_disk(state_directory(world));
+  return opened_here(pool, booted_s(world), is_ledger_local, this_computer(world));
 }
 
 }  // namespace skyward::provider

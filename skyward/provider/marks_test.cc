@@ -73,8 +73,10 @@ TEST(Marks, TellWhichNodesAMachineIsFor) {
 }
 
 // The boot of this computer began at 200.
-bool is_from_here(std::map<std::string, std::string> settings, std::int64_t opened_s) {
+bool is_from_here(std::map<std::string, std::string> settings, std::int64_t opened_s,
+                  bool is_ledger_local = true) {
   return opened_here({.id = "p", .settings = std::move(settings), .opened_s = opened_s}, 200,
+                     is_ledger_local,
                      {{"host", "mine"}, {"boot", "now"}, {"computer", "1111"}, {"ledger", "7"}});
 }
 
@@ -108,6 +110,17 @@ TEST(Marks, AComputerKnowsItsPoolsByItsIdAfterAReboot) {
       << "a copy of a virtual machine: this computer ran then, in this boot";
 }
 
+// One image, and one home over a network.
+TEST(Marks, CopiesOfAComputerThatShareALedgerAreKnownByTheirNames) {
+  const std::map<std::string, std::string> settings = {
+      {"host", "another"}, {"boot", "then"}, {"computer", "1111"}};
+  EXPECT_FALSE(is_from_here(settings, 100, false));
+  EXPECT_TRUE(is_from_here(settings, 100, true)) << "renamed since: nobody else has its ledger";
+  EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "1111"}}, 100, false));
+  EXPECT_FALSE(
+      is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "2222"}}, 100, false));
+}
+
 TEST(Marks, AComputerWithoutAnIdIsKnownByItsName) {
   EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}}, 100));
   EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", ""}}, 100));
@@ -117,8 +130,9 @@ TEST(Marks, AComputerWithoutAnIdIsKnownByItsName) {
   EXPECT_TRUE(is_from_here({{"host", "mine"}}, 300)) << "an older version wrote it";
   const std::map<std::string, std::string> bare = {
       {"host", "mine"}, {"boot", "now"}, {"computer", ""}};
-  EXPECT_TRUE(opened_here(
-      {.id = "p", .settings = {{"host", "mine"}, {"computer", "1111"}}, .opened_s = 1}, 200, bare));
+  EXPECT_TRUE(
+      opened_here({.id = "p", .settings = {{"host", "mine"}, {"computer", "1111"}}, .opened_s = 1},
+                  200, false, bare));
 }
 
 TEST(Marks, AComputerBootedWhenItDidHoweverLongItSlept) {

@@ -13,21 +13,33 @@ constexpr std::int64_t kGrace_s = 120;
 
 Verdict judge(const Resource& resource, const PoolFacts& facts, const std::string& owner,
               bool asked_for, std::int64_t now_s) {
-  const bool of_this_account = asked_for && facts.by_credentials;
-  if (resource.owner != owner && !of_this_account) {
-    return {false, "it belongs to " + resource.owner};
+  const std::int64_t left_s = resource.expires_s + kGrace_s - now_s;
+  const bool expired = left_s <= 0;
+  // Its agent or its timer switched it off, since it had lost its program.
+  const bool switched_off = resource.stopped && !facts.ends_itself;
+  const bool is_mine = resource.owner == owner;
+  if (!is_mine && !(facts.by_credentials && (asked_for || expired || switched_off))) {
+    const bool costs = facts.rented && (resource.kind == "instance" || resource.kind == "volume");
+    const bool overdue = costs && (expired || switched_off);
+    return {false,
+            fmt::format("it belongs to {}{}", resource.owner,
+                        overdue ? ": its time is over and it may cost money; run gc with its "
+                                  "owner's credentials"
+                                : ""),
+            overdue};
   }
   if (facts.at_work) return {false, "its pool is open on this computer"};
-  if (facts.opened_here) return {true, "the program that opened its pool is gone"};
-  const std::int64_t left_s = resource.expires_s + kGrace_s - now_s;
-  if (left_s <= 0) return {true, "its pool's time has expired"};
-  if (asked_for) return {true, "its removal was requested"};
-  // Its agent or its timer switched it off, since it had lost its program.
-  if (resource.stopped && !facts.ends_itself) {
-    return {true, "it is switched off, and costs as much as before"};
+  if (facts.opened_here && (is_mine || asked_for)) {
+    return {true, "the program that opened its pool is gone"};
   }
+  if (expired && (!facts.is_clock_unknown || resource.stopped)) {
+    return {true, "its pool's time has expired"};
+  }
+  if (asked_for) return {true, "its removal was requested"};
+  if (switched_off) return {true, "it is switched off, and costs as much as before"};
+  const std::string limit = expired ? "" : fmt::format(" within {} min", left_s / 60 + 1);
   const std::string otherwise =
-      facts.ends_itself ? fmt::format("it terminates itself within {} min, ", left_s / 60 + 1) : "";
+      facts.ends_itself ? fmt::format("it terminates itself{}, ", limit) : "";
   return {false, fmt::format("another computer may be using it; {}'skyward pool delete {}' "
                              "terminates it now",
                              otherwise, resource.pool)};

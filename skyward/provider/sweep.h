@@ -39,11 +39,17 @@ struct PoolFacts {
   bool at_work = false;         // its driver runs: it holds the lock
   bool ends_itself = true;      // its machines do so when its time is over
   bool by_credentials = false;  // other credentials of the same account are another owner
+  bool rented = false;          // its machines cost money
+  // Nobody knows whether this computer's clock and that of the pool's agree. Where machines end
+  // themselves, it need not be known.
+  bool is_clock_unknown = false;
 };
 
 struct Verdict {
   bool remove = false;
   std::string why{};  // in words
+  // It is kept, but only since other credentials have to remove it: it costs money for nothing.
+  bool overdue = false;
 };
 
 // `owner`: of the credentials that sweep. `asked_for`: the user named this pool. Pure.
@@ -65,6 +71,7 @@ struct Swept {
   Resource resource{};
   SweepAction action = SweepAction::kept;
   std::string why{};
+  bool overdue = false;  // as the verdict has it
 };
 
 // Reports each resource as soon as it is handled. Fails if it could not search everywhere, after it

@@ -26,10 +26,38 @@ TEST(Judge, WhatBelongsToSomebodyElseIsKeptEvenIfAskedFor) {
   }
 }
 
-TEST(Judge, OtherCredentialsOfTheAccountMustBeAskedToRemoveIt) {
+TEST(Judge, OtherCredentialsOfTheAccountMustBeAskedToRemoveItBeforeItsTimeIsOver) {
   const PoolFacts facts{.by_credentials = true};
-  EXPECT_FALSE(judge(kMachine, facts, "you", false, kExpires_s + 10'000).remove);
+  EXPECT_FALSE(judge(kMachine, facts, "you", false, kExpires_s + 119).remove);
   EXPECT_TRUE(judge(kMachine, facts, "you", true, kBefore_s).remove);
+  EXPECT_TRUE(judge(kMachine, facts, "you", false, kExpires_s + 120).remove);
+  const PoolFacts left_here{.opened_here = true, .by_credentials = true};
+  EXPECT_FALSE(judge(kMachine, left_here, "you", false, kBefore_s).remove);
+  const PoolFacts at_work{.at_work = true, .by_credentials = true};
+  EXPECT_FALSE(judge(kMachine, at_work, "you", false, kExpires_s + 120).remove);
+  Resource off = kMachine;
+  off.stopped = true;
+  const PoolFacts lasting{.ends_itself = false, .by_credentials = true};
+  EXPECT_TRUE(judge(off, lasting, "you", false, kBefore_s).remove);
+  EXPECT_FALSE(judge(off, facts, "you", false, kBefore_s).remove);
+}
+
+TEST(Judge, WhatOnlyOtherCredentialsMayRemoveIsOverdueWhereItCosts) {
+  Resource off = kMachine;
+  off.stopped = true;
+  Resource key = kMachine;
+  key.kind = "ssh_key";
+  for (const bool ends_itself : {false, true}) {
+    const PoolFacts facts{.ends_itself = ends_itself, .rented = true};
+    const Verdict over = judge(kMachine, facts, "you", false, kExpires_s + 120);
+    EXPECT_TRUE(over.overdue && !over.remove);
+    EXPECT_THAT(over.why, HasSubstr("run gc with its owner's credentials"));
+    EXPECT_FALSE(judge(kMachine, facts, "you", false, kExpires_s + 119).overdue);
+    EXPECT_FALSE(judge(kMachine, facts, "me", false, kExpires_s + 120).overdue) << "it goes";
+    EXPECT_FALSE(judge(key, facts, "you", false, kExpires_s + 120).overdue) << "keys cost nothing";
+    EXPECT_EQ(judge(off, facts, "you", false, kBefore_s).overdue, !ends_itself);
+  }
+  EXPECT_FALSE(judge(kMachine, {}, "you", false, kExpires_s + 120).overdue) << "a pod, say";
 }
 
 TEST(Judge, WhatIsInUseHereIsKeptEvenIfAskedForAndExpired) {
@@ -57,6 +85,21 @@ TEST(Judge, WhatMayBeInUseElsewhereMustBeAskedFor) {
   EXPECT_TRUE(judge(kMachine, {}, "me", true, kBefore_s).remove);
   const PoolFacts lasting{.ends_itself = false};
   EXPECT_THAT(judge(kMachine, lasting, "me", false, kBefore_s).why, Not(HasSubstr("itself")));
+}
+
+// With a wrong clock, machines at work would be over.
+TEST(Judge, ByAnUnknownClockOnlyWhatHasEndedIsRemoved) {
+  const PoolFacts facts{.is_clock_unknown = true};
+  const Verdict kept = judge(kMachine, facts, "me", false, kExpires_s + 7200);
+  EXPECT_FALSE(kept.remove);
+  EXPECT_THAT(kept.why, HasSubstr("it terminates itself, 'skyward pool delete aws-1'"));
+  Resource off = kMachine;
+  off.stopped = true;
+  EXPECT_TRUE(judge(off, facts, "me", false, kExpires_s + 120).remove);
+  EXPECT_FALSE(judge(off, facts, "me", false, kExpires_s + 119).remove);
+  EXPECT_TRUE(judge(kMachine, facts, "me", true, kBefore_s).remove) << "it was asked for";
+  const PoolFacts left_here{.opened_here = true, .is_clock_unknown = true};
+  EXPECT_TRUE(judge(kMachine, left_here, "me", false, kBefore_s).remove);
 }
 
 TEST(Judge, WhatIsSwitchedOffIsRemovedWhereItCostsAsMuch) {

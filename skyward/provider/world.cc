@@ -5,12 +5,17 @@
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/own_process.h"
 
 namespace skyward::provider {
 
 World world_of_this_process() {
   World world;
-  world.variable = [](const char* name) { return io::environment_variable(name); };
+  world.variable = [](const char* name) -> std::optional<std::string> {
+    if (std::string_view(name) != "HOME") return io::environment_variable(name);
+    const std::string home = io::home_directory();
+    return home.empty() ? std::nullopt : std::optional(home);
+  };
   world.read_file = [](const std::string& path) { return io::read_file(path); };
   world.directory = [] { return io::working_directory(); };
   world.read_safely = [](const std::string& path, bool follow_link) {

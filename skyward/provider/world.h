@@ -20,7 +20,8 @@
 namespace skyward::provider {
 
 struct World {
-  // A variable of the environment; empty values count as not set.
+  // A variable of the environment; empty values count as not set. HOME has a value without one,
+  // too.
   std::function<std::optional<std::string>(const char*)> variable;
   std::function<Result<std::string>(const std::string& path)> read_file;
   std::function<std::string()> directory;  // the working directory; empty if it is gone

@@ -197,9 +197,10 @@ def test_a_command_that_ignores_signals_is_killed(monkeypatch):
     started = Started("--no-sync", "--", "bash", "-c", line, stderr=subprocess.PIPE)
     started.process.send_signal(signal.SIGINT)
     assert "interrupted" in started.process.stderr.readline()
-    started.process.send_signal(signal.SIGINT)
+    # Not another SIGINT, which counts only half a second after the first one.
+    started.process.send_signal(signal.SIGTERM)
     assert "interrupted again" in started.process.stderr.readline()
-    assert started.end(signal.SIGINT)[0] == -signal.SIGINT
+    assert started.end(signal.SIGTERM)[0] == -signal.SIGINT
     wait_until_gone(os.environ["RUN_MARK"])
 
 
@@ -222,6 +223,18 @@ def test_an_interrupt_ends_a_loop_of_runs():
     os.killpg(process.pid, signal.SIGINT)
     out = process.communicate(timeout=DEADLINE)[0]
     assert (process.returncode, out) == (-signal.SIGINT, "")
+
+
+def test_a_signal_to_the_shell_of_a_job_reaches_a_run_that_it_executes(monkeypatch):
+    """Runners of CI send it to the shell alone."""
+    monkeypatch.setenv("RUN_MARK", f"job-{os.getpid()}")
+    script = 'echo begins; exec "$0" run --quiet --no-sync -- sh -c "echo ready; exec sleep 600"'
+    process = subprocess.Popen(["bash", "-c", script, PROGRAM], stdout=subprocess.PIPE, text=True)
+    assert [process.stdout.readline() for _ in range(2)] == ["begins\n", "ready\n"]
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == -signal.SIGTERM
+    wait_until_gone(os.environ["RUN_MARK"])
 
 
 @pytest.mark.parametrize(("own", "whole"), [(5, 5), (0, 124)])
@@ -309,8 +322,8 @@ def test_machines_end_although_the_output_is_never_read(monkeypatch):
     monkeypatch.setenv("RUN_MARK", f"never-read-{os.getpid()}")
     line = "echo ready; exec yes"
     started = Started("--no-sync", "--", "sh", "-c", line, stderr=subprocess.PIPE)
-    for _ in range(4):  # the last one gives up
-        started.process.send_signal(signal.SIGINT)
+    for number in [signal.SIGINT] + 3 * [signal.SIGTERM]:  # the last one gives up
+        started.process.send_signal(number)
         assert "interrupted" in started.process.stderr.readline()
     assert started.process.wait(DEADLINE) == -signal.SIGINT
     assert "nothing reads the output" in started.process.stderr.read()

@@ -289,6 +289,36 @@ TEST_F(AwsTest, ASessionThatIsOverIsReadAnewAndTheMachinesEnd) {
   EXPECT_EQ(amazon_.standing(), 0);
 }
 
+// As CI passes them on.
+TEST_F(AwsTest, KeysInTheEnvironmentThatEndBeforeThePoolAreToldOf) {
+  std::vector<std::string> told;
+  fixture_.world.tell = [&](const std::string& line) { told.push_back(line); };
+  fixture_.variables["AWS_SESSION_TOKEN"] = "first";
+  fixture_.variables["AWS_CREDENTIAL_EXPIRATION"] = "2023-11-14T22:43:20+00:00";  // in 30 min
+  spec_.timeout = 20min;
+  {
+    const auto [aws, life] = opened();
+    EXPECT_THAT(told, Not(Contains(HasSubstr("cannot be renewed"))));
+    EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  }
+  spec_.timeout = 1h;
+  const auto [aws, life] = opened();
+  EXPECT_THAT(told,
+              Contains(testing::AllOf(HasSubstr("cannot be renewed"),
+                                      HasSubstr("terminate themselves when their lease expires"))));
+  amazon_.over_token = "first";
+  fixture_.now += 31min;
+  const Status refused = aws->terminate(life.cluster, {life.instances[0].id}, soon());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::denied);
+  EXPECT_THAT(refused.error().message, HasSubstr("the machines terminate themselves when"));
+  const Status left = aws->teardown(life.cluster, soon());
+  EXPECT_THAT(left.error().message, HasSubstr("the machines terminate themselves when"));
+  amazon_.over_token.clear();
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  EXPECT_EQ(amazon_.standing(), 0);
+}
+
 TEST_F(AwsTest, AnotherAddressOfThisComputerIsAdmittedBeforeMoreIsLaunched) {
   amazon_.proxy_address = "198.51.100.1";
   const auto aws = provider();

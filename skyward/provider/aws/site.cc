@@ -98,6 +98,7 @@ class AwsSite final : public RentedSite {
     return aws::way_back(client_, caller_);
   }
   std::int64_t wall_s() const override { return client_.wall_s(); }
+  std::optional<std::int64_t> credentials_end_s() const override { return client_.last_end_s(); }
   std::string user() const override { return boot_.user; }
 
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,

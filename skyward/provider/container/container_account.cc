@@ -35,8 +35,10 @@ Result<SweepAccount> ContainerAccount::sign_in(Time deadline) {
   std::string account = fmt::format("{} at {}:{}", access_.runtime, host_.name, host_.storage);
   if (!host_.id.empty()) account += ", " + host_.id;
   if (access_.host) account += ", through " + access_.host->text();
-  account_ =
-      SweepAccount{.owner = owner_digits(account), .account = account, .home_region = host_.name};
+  account_ = SweepAccount{.owner = owner_digits(account),
+                          .account = account,
+                          .home_region = host_.name,
+                          .is_clock_unknown = true};
   return *account_;
 }
 

@@ -36,6 +36,7 @@ std::vector<NamedMachine> machines_of(const std::vector<ContainerStatus>& contai
     MachineStatus status{.instance = {.id = one.name, .private_ip = one.address},
                          .stage = stage_of(one)};
     if (status.stage == Stage::stopped) {
+      status.switched_off = true;
       status.reason = one.state;
       status.hint = kNeeds;
       status.message = one.out_of_memory ? "it used more memory than memory_gb= allows"

@@ -42,9 +42,12 @@ Result<SweepAccount> KubernetesAccount::sign_in(Time deadline) {
   if (access_.name_space.empty()) access_.name_space = user.name_space;
   api_ = make_api();
   const std::string account = fmt::format("{}/{}", user.server, access_.name_space);
+  // A cluster has another address from within: what a listing shows is one namespace of it anyway.
   account_ = SweepAccount{.owner = owner_digits(account),
                           .account = account,
-                          .home_region = user.context.empty() ? user.server : user.context};
+                          .lists_own = true,
+                          .home_region = user.context.empty() ? user.server : user.context,
+                          .is_clock_unknown = true};
   return *account_;
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -297,6 +299,33 @@ TEST_F(KubernetesPool, AClusterThatIsOffFailsNoSweepUnlessAPoolIsThere) {
   EXPECT_FALSE(sweep(fixture_.world, {}, [](const Swept&) {}, soon()));
   cloud_->dials.lose_reply = 0;
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// As a job of the cluster sees it whose pools were opened from outside.
+TEST_F(KubernetesPool, APodIsSweptThroughAnotherAddressOfTheCluster) {
+  std::string pool;
+  {
+    const auto there = opened();
+    pool = there.life.cluster.id;
+  }
+  forget_pools();
+  const auto run = fixture_.world.run_with_input;
+  fixture_.world.run_with_input = [&](const io::SpawnOptions& options, Duration timeout,
+                                      std::string_view input) {
+    auto reply = run(options, timeout, input);
+    constexpr std::string_view kOutside = "https://cluster";
+    const std::size_t at = reply ? reply->out.find(kOutside) : std::string::npos;
+    if (at != std::string::npos) reply->out.replace(at, kOutside.size(), "https://10.0.0.1");
+    return reply;
+  };
+  const auto all_are = [](SweepAction action) {
+    return AllOf(SizeIs(2), Each(Field(&Swept::action, action)));
+  };
+  EXPECT_THAT(gc(), all_are(SweepAction::kept)) << "it may be in use";
+  EXPECT_THAT(gc({.dry_run = true, .pool = pool}), all_are(SweepAction::would_remove));
+  fixture_.now += 2h;
+  EXPECT_THAT(gc(), all_are(SweepAction::removed)) << "its deadline has ended it";
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
 }
 
 TEST_F(KubernetesPool, ItsSetUpIsChecked) {

@@ -49,6 +49,7 @@ MachineStatus status_of(const Pod& pod, PodMemory& memory, Time now, std::int64_
   MachineStatus out{.instance = {.id = pod.name, .private_ip = pod.ip},
                     .zone = pod.node,
                     .stage = stage_of(pod, wall_s)};
+  out.switched_off = out.stage == Stage::stopped;
   if (out.stage == Stage::running) memory.ran = true;
   if (out.stage == Stage::pending) {
     if (const auto never = never_starts(pod, memory, now)) {

@@ -35,11 +35,11 @@ constexpr std::int64_t kGrace_s = 300;
 constexpr Duration kReaperPatience = 24h;
 constexpr Duration kReaperStart = 20s;
 
-// At the end of a job or a step, the runners of GitHub and Jenkins kill every process that has
-// these.
-constexpr std::array kMarksOfJobs = {"RUNNER_TRACKING_ID",    "JENKINS_NODE_COOKIE",
-                                     "JENKINS_SERVER_COOKIE", "BUILD_ID",
-                                     "HUDSON_COOKIE",         "HUDSON_SERVER_COOKIE"};
+// At the end of a job or a step, the runners of GitHub, Azure Pipelines and Jenkins kill every
+// process that has these.
+constexpr std::array kMarksOfJobs = {
+    "RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE",
+    "BUILD_ID",           "HUDSON_COOKIE",          "HUDSON_SERVER_COOKIE"};
 
 std::string last_words_path(const World& world, const std::string& pool) {
   return pool_directory(world, pool) + "/gave-up";

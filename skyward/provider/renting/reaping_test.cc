@@ -204,9 +204,10 @@ TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
 // A runner of jobs would kill it with the program.
 TEST_F(ReaperTest, DoesNotBelongToAJobOfAContinuousIntegration) {
   const auto cloud = opened().cloud;
-  EXPECT_THAT(fixture_.started.back().unset,
-              IsSupersetOf({"RUNNER_TRACKING_ID", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE",
-                            "BUILD_ID", "HUDSON_COOKIE", "HUDSON_SERVER_COOKIE"}));
+  EXPECT_THAT(
+      fixture_.started.back().unset,
+      IsSupersetOf({"RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID", "JENKINS_NODE_COOKIE",
+                    "JENKINS_SERVER_COOKIE", "BUILD_ID", "HUDSON_COOKIE", "HUDSON_SERVER_COOKIE"}));
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
 }
 

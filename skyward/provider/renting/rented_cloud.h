@@ -51,6 +51,9 @@ class RentedSite {
   // Seconds since 1970 by the cloud's clock: with ours, if it is wrong, machines would terminate at
   // boot, and other computers would terminate machines in use.
   virtual std::int64_t wall_s() const = 0;
+  // When the credentials end and nothing renews them, by the same clock; empty: not as far as is
+  // known.
+  virtual std::optional<std::int64_t> credentials_end_s() const { return std::nullopt; }
   // The user who logs in on its machines.
   virtual std::string user() const = 0;
 

@@ -100,6 +100,7 @@ class Renting final : public MachineProvider {
   }
   Status keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const;
   void tell_of_keys(const RemoteImage& image);
+  void tell_of_credentials(const PoolSpec& spec, const RentedSite& site);
   Status enter_pool(const Cluster& cluster, const Plan& plan, const Offer& offer);
   // Cluster::unattended.
   std::string unattended_end() const;
@@ -118,6 +119,7 @@ class Renting final : public MachineProvider {
   const std::unique_ptr<RentedCloud> cloud_;
   bool told_of_keys_ = false;
   bool told_of_unattended_ = false;
+  bool told_of_credentials_ = false;
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -166,6 +168,7 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   if (!image) return fail(image);
   if (Status kept = keep_from_strangers(spec, *image); !kept) return fail(kept);
   tell_of_keys(*image);
+  tell_of_credentials(spec, **site);
 
   const std::string id = new_pool_id(world_, ledger_, name(), spec.job_id);
   Cluster cluster{.id = id,
@@ -231,6 +234,21 @@ void Renting::tell_of_keys(const RemoteImage& image) {
       "the keys for the volumes have a session token, so they expire, often after an hour: from "
       "then on, reads and writes there fail, and nodes cannot be replaced. Give machines of AWS a "
       "role with instance_profile_arn=, or use keys that do not expire");
+}
+
+void Renting::tell_of_credentials(const PoolSpec& spec, const RentedSite& site) {
+  const auto end_s = site.credentials_end_s();
+  if (!end_s) return;
+  const std::chrono::seconds left(*end_s - site.wall_s());
+  const bool is_enough = spec.timeout > Duration{} && left >= spec.timeout;
+  if (is_enough || std::exchange(told_of_credentials_, true)) return;
+  tell(fmt::format(
+      "the credentials expire in {} min and cannot be renewed, but the pool may be open for "
+      "longer: from then on, Skyward can neither replace nor terminate its machines, {}. Use "
+      "credentials that Skyward can renew, or set a shorter timeout=",
+      std::max(left / 1min, std::int64_t{0}),
+      capabilities().stop_ends_billing ? "which terminate themselves when their lease expires"
+                                       : "which cost money until 'skyward gc' terminates them"));
 }
 
 std::string Renting::unattended_end() const {

@@ -11,6 +11,7 @@
 #include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/renting/reaping.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
@@ -42,7 +43,7 @@ class Sweeping {
   void drop_other_regions(std::vector<Resource>& listed) const;
   Status add_unmarked(const std::string& region, std::vector<Resource>& listed);
   Verdict verdict(const Resource& resource) const;
-  void tell(const Resource& resource, SweepAction action, std::string why);
+  void tell(const Resource& resource, SweepAction action, std::string why, bool overdue = false);
   Status remove(const Cluster& cluster, const std::vector<Resource>& resources);
   Status settle_ledger(const LedgerPool& pool, const std::vector<Resource>& listed);
   bool is_left_behind(const LedgerPool& pool, const std::string& place) const;
@@ -106,14 +107,16 @@ Verdict Sweeping::verdict(const Resource& resource) const {
   const PoolFacts facts{.opened_here = here,
                         .at_work = is_open_here(world_, resource.pool),
                         .ends_itself = source_.machines_end_themselves(),
-                        .by_credentials = account_.by_credentials};
+                        .by_credentials = account_.by_credentials,
+                        .rented = provider_rents(source_.name()),
+                        .is_clock_unknown = account_.is_clock_unknown};
   const std::string& owner = account_.lists_own ? resource.owner : account_.owner;
   return judge(resource, facts, owner, options_.pool == resource.pool, world_.wall_s());
 }
 
-void Sweeping::tell(const Resource& resource, SweepAction action, std::string why) {
+void Sweeping::tell(const Resource& resource, SweepAction action, std::string why, bool overdue) {
   if (told_.emplace(resource.id, to_string(action)).second)
-    tell_({resource, action, std::move(why)});
+    tell_({resource, action, std::move(why), overdue});
 }
 
 Result<std::vector<Resource>> Sweeping::find(const std::string& region) {
@@ -280,7 +283,7 @@ Status Sweeping::sweep_region(const std::string& region) {
     for (const Resource& resource : *listed) {
       const Verdict judged = verdict(resource);
       if (!judged.remove) {
-        tell(resource, SweepAction::kept, judged.why);
+        tell(resource, SweepAction::kept, judged.why, judged.overdue);
       } else if (options_.dry_run) {
         tell(resource, SweepAction::would_remove, judged.why);
       } else {

@@ -27,6 +27,7 @@ struct SweepAccount {
   bool lists_own = false;
   std::string home_region{};       // the first to look in
   std::int64_t clock_ahead_s = 0;  // how far the cloud's clock is ahead; 0: about the same
+  bool is_clock_unknown = false;   // nothing tells its time
 };
 
 // Everything with our marks in one region.

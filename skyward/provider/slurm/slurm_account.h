@@ -32,8 +32,10 @@ class SlurmAccount final : public NamedAccount {
     const auto user = api_.user(deadline);
     if (!user) return std::unexpected(to_error(user.error(), "Slurm: the cluster"));
     const std::string account = user->name + "@" + user->cluster;
-    return SweepAccount{
-        .owner = owner_digits(account), .account = account, .home_region = user->cluster};
+    return SweepAccount{.owner = owner_digits(account),
+                        .account = account,
+                        .home_region = user->cluster,
+                        .is_clock_unknown = true};
   }
   ApiResult<std::vector<NamedMachine>> machines(Time deadline) override {
     const auto jobs = api_.jobs(deadline);

@@ -236,7 +236,7 @@ std::vector<std::string> permanent_ssh_errors() {
 }
 
 std::vector<std::string> hopeless_ssh_errors() {
-  return {"Name or service not known", "Connection refused"};
+  return {"Name or service not known", "Connection refused", std::string(kUnknownUser)};
 }
 
 std::string without_stale_master(std::string words) {
@@ -261,7 +261,11 @@ Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Erro
   }
   const auto says = [&](std::string_view text) { return words.contains(text); };
   Error told;
-  if (says("HOST IDENTIFICATION HAS CHANGED") || says("POSSIBLE DNS SPOOFING DETECTED")) {
+  if (says(kUnknownUser)) {
+    told = {.kind = ErrorKind::unsupported,
+            .message = fmt::format("ssh to {} cannot start", target.text()),
+            .hint = kUnknownUserHint};
+  } else if (says("HOST IDENTIFICATION HAS CHANGED") || says("POSSIBLE DNS SPOOFING DETECTED")) {
     told = changed_key(target, options, words);
   } else if (says("host key is known for") || says("Host key verification failed")) {
     told = unknown_key(target, options);

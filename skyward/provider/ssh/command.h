@@ -54,6 +54,12 @@ std::vector<std::string> permanent_ssh_errors();
 // The same, for a machine that has never been reached. Later, its sshd may only be restarting.
 std::vector<std::string> hopeless_ssh_errors();
 
+// What ssh and ssh-keygen say when this process's user has no entry in /etc/passwd, and what to do.
+inline constexpr std::string_view kUnknownUser = "No user exists for uid";
+inline constexpr const char* kUnknownUserHint =
+    "this user id has no entry in /etc/passwd here, and ssh needs one: add it to the image, or run "
+    "as a user that has one";
+
 // What ssh wrote, without its complaint about a stale socket: the master connection has died, and
 // ssh makes its own.
 std::string without_stale_master(std::string words);

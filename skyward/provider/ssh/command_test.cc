@@ -194,6 +194,8 @@ TEST(SshError, OthersSayWhatToDo) {
            Case{"me@w1: Permission denied (publickey).\r\n", ErrorKind::denied,
                 "refused the login for this user with the key /k/id",
                 "try 'ssh -p 22 me@w1' by hand; set user=, identity_file="},
+           Case{"No user exists for uid 10001\r\n", ErrorKind::unsupported,
+                "ssh to me@w1:22 cannot start", "no entry in /etc/passwd"},
            Case{"This account is currently not available.\n", ErrorKind::denied,
                 "me@w1:22 allows this user no commands", "chsh"},
            Case{"ssh: Could not resolve hostname w1: Name or service not known\r\n",

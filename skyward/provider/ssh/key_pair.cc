@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "skyward/provider/ssh/command.h"
+
 namespace skyward::provider {
 
 namespace {
@@ -37,8 +39,10 @@ Result<std::string> make_key_pair(const World& world, const std::string& path) {
                 missing ? kInstall : made.error().hint);
   }
   if (made->status.code != 0 || made->status.signal != 0) {
-    return fail(ErrorKind::unavailable,
-                fmt::format("ssh-keygen cannot create a key: {}", why_it_failed(*made)),
+    const std::string why = why_it_failed(*made);
+    const std::string message = fmt::format("ssh-keygen cannot create a key: {}", why);
+    if (why.contains(kUnknownUser)) return fail(ErrorKind::unsupported, message, kUnknownUserHint);
+    return fail(ErrorKind::unavailable, message,
                 fmt::format("see whether 'ssh-keygen -t ed25519' works, and whether the disk of {} "
                             "is full",
                             std::filesystem::path(path).parent_path().string()));

@@ -11,6 +11,18 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+TEST(KeyPair, AUserWithoutAnEntryIsToldSo) {
+  WorldFixture fixture;
+  fixture.world.run = [](const io::SpawnOptions&, Duration) -> Result<io::CommandResult> {
+    return io::CommandResult{
+        .status = {.code = 255}, .out = "", .err = "No user exists for uid 10001\r\n"};
+  };
+  const Error unknown = make_key_pair(fixture.world, "/s/login").error();
+  EXPECT_EQ(unknown.kind, ErrorKind::unsupported) << "no retry would help";
+  EXPECT_THAT(unknown.message, HasSubstr("No user exists for uid 10001"));
+  EXPECT_THAT(unknown.hint, HasSubstr("no entry in /etc/passwd"));
+}
+
 TEST(KeyPair, OnlyAMissingProgramIsToBeInstalled) {
   WorldFixture fixture;
   fixture.world.run = [](const io::SpawnOptions&, Duration) -> Result<io::CommandResult> {

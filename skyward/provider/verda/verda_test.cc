@@ -341,6 +341,19 @@ TEST_F(VerdaTest, APoolThatIsNamedIsSweptWithOtherCredentialsOfTheAccount) {
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
 }
 
+// A gc that runs on a schedule has a key of its own.
+TEST_F(VerdaTest, APoolWhoseTimeIsOverIsSweptWithOtherCredentialsOfTheAccount) {
+  {
+    (void)opened();
+  }
+  forget_pools();
+  cloud_->client_id = "0123456789abcdef0123456789abcdef";
+  fixture_.variables["VERDA_CLIENT_ID"] = cloud_->client_id;
+  fixture_.now += 24h;
+  EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+}
+
 // Those of another account may have been set by mistake.
 TEST_F(VerdaTest, MachinesThatOtherCredentialsDoNotShowAreNotStruckOff) {
   std::string pool;
