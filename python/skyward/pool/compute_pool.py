@@ -481,9 +481,10 @@ class ComputePool(PoolRequest, StaysHere):
                 raise
 
     def _provision(self, check: Callable[[], None] | None, opening: "Opening") -> None:
-        from skyward.pool.machines import Machines, refuse_in_spawned_child
+        from skyward.pool.machines import Machines, refuse_greenlets, refuse_in_spawned_child
 
         refuse_in_spawned_child()
+        refuse_greenlets()
         refuse_another_version()
 
         def poll() -> None:

@@ -61,6 +61,22 @@ def refuse_in_spawned_child() -> None:
     )
 
 
+def refuse_greenlets() -> None:
+    """Where gevent or eventlet has replaced threads, those of a pool would be greenlets, and the
+    first one that waits for the engine would stop the whole process."""
+    for name, question, part in (
+        ("gevent.monkey", "is_module_patched", "threading"),
+        ("eventlet.patcher", "is_monkey_patched", "thread"),
+    ):
+        is_patched = getattr(sys.modules.get(name), question, None)
+        if is_patched is not None and is_patched(part):
+            raise ConfigurationError(
+                f"{name.partition('.')[0]} has replaced this process's threads, and a pool needs"
+                " real ones: use a server's workers with threads (gunicorn -k gthread), or open the"
+                " pool in a process of its own"
+            )
+
+
 class Opening:
     """One opening of a pool, which others may end before its time."""
 
