@@ -1,11 +1,17 @@
 """Pools in processes of servers: for days, beside other pools, and under replaced threads."""
 
+import gc
 import sys
+import threading
 import types
+import weakref
 
 import pytest
+from waiting import DEADLINE, wait_until
 
 import skyward as sky
+
+identity = sky.compute(lambda x: x)
 
 
 @pytest.mark.parametrize(
@@ -26,3 +32,57 @@ def test_a_pool_does_not_open_where_threads_are_greenlets(monkeypatch, name, que
     with pytest.raises(sky.ConfigurationError, match=f"{name.partition('.')[0]}.*gthread"):
         pool.open()
     assert not pool.is_active
+
+
+def threads():
+    return {thread for thread in threading.enumerate() if thread.name.startswith("skyward-")}
+
+
+@pytest.mark.parametrize("display", ["log", "quiet"])
+def test_an_expired_pool_that_is_dropped_leaves_nothing(display):
+    def opened():
+        cloud = sky.testing.FakeCloud(speed=0)
+        pool = sky.ComputePool(provider=cloud, timeout=3600, display=display, on_event=repr)
+        return cloud, pool.open()
+
+    def replaced():
+        cloud, first = opened()
+        assert identity(1) >> first == 1
+        assert first.submit(identity(2)).result(DEADLINE) == 2
+        cloud.advance(hours=2)
+        wait_until(lambda: first._delivery.is_closed)  # after the last event
+        assert not first.is_active
+        _, second = opened()
+        return second, [weakref.ref(it) for it in (first, first._live, first._delivery)]
+
+    def are_gone():
+        gc.collect()
+        return not any(part() for part in parts)
+
+    before = threads()
+    second, parts = replaced()
+    try:
+        wait_until(are_gone)
+        wait_until(lambda: len(threads() - before) <= 1 + (display == "log"))
+        assert {thread.name for thread in threads() - before} <= {
+            "skyward-display",
+            "skyward-events",
+        }
+        assert identity(2) >> second == 2
+    finally:
+        second.close()
+    wait_until(lambda: not threads() - before)
+
+
+def test_a_pool_inside_the_block_of_an_expired_one_leaves_that_block_as_it_was():
+    cloud = sky.testing.FakeCloud(speed=0)
+    with (
+        sky.ComputePool(display="quiet"),
+        sky.ComputePool(provider=cloud, timeout=3600, display="quiet") as expired,
+    ):
+        cloud.advance(hours=2)
+        wait_until(lambda: not expired.is_active)
+        with sky.ComputePool(display="quiet"):
+            assert identity(1) >> sky == 1
+        with pytest.raises(sky.TimeoutError):
+            identity(1) >> sky

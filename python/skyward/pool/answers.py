@@ -109,9 +109,10 @@ class Answers(GroupedCalls):
     def __init__(self, pool: Sender) -> None:
         super().__init__(go_on=True)
         self.reference = weakref.ref(self)  # the same for all futures
-        self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
+        self._completions = completions = _core.Completions()
+        # No cycle: a dropped pool frees its data at once, and ends the thread.
+        self._pool = weakref.ref(pool, lambda _: completions.close())
         self._lock = renewed(threading.RLock())  # a handler of a signal may send calls
-        self._completions = _core.Completions()
         self._threads: list[threading.Thread] = []  # that have begun: the first one hands over
         self._is_starting = False
         self._has_ended = False
