@@ -1,13 +1,14 @@
 """Pools in processes of servers: for days, beside other pools, and under replaced threads."""
 
 import gc
+import subprocess
 import sys
 import threading
 import types
 import weakref
 
 import pytest
-from waiting import DEADLINE, wait_until
+from waiting import DEADLINE, is_alive, wait_until
 
 import skyward as sky
 
@@ -86,3 +87,30 @@ def test_a_pool_inside_the_block_of_an_expired_one_leaves_that_block_as_it_was()
             assert identity(1) >> sky == 1
         with pytest.raises(sky.TimeoutError):
             identity(1) >> sky
+
+
+MULTIPROCESSING = """
+import multiprocessing, os, pathlib, sys
+import skyward as sky
+
+stopped = pathlib.Path(sys.argv[1])
+
+def work():
+    pool = sky.ComputePool(display="quiet")
+    pool.on(sky.PoolStopped, lambda _: stopped.touch())
+    print(sky.compute(os.getpid)() >> pool.open(), flush=True)
+
+child = multiprocessing.get_context("fork").Process(target=work)
+child.start()
+child.join()
+print(child.exitcode, stopped.exists())
+"""
+
+
+def test_a_forked_process_of_multiprocessing_closes_what_it_has_opened(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", MULTIPROCESSING, str(tmp_path / "stopped")],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    pid, end = done.stdout.splitlines()
+    assert end == "0 True" and not is_alive(int(pid)), done.stderr
