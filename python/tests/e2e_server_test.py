@@ -1,6 +1,7 @@
 """Pools in processes of servers: for days, beside other pools, and under replaced threads."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -114,3 +115,29 @@ def test_a_forked_process_of_multiprocessing_closes_what_it_has_opened(tmp_path)
     )  # fmt: skip
     pid, end = done.stdout.splitlines()
     assert end == "0 True" and not is_alive(int(pid)), done.stderr
+
+
+def test_an_executor_opens_its_own_pool_again_after_its_timeout():
+    with sky.Executor(timeout=5, display="quiet") as executor:
+        first = executor.submit(os.getpid).result(DEADLINE)
+        wait_until(lambda: not executor._pool.is_active)
+        assert executor.submit(os.getpid).result(DEADLINE) != first
+
+
+def test_an_executor_whose_pool_has_closed_before_its_timeout_opens_none():
+    cloud = sky.testing.FakeCloud(speed=0)
+    with sky.Executor(provider=cloud, timeout=3600, display="quiet") as executor:
+        executor.submit(os.getpid).result(DEADLINE)
+        cloud.advance(hours=2)
+        wait_until(lambda: not executor._pool.is_active)
+        with pytest.raises(sky.TimeoutError):
+            executor.submit(os.getpid).result(DEADLINE)
+    assert cloud.launched == 1
+
+
+def test_a_second_thread_that_opens_a_pool_is_told_of_the_first():
+    with (
+        sky.ComputePool(display="quiet") as pool,
+        pytest.raises(sky.ConfigurationError, match="another thread may have opened it"),
+    ):
+        pool.open()

@@ -468,7 +468,8 @@ class ComputePool(PoolRequest, StaysHere):
         with self._lifecycle:
             if self.is_active:
                 raise ConfigurationError(
-                    "the pool is open already; use another ComputePool for more machines"
+                    "the pool is open already (another thread may have opened it); use another"
+                    " ComputePool for more machines"
                 )
             self._end(None)  # of an opening whose time has passed
             self._opening = opening
