@@ -44,11 +44,11 @@ class Executor(futures.Executor):
 
     Takes the parameters of ComputePool and opens its own pool when it is entered or at the first
     submit, whichever comes first; ``shutdown()`` closes it, and so does dropping the executor. When
-    the pool's timeout has passed, the next submit opens it again. The
-    end of a ``with`` block and the end of the program wait for all calls. If an error or Ctrl-C
-    ends the block, all calls are cancelled instead, including running ones. With `pool`, an open
-    ComputePool, it uses that one and leaves it open. Functions need no decorator; one of
-    ``@compute`` keeps its time limit and retries.
+    the pool's timeout has passed, the next submit opens it again. The end of a ``with`` block and
+    the end of the program wait for all calls. If an error or Ctrl-C ends the block, all calls are
+    cancelled instead, including running ones. With `pool`, an open ComputePool, it uses that one
+    and leaves it open. Functions need no decorator; one of ``@compute`` keeps its time limit and
+    retries.
 
     Of ProcessPoolExecutor's own parameters, `max_workers` is another name for `concurrency` for a
     pool of one node, and `initializer` with `initargs` is called once in each worker process,
