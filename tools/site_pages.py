@@ -29,9 +29,12 @@ MENU: list[tuple[str, list[str]]] = [
         ["docs/guide/README.md"]
         + [
             f"docs/guide/{name}.md"
-            for name in ("run", "pools", "calls", "tasks", "arguments", "errors", "events", "data")
+            for name in ("run", "pools", "servers", "calls", "tasks", "arguments", "errors")
         ]
-        + [f"docs/guide/{name}.md" for name in ("distributed", "engines", "joblib", "cpp")],
+        + [
+            f"docs/guide/{name}.md"
+            for name in ("events", "data", "distributed", "engines", "joblib", "cpp")
+        ],
     ),
     (
         "Choose machines",

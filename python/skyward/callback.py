@@ -7,6 +7,7 @@ always reaches every callback."""
 import os
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,8 @@ Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None
 BUSY_SECONDS = 1.0
 """How long an event waits for a handler that is busy in another thread. That thread goes on with
 it: nobody who reports something waits for a handler that hangs, and a loop of asyncio for none."""
+REPORT_SECONDS = 60.0
+"""A handler that fails again and again is reported this often."""
 MAX_DERIVED_DEPTH = 100
 """An event derived from an event derived from … this often is dropped: some callback always
 answers."""
@@ -102,7 +105,7 @@ def use_callback(cb: Callback) -> Iterator[None]:
 
 class Delivery:
     """A pool's chain of callbacks. Delivers one event at a time, whatever the thread; a failing
-    callback is reported once and stops neither the others nor the pool."""
+    callback is reported once a minute and stops neither the others nor the pool."""
 
     is_closed = False
 
@@ -113,7 +116,7 @@ class Delivery:
         self._lock: Any = threading.RLock()
         self._queue: deque[tuple[Any, int]] = deque()
         self._depth: int | None = None  # of the event in delivery; None: nobody delivers
-        self._reported: set[int] = set()
+        self._reported: dict[int, tuple[float, int]] = {}  # when, and failures since then
         _deliveries.add(self)
 
     @property
@@ -126,6 +129,7 @@ class Delivery:
     def remove(self, callback: Callback) -> None:
         if callback in self._callbacks:
             self._callbacks.remove(callback)
+            self._reported.pop(id(callback), None)  # another one may get its id
 
     def __call__(self, event: SkywardEvent) -> None:
         if self._lock.acquire(timeout=0 if runs_a_loop() else BUSY_SECONDS):
@@ -159,14 +163,18 @@ class Delivery:
         self._depth = depth
 
     def _report(self, callback: object, error: BaseException) -> None:
-        if id(callback) in self._reported:
+        now = time.monotonic()
+        reported, since = self._reported.get(id(callback), (-REPORT_SECONDS, 0))
+        if now < reported + REPORT_SECONDS:
+            self._reported[id(callback)] = reported, since + 1
             return
-        self._reported.add(id(callback))
+        self._reported[id(callback)] = now, 0
         import logging
 
         logging.getLogger("skyward").error(
-            "event callback %r failed; further failures of it are not shown",
+            "event callback %r failed%s; its failures are shown once a minute",
             callback,
+            f", and {since} times since the last report" if since else "",
             exc_info=error,
         )
 

@@ -559,6 +559,7 @@ def remote(x): return plain(x)
 
 def test_a_function_from_before_a_reload_is_named(own_folder, monkeypatch):
     monkeypatch.setattr("skyward.pool.packing.CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("skyward.pool.packing.CHECK_REST", 0.0)
     text = "import skyward as sky\n@sky.compute\ndef remote(x): return x + 1\n"
     path = own_folder / "reloaded_by_name.py"
     write(path, text, 1)

@@ -59,6 +59,27 @@ def test_a_machine_is_gone_at_once_without_notice():
     assert cloud.launched == 3 and nothing_is_left(cloud)
 
 
+def test_a_pool_whose_last_node_is_not_replaced_closes_and_can_open_again():
+    cloud = sky.testing.FakeCloud(speed=0)
+    pool = sky.ComputePool(provider=cloud, display="quiet").open()
+    try:
+        seen = {pid() >> pool}
+        for _ in range(3):
+            cloud.preempt(node=0, notice=0)
+            seen.add(pid() >> pool)
+        assert len(seen) == 4
+        cloud.preempt(node=0, notice=0)  # three replacements in a row were short-lived
+        wait_until(lambda: not pool.is_active)
+        assert nothing_is_left(cloud)
+        with pytest.raises(sky.InstanceTerminatedError, match="could not be replaced"):
+            pid() >> pool
+        pool.open()
+        assert pid() >> pool not in seen
+    finally:
+        pool.close()
+    assert cloud.launched == 5 and nothing_is_left(cloud)
+
+
 def test_calls_time_out_when_the_pool_is_past_its_timeout(tmp_path):
     """The cloud terminates the machines, which is no loss that a replacement could mend."""
     begun = tmp_path / "begun"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import typing
+from types import SimpleNamespace
 
 import pytest
 from skyward.callback import MAX_DERIVED_DEPTH, Delivery
@@ -133,6 +134,27 @@ def test_a_failing_callback_is_reported_once_and_stops_nothing(caplog):
         chain(METRICS)
     assert seen == [LINE, METRICS]
     assert caplog.text.count("ValueError: broken callback") == 1
+
+
+def test_a_callback_that_fails_for_long_is_reported_once_a_minute(caplog, monkeypatch):
+    def fail(event):
+        raise ValueError("broken callback")
+
+    now = [5.0]
+    monkeypatch.setattr(callback, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    chain = Delivery([fail])
+    with caplog.at_level(logging.ERROR, "skyward"):
+        for _ in range(4):
+            chain(LINE)
+        assert len(caplog.records) == 1
+        now[0] += 61
+        chain(LINE)
+        assert len(caplog.records) == 2
+        assert "3 times since the last report" in caplog.records[1].getMessage()
+        chain.remove(fail)
+        chain.add(fail)
+        chain(LINE)
+        assert len(caplog.records) == 3, "a handler that was registered again"
 
 
 def test_a_callback_that_exits_is_reported_like_any_other(caplog):

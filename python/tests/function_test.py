@@ -5,15 +5,18 @@ import contextvars
 import copy
 import dataclasses
 import functools
+import gc
 import inspect
 import pickle
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import cloudpickle
 import numpy
 import pytest
+from skyward.call.awaited import AwaitedBatch
 from skyward.call.function import is_generator
 from skyward.transport import serialize
 
@@ -491,3 +494,28 @@ def test_pools_that_were_opened_inside_each_other_in_turn_end_the_search():
             target.resolve(sky)
     finally:
         target._innermost.reset(token)
+
+
+def test_a_failed_gather_that_was_awaited_frees_the_other_results_at_once():
+    async def main():
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future(), loop.create_future()]
+        result = set()
+        futures[0].set_result(result)
+        futures[1].set_exception(ValueError("broken"))
+        kept = weakref.ref(result)
+        batch = AwaitedBatch(futures, sky.gather(add(1), add(2)).items, return_exceptions=False)
+        del result, futures
+        try:
+            await batch
+        except ValueError as error:
+            del batch
+            await asyncio.sleep(0)  # the turn of the loop that brought them keeps them, too
+            return str(error), kept()
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(main()) == ("broken", None)
+    finally:
+        gc.enable()

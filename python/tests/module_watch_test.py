@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from skyward.transport.module_watch import ModuleWatch, is_outdated, newer_version
+from skyward.transport.module_watch import ModuleWatch, newer_version, outdated
 from waiting import DEADLINE
 
 
@@ -20,19 +20,19 @@ def test_an_edit_before_the_first_pool_is_found(own_folder, monkeypatch):
     file = own_folder / "edited_early.py"
     write(file, "A = 1\n", 1)
     module = importlib.import_module("edited_early")
-    assert ModuleWatch().changed() == [] and not is_outdated(str(file))
+    assert ModuleWatch().changed() == [] and not outdated([str(file)])
     importlib.reload(module)
     write(file, "A = 2\n", 5)  # nobody has looked since it was loaded
     for _ in range(2):  # every pool hears of it
         watch = ModuleWatch()
-        assert watch.changed() == [str(file)] and is_outdated(str(file))
+        assert watch.changed() == [str(file)] and outdated([str(file)])
         assert watch.changed() == []
     importlib.reload(module)
-    assert ModuleWatch().changed() == [] and not is_outdated(str(file))
+    assert ModuleWatch().changed() == [] and not outdated([str(file)])
     write(file, "A = 3\n", 10)
-    assert watch.changed() == [str(file)] and is_outdated(str(file))
+    assert watch.changed() == [str(file)] and outdated([str(file)])
     importlib.reload(module)
-    assert watch.changed() == [] and not is_outdated(str(file))
+    assert watch.changed() == [] and not outdated([str(file)])
 
 
 def test_a_module_that_is_reloaded_while_a_pool_is_open_is_new_to_its_nodes(own_folder):
@@ -42,7 +42,7 @@ def test_a_module_that_is_reloaded_while_a_pool_is_open_is_new_to_its_nodes(own_
     watch = ModuleWatch()
     write(file, "A = 2\n", time.time() + 5)
     importlib.reload(module)
-    assert watch.changed() == [str(file)] and not is_outdated(str(file))
+    assert watch.changed() == [str(file)] and not outdated([str(file)])
 
 
 TWO_OF_ONE_NAME = """

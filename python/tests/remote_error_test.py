@@ -1,11 +1,13 @@
 """Errors of a worker, as the caller sees them."""
 
 import asyncio
+import gc
 import importlib.metadata
 import pickle
 import sys
 import traceback
 import types
+import weakref
 import zipfile
 
 import cloudpickle
@@ -291,3 +293,15 @@ def test_names_of_builtins_are_inherited():
         sky.ConnectionError, ConnectionError
     )
     assert issubclass(sky.ConfigurationError, ValueError)
+
+
+def test_classes_that_functions_define_are_not_kept_for_ever():
+    made = []
+    for _ in range(remote_error.CLASSES_KEPT + 10):
+        cls = type("LocalError", (Exception,), {})
+        assert isinstance(remote_error._combined(cls, (), None), cls)
+        made.append(weakref.ref(cls))
+    del cls
+    gc.collect()
+    assert len(remote_error._classes) == remote_error.CLASSES_KEPT
+    assert [ref() is None for ref in made].count(True) == 10

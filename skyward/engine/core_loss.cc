@@ -36,7 +36,7 @@ void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const 
   fail_open(state, effects, now, not_started(state, node, std::move(why)));
 }
 
-// No machine comes for the node any more; without any node, no task can run.
+// No machine comes for the node any more; without any node, no task can run, and the pool closes.
 void give_up_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const Error& why) {
   if (state.phase == Phase::starting) {
@@ -55,8 +55,11 @@ void give_up_node(EngineState& state, EngineEffects& effects, Time now, const No
       fmt::format("node {} was lost and could not be replaced: {}", node.id.value, why.message),
       {}};
   if (lost.kind == ErrorKind::lost) lost = with_loss(std::move(lost), {node.is_preempted()});
-  if (state.nodes.all_in(NodeState::gone)) return state.tasks.abandon(effects, lost);
-  state.tasks.give_up_node(effects, node.id, lost);
+  if (!state.nodes.all_in(NodeState::gone)) {
+    return state.tasks.give_up_node(effects, node.id, lost);
+  }
+  state.tasks.abandon(effects, lost);
+  start_closing(state, effects, now);
 }
 
 // Provisions a machine for a node that has none if the budget allows it; otherwise gives up on the

@@ -209,7 +209,7 @@ TEST_F(CoreLossTest, WhereTasksRunEachDefectiveMachineIsReplaced) {
   }
 }
 
-TEST_F(CoreLossTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
+TEST_F(CoreLossTest, PoolWithoutNodesClosesAndAnswersEverythingWithTheReason) {
   open_to_running({.nodes = 2});
   lose(0, "preempted");
   lose(1, "preempted");
@@ -231,8 +231,13 @@ TEST_F(CoreLossTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
   const wire::Outcome outcome = take_outcome(second);
   EXPECT_EQ(outcome.error.kind, ErrorKind::lost);
   EXPECT_THAT(outcome.error.message, HasSubstr("the cloud says no"));
+  effects.take_event<PoolStopping>();
+  EXPECT_TRUE(is_closing(state.phase));
   const TaskId third = submit();
   EXPECT_EQ(take_outcome(third).error.kind, ErrorKind::lost);
+  for (int machines = 0; machines < 2; ++machines) on_terminated(state, effects, now, {});
+  EXPECT_EQ(state.phase, Phase::removing);
+  effects.drop_all();
 }
 
 TEST_F(CoreLossTest, NodeThatCannotBeReachedIsToldApartFromOneThatIsGone) {

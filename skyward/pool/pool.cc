@@ -350,7 +350,7 @@ const void* Pool::identity() const { return impl_->pace.get(); }
 bool Pool::is_active() const {
   if (!is_ours()) return false;
   const std::scoped_lock lock(impl_->mutex);
-  // The engine closes by itself when the pool's time is over.
+  // The engine closes by itself when the pool's time is over, or no node is left.
   return impl_->phase == PoolState::Phase::active && !impl_->loop_closed;
 }
 

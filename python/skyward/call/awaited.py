@@ -96,5 +96,8 @@ async def _all_of(
     for position in failed:
         note_position(answers[position], items, position, len(failed) - 1)
         if not return_exceptions:
-            raise answers[position]
+            try:
+                raise answers[position]
+            finally:  # its traceback keeps this frame
+                del answers, futures, failed, items
     return tuple(answers)

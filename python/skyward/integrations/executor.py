@@ -1,6 +1,7 @@
 """A pool behind the interface of ``concurrent.futures``."""
 
 import atexit
+import math
 import os
 import sys
 import threading
@@ -42,11 +43,12 @@ class Executor(futures.Executor):
             results = list(executor.map(f, range(100), chunksize=10))
 
     Takes the parameters of ComputePool and opens its own pool when it is entered or at the first
-    submit, whichever comes first; ``shutdown()`` closes it, and so does dropping the executor. The
-    end of a ``with`` block and the end of the program wait for all calls. If an error or Ctrl-C
-    ends the block, all calls are cancelled instead, including running ones. With `pool`, an open
-    ComputePool, it uses that one and leaves it open. Functions need no decorator; one of
-    ``@compute`` keeps its time limit and retries.
+    submit, whichever comes first; ``shutdown()`` closes it, and so does dropping the executor. When
+    the pool's timeout has passed, the next submit opens it again. The end of a ``with`` block and
+    the end of the program wait for all calls. If an error or Ctrl-C ends the block, all calls are
+    cancelled instead, including running ones. With `pool`, an open ComputePool, it uses that one
+    and leaves it open. Functions need no decorator; one of ``@compute`` keeps its time limit and
+    retries.
 
     Of ProcessPoolExecutor's own parameters, `max_workers` is another name for `concurrency` for a
     pool of one node, and `initializer` with `initargs` is called once in each worker process,
@@ -93,6 +95,7 @@ class Executor(futures.Executor):
         self._sending = _Sending()
         self._latest: tuple[Any, ComputeFunction[..., Any] | None] = (None, None)
         self._process = os.getpid()
+        self._expires = math.inf  # when its own pool's timeout has passed, as time.time()
         self._shut = False
         self._given_up = False
         # For a pool that is unreachable. In a thread of its own, since this may run in any.
@@ -130,7 +133,7 @@ class Executor(futures.Executor):
                 "the executor's pool belongs to the process that this one was forked from; make"
                 " another executor here"
             )
-        if self._owned and live is None:
+        if self._owned and (live is None or self._has_expired(live)):
             self._open()
             live = self._pool._live
         future = AnswerFuture(None if live is None else live.answers.reference)
@@ -283,10 +286,19 @@ class Executor(futures.Executor):
                 " executor's pool; enter the executor before, or submit later"
             )
         with self._opening:
-            if self._owned and not self._shut and self._pool._live is None:
+            if not self._owned or self._shut:
+                return
+            live = self._pool._live
+            if live is None or self._has_expired(live):
+                begin = time.time()  # goes on while this computer sleeps, as machines do
                 self._pool._open()
+                self._expires = begin + self._pool.timeout
                 self._process = os.getpid()
                 _finish_at_exit(self)
+
+    def _has_expired(self, live: Any) -> bool:
+        """Not if the pool has closed before: its budget is spent, or its nodes are lost."""
+        return time.time() >= self._expires and not live.core.is_active
 
     def _is_anothers(self) -> bool:
         """True in a forked child: the answers go to its parent, which alone may close."""

@@ -1,6 +1,7 @@
 """The thread that completes futures."""
 
 import contextlib
+import os
 import pickle
 import threading
 import weakref
@@ -103,15 +104,21 @@ class AnsweredGroup(Group):
             cancel(self.core)
 
 
+def _close_here(completions: Any, process: int, _: Any) -> None:
+    if os.getpid() == process:  # in a forked child, its lock may be held for ever
+        completions.close()
+
+
 class Answers(GroupedCalls):
     """Hands over answers from one thread, which starts with the first one that is waited for."""
 
     def __init__(self, pool: Sender) -> None:
         super().__init__(go_on=True)
         self.reference = weakref.ref(self)  # the same for all futures
-        self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
+        self._completions = completions = _core.Completions()
+        # No cycle: a dropped pool frees its data at once, and ends the thread.
+        self._pool = weakref.ref(pool, partial(_close_here, completions, os.getpid()))
         self._lock = renewed(threading.RLock())  # a handler of a signal may send calls
-        self._completions = _core.Completions()
         self._threads: list[threading.Thread] = []  # that have begun: the first one hands over
         self._is_starting = False
         self._has_ended = False

@@ -12,7 +12,7 @@ from skyward.call.by_value import StaysHere
 from skyward.call.function import ComputeFunction, compute, refused_arguments
 from skyward.call.limits import checked_limits
 from skyward.call.pending import PendingBatch, PendingCompute
-from skyward.call.target import _innermost, _opened
+from skyward.call.target import _innermost, _opened, enclosing
 from skyward.call.text import short
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
 from skyward.exceptions import (
@@ -233,7 +233,10 @@ class ComputePool(PoolRequest, StaysHere):
     def _entered(self) -> Self:
         around = _innermost.get()
         if around is not self:  # open() again after the pool's timeout
-            self._around = around
+            # One that open() has opened and that has expired may never be closed.
+            self._around = next(
+                (pool for pool in enclosing(around) if pool not in _opened or pool.is_active), None
+            )
         self._is_entered = True
         _ambient.set(self._delivery)
         _innermost.set(self)
@@ -253,6 +256,7 @@ class ComputePool(PoolRequest, StaysHere):
 
     def _left(self, delivery: Delivery | None) -> None:
         self._is_entered = False
+        _opened.discard(self)
         # If it was entered in another thread or asyncio task, the variables of that one stay;
         # readers skip closed pools.
         if _innermost.get() is self:
@@ -464,7 +468,8 @@ class ComputePool(PoolRequest, StaysHere):
         with self._lifecycle:
             if self.is_active:
                 raise ConfigurationError(
-                    "the pool is open already; use another ComputePool for more machines"
+                    "the pool is open already (another thread may have opened it); use another"
+                    " ComputePool for more machines"
                 )
             self._end(None)  # of an opening whose time has passed
             self._opening = opening
@@ -481,9 +486,10 @@ class ComputePool(PoolRequest, StaysHere):
                 raise
 
     def _provision(self, check: Callable[[], None] | None, opening: "Opening") -> None:
-        from skyward.pool.machines import Machines, refuse_in_spawned_child
+        from skyward.pool.machines import Machines, refuse_greenlets, refuse_in_spawned_child
 
         refuse_in_spawned_child()
+        refuse_greenlets()
         refuse_another_version()
 
         def poll() -> None:
@@ -500,7 +506,7 @@ class ComputePool(PoolRequest, StaysHere):
         )
         self._delivery = delivery
         try:
-            opening.machines = machines = Machines(spec, delivery)
+            opening.machines = machines = Machines(spec, delivery, show)
             self._paid = machines.core
             # Signals are handled in calls: none comes between the opening and this.
             self._live = live = machines.open(poll, self._open_pool)

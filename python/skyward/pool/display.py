@@ -77,6 +77,8 @@ class Display:
     def count_tasks(self, count: Callable[[], tuple[int, int, int]]) -> None:
         """`count` tells how many tasks are done, how many run, and how many wait for a slot."""
         self._count = count
+        if self._closed.is_set():  # by the end of the pool, meanwhile
+            self._count = _nothing
 
     def ended_by(self, error: BaseException) -> None:
         """The pool ends before its program wanted it to."""
@@ -88,6 +90,8 @@ class Display:
 
     def close(self) -> None:
         """Leaves the terminal as it was."""
+        if self._closed.is_set():
+            return
         self._closed.set()
         self._count = _nothing  # what it counts with holds the pool, and what that has stored
         if _screen.lock.acquire(timeout=BUSY_SECONDS):

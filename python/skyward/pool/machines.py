@@ -61,6 +61,22 @@ def refuse_in_spawned_child() -> None:
     )
 
 
+def refuse_greenlets() -> None:
+    """Where gevent or eventlet has replaced threads, those of a pool would be greenlets, and the
+    first one that waits for the engine would stop the whole process."""
+    for name, question, part in (
+        ("gevent.monkey", "is_module_patched", "threading"),
+        ("eventlet.patcher", "is_monkey_patched", "thread"),
+    ):
+        is_patched = getattr(sys.modules.get(name), question, None)
+        if is_patched is not None and is_patched(part):
+            raise ConfigurationError(
+                f"{name.partition('.')[0]} has replaced this process's threads, and a pool needs"
+                " real ones: use a server's workers with threads (gunicorn -k gthread), or open the"
+                " pool in a process of its own"
+            )
+
+
 class Opening:
     """One opening of a pool, which others may end before its time."""
 
@@ -93,11 +109,13 @@ class Opening:
 class Machines:
     """Provisions them, delivers what happens to them, and releases them."""
 
-    def __init__(self, spec: Any, deliver: Delivery) -> None:
+    def __init__(self, spec: Any, deliver: Delivery, display: Closable | None = None) -> None:
+        """`display`: closed after the last event, also of a pool that ends by itself."""
         self.core = _core.Pool(spec)
         self.collect_tasks = bool(spec.collect_tasks)
         self.workers = self.core.total_slots // max(1, spec.concurrency)
         self._deliver = deliver
+        self._display = display
         self._kept: Closable | None = None
         self._has_events = threading.Event()  # they are being provisioned
         self._events = threading.Thread(
@@ -159,6 +177,11 @@ class Machines:
         while (batch := self.core.next_events(0.5)) is not None:
             if self._deliver.has_receivers:
                 self._deliver_all(batch)
+        # A program that drops an expired pool need not close it: nothing here keeps it.
+        self._deliver.is_closed = True
+        self._kept = None
+        if self._display is not None:
+            self._display.close()
 
     def _deliver_all(self, batch: list[tuple[str, tuple[Any, ...]]]) -> None:
         from skyward.events import event_from_fields

@@ -2,7 +2,9 @@
 
 import atexit
 import contextlib
+import os
 import pickle
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +55,7 @@ class OpenPool:
         self._awaited: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._awaited_lock = renewed(threading.RLock())  # each loop has a thread of its own
         _open_pools.add(self)
+        _close_with_multiprocessing()
 
     def close(self, tell: bool = True) -> None:
         """Cancels running tasks, releases all machines, and returns when all events have been
@@ -465,3 +468,18 @@ def _close_open_pools() -> None:
         every.callback(tell_unread)
         for pool in list(_open_pools):
             every.callback(pool.close)
+
+
+_finalized = 0  # the process whose multiprocessing closes its open pools
+
+
+def _close_with_multiprocessing() -> None:
+    """A process that multiprocessing has forked ends without `atexit`."""
+    global _finalized
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or _finalized == os.getpid():
+        return
+    from multiprocessing.util import Finalize
+
+    _finalized = os.getpid()
+    Finalize(None, _close_open_pools, exitpriority=0)

@@ -17,7 +17,7 @@ from skyward.exceptions import ConfigurationError, SerializationError
 from skyward.pool.machines import Teller
 from skyward.transport import functions, serialize
 from skyward.transport.forks import renewed
-from skyward.transport.module_watch import ModuleWatch, is_outdated, newer_version
+from skyward.transport.module_watch import ModuleWatch, newer_version, outdated
 from skyward.transport.read_only_arrays import ReadOnlyArrays
 from skyward.transport.references import heaviest
 from skyward.transport.shared_arguments import SharedArguments
@@ -31,8 +31,12 @@ HEAVY_SECONDS = 1.0
 """A function deserves a warning if each call carries this much of its data, or if serializing it
 has taken this long in total."""
 CHECK_SECONDS = 0.02
+CHECK_REST = 50.0
 """How often calls check for edits of the program's modules: less than it takes to edit and reload
-one. Sending a new function object always checks."""
+one, but in a large program only after so many times as long as the last check took. Sending a new
+function object always checks."""
+EDITS_NAMED = 5
+"""More files that changed at once, as after a `git pull`, are reported together."""
 
 
 class Packing:
@@ -52,6 +56,7 @@ class Packing:
         self._newer: set[Any] = set()  # versions of functions that a reload has made
         self._spent: dict[str, float] = {}  # seconds that functions have taken, by name
         self._next_check = 0.0
+        self._checking = renewed(threading.Lock())
 
     def calls(
         self,
@@ -235,9 +240,17 @@ class Packing:
 
     def report_edits(self) -> None:
         """Reports edited modules: nodes may have another version than the program."""
-        self._next_check = time.monotonic() + CHECK_SECONDS
-        for path in self._modules.changed():
-            self._tell.warn(_edited_text(path))
+        if not self._checking.acquire(blocking=False):
+            return  # another thread does
+        begin = time.monotonic()
+        try:
+            texts = _edited_texts(self._modules.changed())
+        finally:
+            end = time.monotonic()
+            self._next_check = end + max(CHECK_SECONDS, CHECK_REST * (end - begin))
+            self._checking.release()
+        for text in texts:
+            self._tell.warn(text)
 
     def _report_reload(self, item: PendingCompute[Any]) -> None:
         """Reports once that the program calls a function of a module that was reloaded since."""
@@ -252,8 +265,21 @@ class Packing:
         )
 
 
-def _edited_text(path: str) -> str:
-    if not is_outdated(path):  # the program has the new version, or has never imported it
+def _edited_texts(paths: list[str]) -> list[str]:
+    if not paths:
+        return []
+    if len(paths) > EDITS_NAMED:
+        return [
+            f"{len(paths)} files of this program changed, {min(paths)} among them; nodes may run"
+            " other versions than the program. Restart it, or reload the modules"
+            " (importlib.reload) and open the pool again"
+        ]
+    old = outdated(paths)
+    return [_edited_text(path, path in old) for path in paths]
+
+
+def _edited_text(path: str, is_outdated: bool) -> str:
+    if not is_outdated:  # the program has the new version, or has never imported it
         return (
             f"{path} changed after the pool opened; nodes may run the old version. Open the pool"
             " again"

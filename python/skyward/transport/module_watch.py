@@ -4,7 +4,7 @@ value are those that the program has in memory."""
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.machinery import PathFinder, SourceFileLoader
 from types import CodeType
 from typing import Any
@@ -53,9 +53,14 @@ class ModuleWatch:
             self._seen.setdefault(path, written)
 
 
-def is_outdated(path: str) -> bool:
-    """Whether the program has imported an earlier version of this file, and not reloaded it."""
-    return any(name == path and written != _written_at(path) for name, written in _imported_files())
+def outdated(paths: Collection[str]) -> set[str]:
+    """Those of these files of which the program has imported an earlier version, and not reloaded
+    it."""
+    return {
+        path
+        for path, written in _imported_files()
+        if path in paths and written != _written_at(path)
+    }
 
 
 def newer_version(fn: Any) -> Any:

@@ -303,6 +303,8 @@ def _combined(
     return error
 
 
+CLASSES_KEPT = 1000
+"""A class that a function defines is another one in each error of it."""
 _classes: dict[type, type[ExecutionError]] = {}
 
 
@@ -331,6 +333,8 @@ def _both(cls: type[BaseException]) -> type[ExecutionError]:
             bases = (cls, ExecutionError)
         known = type(cls.__name__, bases, {**body, "_original_class": cls, "__doc__": cls.__doc__})
         _classes[cls] = known
+        for oldest in list(_classes)[:-CLASSES_KEPT]:
+            _classes.pop(oldest, None)
     return known
 
 
