@@ -292,7 +292,7 @@ class Executor(futures.Executor):
             if live is None or self._has_expired(live):
                 begin = time.time()  # goes on while this computer sleeps, as machines do
                 self._pool._open()
-                self._expires = begin + self._pool.timeout
+                self._expires = begin + (self._pool.timeout or math.inf)
                 self._process = os.getpid()
                 _finish_at_exit(self)
 
