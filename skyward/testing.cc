@@ -153,13 +153,14 @@ Duration FakeCloud::elapsed() const {
 }
 
 void FakeCloud::preempt(int node, std::optional<Duration> notice) {
-  const bool done = cloud_->ask([&](Cloud& cloud, Time now) {
-    const std::string machine = cloud.machine_of(std::to_string(node));
-    const bool taken = cloud.preempt(now, machine, notice.value_or(cloud.config().notice));
+  cloud_->ask([&](Cloud& cloud, Time now) {
+    const std::string machine = cloud.machine_of(node);
+    if (machine.empty()) refuse(fmt::format("node {} has no machine to preempt", node));
+    if (!cloud.preempt(now, machine, notice.value_or(cloud.config().notice))) {
+      refuse(fmt::format("the machine of node {} is being preempted already", node));
+    }
     cloud.advance(now);
-    return taken;
   });
-  if (!done) refuse(fmt::format("node {} has no machine to preempt", node));
 }
 
 int FakeCloud::storm(std::optional<Duration> notice) {

@@ -59,6 +59,46 @@ def test_a_machine_is_gone_at_once_without_notice():
     assert cloud.launched == 3 and nothing_is_left(cloud)
 
 
+@pytest.mark.parametrize(
+    ("dials", "options", "launched"),
+    [
+        ({"spot_capacity": {"cpu": 1}}, {"spot": 0.5}, 2),  # by two requests
+        ({"failed_boots": 0.5, "seed": 10}, {}, 3),  # the first one fails
+    ],
+)
+def test_the_machine_that_is_preempted_is_the_nodes_own(dials, options, launched):
+    cloud = sky.testing.FakeCloud(speed=0, **dials)
+    with sky.ComputePool(provider=cloud, nodes=2, display="quiet", **options) as pool:
+        assert cloud.launched == launched
+        before = pid() @ pool
+        cloud.preempt(node=1, notice=0)
+        after = pid() @ pool
+        assert after[0] == before[0] and after[1] != before[1]
+    assert cloud.preempted == 1 and nothing_is_left(cloud)
+
+
+def test_a_machine_that_cannot_be_preempted_is_told():
+    cloud = sky.testing.FakeCloud(quota=1, speed=0)  # there is no other machine meanwhile
+    with sky.ComputePool(provider=cloud, display="quiet"):
+        cloud.preempt(notice=600)
+        with pytest.raises(sky.ConfigurationError, match="node 0 is being preempted already"):
+            cloud.preempt()
+        with pytest.raises(sky.ConfigurationError, match="node 1 has no machine"):
+            cloud.preempt(node=1)
+    assert cloud.preempted == 1 and nothing_is_left(cloud)
+
+
+def test_one_seed_is_one_run_while_the_clock_stands():
+    runs = []
+    for _ in range(2):
+        cloud = sky.testing.FakeCloud(server_errors=0.2, seed=3, speed=0)
+        with sky.ComputePool(provider=cloud, nodes=2, display="quiet") as pool:
+            assert train(1) @ pool == (0, 1)
+        assert nothing_is_left(cloud)
+        runs.append((cloud.bill(), cloud.elapsed, cloud.requests))
+    assert runs[0] == runs[1]
+
+
 def test_calls_time_out_when_the_pool_is_past_its_timeout(tmp_path):
     """The cloud terminates the machines, which is no loss that a replacement could mend."""
     begun = tmp_path / "begun"

@@ -1,8 +1,6 @@
 #include "skyward/provider/retry.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string>
 
 namespace skyward::provider {
 
@@ -17,10 +15,7 @@ Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random)
 bool Retries::again(Duration asked) {
   ++attempts_;
   if (attempts_ >= rules_.attempts) return false;
-  const std::string digits = world_.random_hex(16);
-  std::uint64_t random = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), random, 16);
-  const Duration pause = std::max(asked, retry_pause(rules_, attempts_, random));
+  const Duration pause = std::max(asked, retry_pause(rules_, attempts_, world_.random_bits()));
   if (deadline_ != kNever && deadline_ - world_.now() <= pause) return false;
   world_.pause(pause, {});
   return true;

@@ -26,12 +26,6 @@ Resource to_resource(const std::string& kind, const std::string& id, const Tags&
   return resource;
 }
 
-// "0-3" and "2" begin with the first of them.
-std::string first_node_of(const provider::Tags& tags) {
-  const auto nodes = std::ranges::find(tags, kNodesTag, [](const auto& tag) { return tag.first; });
-  return nodes == tags.end() ? "0" : nodes->second.substr(0, nodes->second.find('-'));
-}
-
 class FakeSite final : public RentedSite {
  public:
   FakeSite(Account& account, std::string owner, PoolSpec spec, std::vector<LaunchTarget> places)
@@ -88,7 +82,6 @@ Result<std::unique_ptr<MachineApi>> FakeSite::machine_api(PoolBook& book, const 
   common.lifetime = spec_.timeout > Duration{} ? spec_.timeout : timer.lifetime;
   common.unclaimed = timer.unclaimed;
   common.tags = tags_;
-  common.tags[kNodeTag] = first_node_of(terms.tags);
   return std::make_unique<Rental>(account_.client(), book.pool(), std::move(common));
 }
 

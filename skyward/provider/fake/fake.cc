@@ -163,10 +163,11 @@ Result<Instance> FakeProvider::start_body(Bodies& bodies, const Instance& machin
                                   process.announce_end(left, reason);
                                 },
                             .power_off = [process] { process.power_off(); }});
-  // It may have been preempted before it was plugged in.
-  if (!cloud_->ask([&](Cloud& cloud, Time) { return cloud.stands(machine.id); })) {
-    process.power_off();
-  }
+  const bool stands = cloud_->ask([&](Cloud& cloud, Time) {
+    cloud.assign(machine.id, node);
+    return cloud.stands(machine.id);
+  });
+  if (!stands) process.power_off();  // it was preempted before it was plugged in
   Instance out = body;
   out.id = machine.id;
   out.spot = machine.spot;
