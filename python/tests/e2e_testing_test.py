@@ -281,6 +281,54 @@ def test_what_is_missing_has_its_own_class():
 
 
 @pytest.mark.parametrize(
+    ("options", "hourly"),
+    [
+        ({"accelerator": sky.accelerators.H100(count=8)}, 64),
+        ({"accelerator": sky.accelerators.H100(count=3)}, 32),
+        ({"cpu": 16, "memory": "128GB"}, 0.2),
+    ],
+)
+def test_machines_have_several_sizes(options, hourly):
+    cloud = sky.testing.FakeCloud(prices={"H100": 8.0, "cpu": 0.1}, speed=0)
+    with sky.ComputePool(
+        provider=cloud, spot="never", timeout=24 * 3600, display="quiet", **options
+    ):
+        before = cloud.bill()
+        cloud.advance(hours=1)
+        assert cloud.bill() - before == pytest.approx(hourly, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"machine": "p5.48xlarge"}, r"(?s)FakeCloud: machine=.*it sells .*fake-h100-x8"),
+        ({"accelerator": sky.accelerators.H100(count=16)}, "FakeCloud: no machine has 16 H100"),
+        ({"volume": {"/data": "s3://bucket"}}, "FakeCloud are processes of this computer: volume"),
+    ],
+)
+def test_what_it_does_not_have_is_refused_in_its_name(options, says):
+    cloud = sky.testing.FakeCloud(speed=0)
+    with pytest.raises(sky.SkywardError, match=says):
+        sky.ComputePool(provider=cloud, display="quiet", **options).__enter__()
+    assert cloud.launched == 0 and nothing_is_left(cloud)
+
+
+def test_capacity_comes_and_goes():
+    cloud = sky.testing.FakeCloud(capacity={"cpu": 0}, speed=0)
+    with pytest.raises(sky.ProvisioningError, match="NoCapacity"):
+        sky.ComputePool(provider=cloud, display="quiet").__enter__()
+    cloud.set_capacity("cpu", 1)
+    with sky.ComputePool(provider=cloud, display="quiet"):
+        cloud.set_capacity("cpu", 0)
+        assert cloud.running == 1
+    with pytest.raises(sky.ConfigurationError, match="sells no L4"):
+        cloud.set_capacity("L4", 1)
+    with pytest.raises(sky.ConfigurationError, match="negative"):
+        cloud.set_capacity("cpu", -1)
+    assert nothing_is_left(cloud)
+
+
+@pytest.mark.parametrize(
     ("dials", "words"),
     [
         ({"prices": {"A1000": 1.0}}, "A1000"),

@@ -568,11 +568,13 @@ TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
 
 // A cloud whose clock runs ahead terminates the machines before our own timer rings.
 TEST_F(CorePoolTest, LifetimeEndsByTheCloudsClock) {
-  open_to_running({.nodes = 1, .timeout = 100s});
+  open_to_running({.nodes = 1, .timeout = 120s});
   const TaskId running = submit_to(0);
-  state.costs.clock().ahead += 100s;
+  state.costs.clock().rate = 60;
+  state.costs.clock().ahead += 120s;
   lose(0);
-  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("timeout of 100 s"));
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message,
+              HasSubstr("timeout of 120 s of the cloud's time (2 s here) has expired"));
   effects.take_event<PoolStopping>();
   EXPECT_EQ(take_outcome(running).error.kind, ErrorKind::timeout);
   effects.take_event<InstanceStopping>();

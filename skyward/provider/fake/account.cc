@@ -1,6 +1,7 @@
 #include "skyward/provider/fake/account.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -117,12 +118,18 @@ Result<std::vector<Offer>> FakeRentals::offers(const PoolSpec& spec, Time deadli
                    .cpus = type.cpus,
                    .memory_gb = type.memory_gb,
                    .accelerator = type.accelerator,
-                   .accelerator_count = type.accelerator.empty() ? 0.0 : 1.0,
+                   .accelerator_count = type.accelerator.empty() ? 0.0 : type.devices,
                    .accelerator_memory_gb = type.accelerator_memory_gb,
                    .price_on_demand = to_dollars(type.on_demand),
                    .price_spot = to_dollars(type.spot)});
   }
   auto found = fitting_offers(all, spec);
+  if (!found && !spec.machine.empty()) {
+    std::vector<std::string_view> names;
+    for (const MachineType& type : *types) names.push_back(type.name);
+    found.error().hint = fmt::format("it sells {}", fmt::join(names, ", "));
+  }
+  if (!found) found.error().message.insert(0, "FakeCloud: ");
   if (found) ranked_ = *found;
   return found;
 }

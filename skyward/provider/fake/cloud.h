@@ -55,6 +55,7 @@ class Cloud {
   void assign(const std::string& id, int node);
   // The newest machine that is this node of a pool; empty if there is none.
   std::string machine_of(int node) const;
+  void set_capacity(const std::string& type, int machines) { config_.capacity[type] = machines; }
   void set_hourly(Time now, const std::string& type, bool spot, MicroDollars hourly);
 
   // The cloud's own bill, computed independently: of everything, or of one pool.

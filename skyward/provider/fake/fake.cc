@@ -38,7 +38,7 @@ class FakeProvider final : public Provider {
 
   std::string_view name() const override { return renting_->name(); }
   Capabilities capabilities() const override { return renting_->capabilities(); }
-  Status check(const PoolSpec& spec) override { return local_->check(on_this_machine(spec)); }
+  Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override {
     return renting_->offers(spec, cloud_->there(deadline));
   }
@@ -108,6 +108,12 @@ PoolSpec FakeProvider::on_this_machine(PoolSpec spec) {
   spec.machine.clear();
   spec.architecture.clear();
   return spec;
+}
+
+Status FakeProvider::check(const PoolSpec& spec) {
+  Status status = local_->check(on_this_machine(spec));
+  if (!status) status.error().message.insert(0, "the machines of a FakeCloud are processes of this computer: ");
+  return status;
 }
 
 Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
