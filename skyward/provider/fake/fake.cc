@@ -112,7 +112,9 @@ PoolSpec FakeProvider::on_this_machine(PoolSpec spec) {
 
 Status FakeProvider::check(const PoolSpec& spec) {
   Status status = local_->check(on_this_machine(spec));
-  if (!status) status.error().message.insert(0, "the machines of a FakeCloud are processes of this computer: ");
+  if (!status)
+    status.error().message.insert(0,
+                                  "the machines of a FakeCloud are processes of this computer: ");
   return status;
 }
 
