@@ -269,6 +269,13 @@ def test_machines_that_cannot_be_had(dials, words):
     assert nothing_is_left(cloud)
 
 
+def test_machines_that_boot_slowly_are_not_waited_for():
+    cloud = sky.testing.FakeCloud(launch_delay=600, speed=0)
+    with pytest.raises(sky.SkywardError, match="did not start in time"):
+        sky.ComputePool(provider=cloud, display="quiet").__enter__()
+    assert nothing_is_left(cloud)
+
+
 def test_what_is_missing_has_its_own_class():
     cloud = sky.testing.FakeCloud(spot_capacity={"cpu": 1}, speed=0)
     with pytest.raises(sky.SpotCapacityError) as caught:

@@ -30,8 +30,8 @@ std::string address_in_pool(const EngineState& state, const Node& node) {
   return is_alone ? "127.0.0.1" : node.instance.private_ip;
 }
 
-// Stands in for what the script of accelerators tells on a node that has them. No CUDA program
-// finds a device by this name, so that it does not use another one that is there.
+// What the script of accelerators tells on a node that has them. No CUDA program finds a device by
+// this name, so that it does not use another one that is there.
 void add_invented_partition(const Accelerator& accelerator, std::uint32_t worker,
                             std::map<std::string, std::string>& values) {
   const std::size_t of_each = mig_partitions(accelerator).size();
