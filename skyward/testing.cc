@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "skyward/base/text.h"
@@ -22,15 +23,17 @@ using provider::fake::Simulation;
 
 constexpr const char* kNoAccelerator = "cpu";
 constexpr double kSpotShare = 0.4;
+// Of machines: how many devices, or how many times 8 CPUs.
+constexpr std::array kSizes = {1, 2, 4, 8};
 
 [[noreturn]] void refuse(const std::string& text) {
   throw ConfigurationError("FakeCloud: " + text);
 }
 
-std::string type_name(const std::string& name) {
+std::string type_name(const std::string& name, int size) {
   std::string out = "fake-" + lower(name);
   std::ranges::replace(out, ' ', '-');
-  return out;
+  return size == 1 ? out : fmt::format("{}-x{}", out, size);
 }
 
 void check_price(const std::string& what, double dollars) {
@@ -40,15 +43,18 @@ void check_price(const std::string& what, double dollars) {
                      dollars));
 }
 
-MachineType type_of(const std::string& name, double on_demand, double spot) {
-  check_price(fmt::format("prices[\"{}\"]", name), on_demand);
-  check_price(fmt::format("spot_prices[\"{}\"]", name), spot);
-  MachineType type{.name = type_name(name),
-                   .on_demand = to_micro_dollars(on_demand),
-                   .spot = to_micro_dollars(spot)};
+// Prices are of the smallest size.
+MachineType type_of(const std::string& name, int size, double on_demand, double spot) {
+  MachineType type{.name = type_name(name, size),
+                   .devices = size,
+                   .on_demand = to_micro_dollars(size * on_demand),
+                   .spot = to_micro_dollars(size * spot)};
+  type.cpus *= size;
+  type.memory_gb *= size;
   if (name == kNoAccelerator) return type;
   const auto known = catalogue_accelerator(name);
   if (!known) throw_error(known.error());
+  type.devices *= static_cast<int>(std::lround(known->count));  // a slice of TPUs has several
   type.accelerator = known->name;
   type.accelerator_memory_gb = device_memory_gb(*known);
   return type;
@@ -62,7 +68,7 @@ std::map<std::string, int> by_type(const char* what, const FakeCloudOptions& opt
       refuse(fmt::format("{}[\"{}\"]: it is not in prices, so there are none", what, name));
     }
     if (count < 0) refuse(fmt::format("{}[\"{}\"]={}: it is negative", what, name, count));
-    out[type_name(name)] = count;
+    for (const int size : kSizes) out[type_name(name, size)] = count;
   }
   return out;
 }
@@ -103,9 +109,11 @@ CloudConfig to_config(const FakeCloudOptions& options) {
   check_times(options);
   CloudConfig config;
   for (const auto& [name, price] : options.prices) {
-    const auto spot = options.spot_prices.find(name);
-    config.types.push_back(type_of(
-        name, price, spot == options.spot_prices.end() ? price * kSpotShare : spot->second));
+    const auto given = options.spot_prices.find(name);
+    const double spot = given == options.spot_prices.end() ? price * kSpotShare : given->second;
+    check_price(fmt::format("prices[\"{}\"]", name), price);
+    check_price(fmt::format("spot_prices[\"{}\"]", name), spot);
+    for (const int size : kSizes) config.types.push_back(type_of(name, size, price, spot));
   }
   for (const auto& [name, price] : options.spot_prices) {
     if (!options.prices.contains(name)) {
@@ -131,6 +139,12 @@ CloudConfig to_config(const FakeCloudOptions& options) {
   return config;
 }
 
+void check_sold(const Cloud& cloud, const std::string& name) {
+  const auto& types = cloud.config().types;
+  if (std::ranges::find(types, type_name(name, 1), &MachineType::name) != types.end()) return;
+  refuse(fmt::format("it sells no {}", name));
+}
+
 }  // namespace
 
 FakeCloud::FakeCloud(const FakeCloudOptions& options) {
@@ -153,13 +167,14 @@ Duration FakeCloud::elapsed() const {
 }
 
 void FakeCloud::preempt(int node, std::optional<Duration> notice) {
-  const bool done = cloud_->ask([&](Cloud& cloud, Time now) {
-    const std::string machine = cloud.machine_of(std::to_string(node));
-    const bool taken = cloud.preempt(now, machine, notice.value_or(cloud.config().notice));
+  cloud_->ask([&](Cloud& cloud, Time now) {
+    const std::string machine = cloud.machine_of(node);
+    if (machine.empty()) refuse(fmt::format("node {} has no machine to preempt", node));
+    if (!cloud.preempt(now, machine, notice.value_or(cloud.config().notice))) {
+      refuse(fmt::format("the machine of node {} is being preempted already", node));
+    }
     cloud.advance(now);
-    return taken;
   });
-  if (!done) refuse(fmt::format("node {} has no machine to preempt", node));
 }
 
 int FakeCloud::storm(std::optional<Duration> notice) {
@@ -171,14 +186,20 @@ int FakeCloud::storm(std::optional<Duration> notice) {
 }
 
 void FakeCloud::set_spot_price(const std::string& name, double dollars_an_hour) {
+  check_price(fmt::format("set_spot_price(\"{}\")", name), dollars_an_hour);
   cloud_->ask([&](Cloud& cloud, Time now) {
-    const std::string type = type_name(name);
-    const auto& types = cloud.config().types;
-    if (std::ranges::find(types, type, &MachineType::name) == types.end()) {
-      refuse(fmt::format("it sells no {}", name));
+    check_sold(cloud, name);
+    for (const int size : kSizes) {
+      cloud.set_hourly(now, type_name(name, size), true, to_micro_dollars(size * dollars_an_hour));
     }
-    check_price(fmt::format("set_spot_price(\"{}\")", name), dollars_an_hour);
-    cloud.set_hourly(now, type, true, to_micro_dollars(dollars_an_hour));
+  });
+}
+
+void FakeCloud::set_capacity(const std::string& name, int machines) {
+  if (machines < 0) refuse(fmt::format("set_capacity(\"{}\", {}): it is negative", name, machines));
+  cloud_->ask([&](Cloud& cloud, Time) {
+    check_sold(cloud, name);
+    for (const int size : kSizes) cloud.set_capacity(type_name(name, size), machines);
   });
 }
 

@@ -33,13 +33,15 @@ namespace skyward::testing {
 
 // Names are those of accelerators, and "cpu" for machines without one.
 struct FakeCloudOptions {
-  // What is sold, in dollars an hour, on demand. Spot machines cost two fifths of that where
-  // `spot_prices` does not say otherwise.
+  // What is sold, in dollars an hour for one device on demand, or for 8 CPUs. Machines have 1, 2, 4
+  // or 8 devices, with 8 CPUs and 64 GB of memory each, or 8, 16, 32 or 64 CPUs. Spot machines cost
+  // two fifths of that where `spot_prices` does not say otherwise.
   std::map<std::string, double> prices = {{"cpu", 0.1}, {"T4", 0.5}, {"A100", 4}, {"H100", 8}};
   std::map<std::string, double> spot_prices = {};
   double price_volatility = 0;  // spot prices move by about this share, every five minutes
 
-  // How many machines each of the two zones has, and how many of them are sold as spot machines.
+  // How many machines of each size each of the two zones has, and how many of them are sold as spot
+  // machines.
   // Unlimited for names that are not listed.
   std::map<std::string, int> capacity = {};
   std::map<std::string, int> spot_capacity = {};
@@ -81,6 +83,8 @@ class FakeCloud {
   // Preempts all spot machines; returns how many.
   int storm(std::optional<Duration> notice = {});
   void set_spot_price(const std::string& name, double dollars_an_hour);
+  // From now on, each zone has so many machines of each size. Those that run stay.
+  void set_capacity(const std::string& name, int machines);
 
   // What all machines have cost, by the cloud's own account.
   double bill() const;

@@ -49,6 +49,23 @@ TEST(FakeCloudForUsers, WhatCannotBeHadIsSaid) {
   EXPECT_THAT(cloud.left(), IsEmpty());
 }
 
+TEST(FakeCloudForUsers, CapacityIsSetAndBigMachinesCostMore) {
+  FakeCloud cloud({.prices = {{"H100", 8.0}}, .capacity = {{"H100", 0}}, .speed = 0});
+  const PoolOptions options{.provider = cloud,
+                            .accelerator = accelerators::H100({.count = 8}),
+                            .spot = "never",
+                            .timeout = 10h,
+                            .display = Display::quiet};
+  EXPECT_THROW(ComputePool{options}, ProvisioningError);
+  cloud.set_capacity("H100", 1);
+  const ComputePool pool(options);
+  const double before = cloud.bill();
+  cloud.advance(1h);
+  EXPECT_NEAR(cloud.bill() - before, 64, 0.1);
+  EXPECT_THROW(cloud.set_capacity("L4", 1), ConfigurationError);
+  EXPECT_THROW(cloud.set_capacity("H100", -1), ConfigurationError);
+}
+
 TEST(FakeCloudForUsers, APoolThatFailsWaitsForNoOtherOneToOpen) {
   FakeCloud cloud({.launch_delay = 24h, .speed = 5});
   const PoolOptions slow{.provider = cloud, .display = Display::quiet};

@@ -1,5 +1,5 @@
-"""A pytest plugin: Ctrl-C means the same wherever the tests are started, and no test outlives its
-time, whatever it waits in.
+"""A pytest plugin: Ctrl-C means the same wherever the tests are started, no test outlives its time,
+whatever it waits in, and no pool takes its provider from the settings of whoever runs the tests.
 
 A script's background jobs start with SIGINT ignored, which a test and its children would inherit.
 pytest-timeout interrupts a test once; where that is swallowed, or a clean-up behind it waits, the
@@ -23,6 +23,17 @@ def pytest_configure(config):
     config.stash[_stderr] = os.fdopen(os.dup(2), "w")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_settings(tmp_path_factory):
+    """Their provider may rent machines."""
+    file = tmp_path_factory.mktemp("settings") / "none.toml"
+    file.touch(0o600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SKYWARD_PROVIDER", raising=False)
+        patch.setenv("SKYWARD_CONFIG", str(file))
+        yield
 
 
 def limit_of(item):

@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
     standardize(data);
     const auto [training, held_out] = split(data);
 
-    sky::ComputePool pool({.nodes = 4});
+    sky::ComputePool pool({.provider = sky::Local{}, .nodes = 4});
     const sky::Array<double> features = training.features;  // sent once, used in every round
     const sky::Array<double> labels = training.labels;
     Weights weights(data.columns + 1, 0.0);

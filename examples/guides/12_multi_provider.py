@@ -14,11 +14,11 @@ def where() -> tuple[int, str]:
 
 
 def main() -> None:
-    with sky.ComputePool(provider=[HOME, *RENTED], nodes=2) as pool:
+    with sky.ComputePool(provider=[HOME, *RENTED], nodes=2, budget=2) as pool:
         print(where() @ pool)
 
     # By what the pool would cost per hour; unknown prices come last.
-    with sky.ComputePool(provider=RENTED, nodes=2, cpu=1, selection="cheapest") as pool:
+    with sky.ComputePool(provider=RENTED, nodes=2, cpu=1, selection="cheapest", budget=2) as pool:
         places = where() @ pool
     print(places)
     assert [node for node, _ in places] == [0, 1]

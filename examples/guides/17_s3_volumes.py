@@ -1,6 +1,7 @@
 """Volumes: data goes into a bucket, is trained on where it is mounted, and the model comes out.
 
-With SKYWARD_PROVIDER=local folders of your machine take the place of the bucket."""
+Both stay in $BUCKET, below skyward-example-17/. With SKYWARD_PROVIDER=local folders of your machine
+take the place of the bucket."""
 
 import contextlib
 import csv
@@ -57,15 +58,15 @@ def places() -> Iterator[tuple[list[sky.Volume], str, str]]:
         with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as models:
             yield [], data, models
         return
-    data = sky.S3Volume("/data", BUCKET, "datasets/line/", read_only=False)
-    models = sky.S3Volume("/models", BUCKET, "models/line/", read_only=False)
+    data = sky.S3Volume("/data", BUCKET, "skyward-example-17/data/", read_only=False)
+    models = sky.S3Volume("/models", BUCKET, "skyward-example-17/models/", read_only=False)
     yield [data, models], data.mount_path, models.mount_path
 
 
 def main() -> None:
     with (
         places() as (volumes, data, models),
-        sky.ComputePool(provider=sky.AWS(), nodes=2, volume=volumes) as pool,
+        sky.ComputePool(provider=sky.AWS(), nodes=2, volume=volumes, budget=2) as pool,
     ):
         print(f"written, by worker: {upload(data, 4, 50) @ pool}")
         used = train(data, models) >> pool

@@ -24,8 +24,10 @@ def render(frame: int, folder: str) -> tuple[int, int]:
 def main() -> None:
     events: list[sky.SkywardEvent] = []
     with (
-        tempfile.TemporaryDirectory() as folder,
-        sky.ComputePool(nodes=2, concurrency=2, on_event=events.append) as pool,
+        tempfile.TemporaryDirectory() as folder,  # which the nodes must see, so they are here
+        sky.ComputePool(
+            provider=sky.Local(), nodes=2, concurrency=2, on_event=events.append
+        ) as pool,
     ):
         frames = sky.gather(*[render(frame, folder) for frame in range(16)]) >> pool
         assert Path(folder, "died").exists()

@@ -59,6 +59,7 @@ def main():
         provider=sky.AWS(),
         accelerator=None if LOCAL else "T4",  # or sky.accelerators.T4(count=4)
         image=sky.Image() if LOCAL else sky.Image(pip=["torch", "numpy"]),
+        budget=2,
     ) as pool:
         info = device() >> pool
         print(f"node {info.node} of {info.total_nodes}: {info.accelerators or 'no accelerator'}")

@@ -12,7 +12,7 @@ def count_primes(first, last):
 
 def main():
     provider = sky.DigitalOcean(region="nyc1")  # the token is in $DIGITALOCEAN_TOKEN
-    with sky.ComputePool(provider=provider, cpu=2, memory="1GB", concurrency=2) as pool:
+    with sky.ComputePool(provider=provider, cpu=2, memory="1GB", concurrency=2, budget=1) as pool:
         counts = sky.gather(*[count_primes(n, n + 5000) for n in range(0, 20_000, 5000)]) >> pool
     print(f"primes below 20000: {' + '.join(map(str, counts))} = {sum(counts)}")
     assert sum(counts) == 2262

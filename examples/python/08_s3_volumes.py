@@ -1,6 +1,7 @@
 """Volumes: tasks list, read and write the files of a bucket; it stays mounted between them.
 
-With SKYWARD_PROVIDER=local a folder of your machine takes the place of the bucket."""
+Samples and checkpoints stay in $BUCKET, below skyward-example-08/, and another run goes on from
+there. With SKYWARD_PROVIDER=local a folder of your machine takes the place of the bucket."""
 
 import os
 import tempfile
@@ -9,6 +10,13 @@ import skyward as sky
 
 LOCAL = os.environ.get("SKYWARD_PROVIDER") == "local"
 BUCKET = os.environ.get("BUCKET", "my-bucket")
+
+
+@sky.compute
+def write_samples(folder):
+    for name in ("a", "b"):
+        with open(os.path.join(folder, f"{name}.txt"), "w") as file:
+            file.writelines(f"{ord(name) + i}\n" for i in range(10))
 
 
 @sky.compute
@@ -35,13 +43,8 @@ def train(folder, steps):
     return done + steps
 
 
-def write_samples(folder):
-    for name in ("a", "b"):
-        with open(os.path.join(folder, f"{name}.txt"), "w") as file:
-            file.writelines(f"{ord(name) + i}\n" for i in range(10))
-
-
 def work(pool, data, checkpoints):
+    write_samples(data) >> pool
     names = files(data) >> pool
     means = sky.gather(*[mean_of(os.path.join(data, name)) for name in names]) >> pool
     print(dict(zip(names, means, strict=True)))
@@ -54,17 +57,16 @@ def main():
         with (
             tempfile.TemporaryDirectory() as data,
             tempfile.TemporaryDirectory() as checkpoints,
-            sky.ComputePool(provider=sky.AWS()) as pool,
+            sky.ComputePool(provider=sky.AWS(), budget=2) as pool,
         ):
-            write_samples(data)
             steps = work(pool, data, checkpoints)
             assert steps == 20
     else:
         volumes = [
-            sky.S3Volume("/data", BUCKET, prefix="datasets/"),  # read-only by default
-            sky.S3Volume("/checkpoints", BUCKET, prefix="models/", read_only=False),
+            sky.S3Volume(f"/{name}", BUCKET, prefix=f"skyward-example-08/{name}/", read_only=False)
+            for name in ("data", "checkpoints")
         ]
-        with sky.ComputePool(provider=sky.AWS(), volume=volumes) as pool:
+        with sky.ComputePool(provider=sky.AWS(), volume=volumes, budget=2) as pool:
             steps = work(pool, "/data", "/checkpoints")
     print(f"trained for {steps} steps")
 

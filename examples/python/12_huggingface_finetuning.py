@@ -2,8 +2,6 @@
 
 One node then tries it. The model is made on the spot; nothing is downloaded."""
 
-import tempfile
-
 import skyward as sky
 
 LENGTH, NUMBERS = 8, 16
@@ -23,7 +21,7 @@ def make_model():
 
 @sky.compute
 @sky.distributed.transformers(backend="gloo")
-def fine_tune(folder, steps):
+def fine_tune(steps):
     """Returns the number of processes, the mean loss, and the model's parameters."""
     import torch
     from transformers import Trainer, TrainingArguments
@@ -31,7 +29,7 @@ def fine_tune(folder, steps):
     rows = [torch.arange(start, start + LENGTH) % NUMBERS for start in range(NUMBERS)] * 16
     dataset = [{"input_ids": row, "labels": row} for row in rows]
     arguments = TrainingArguments(
-        output_dir=folder, max_steps=steps, per_device_train_batch_size=16, learning_rate=0.01,
+        output_dir="trainer", max_steps=steps, per_device_train_batch_size=16, learning_rate=0.01,
         use_cpu=True, report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True,
     )  # fmt: skip
     trainer = Trainer(make_model(), arguments, train_dataset=dataset)
@@ -55,8 +53,8 @@ def continue_counting(state, start):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder, sky.ComputePool(nodes=2) as pool:
-        (processes, loss, state), *_ = fine_tune(folder, steps=60) @ pool
+    with sky.ComputePool(nodes=2) as pool:
+        (processes, loss, state), *_ = fine_tune(steps=60) @ pool
         counted = continue_counting(state, [5, 6, 7]) >> pool
     print(f"{processes} processes, mean loss {loss:.3f}: 5, 6, 7 goes on as {counted[3:]}")
     assert processes == 2 and counted == [5, 6, 7, 8, 9, 10, 11, 12]

@@ -31,10 +31,12 @@ def matmul(size):
 
 
 def pool_with(accelerator):
-    if LOCAL:
-        return sky.ComputePool(provider=sky.AWS())
-    image = sky.Image(pip=["torch", "numpy"])
-    return sky.ComputePool(provider=sky.AWS(), accelerator=accelerator, image=image)
+    return sky.ComputePool(
+        provider=sky.AWS(),
+        accelerator=None if LOCAL else accelerator,
+        image=sky.Image() if LOCAL else sky.Image(pip=["torch", "numpy"]),
+        budget=2,
+    )
 
 
 def main():

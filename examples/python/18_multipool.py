@@ -41,9 +41,9 @@ def main():
     image = sky.Image() if LOCAL else sky.Image(pip=["numpy"])
     gpu = None if LOCAL else "T4"
     with sky.MultiPool(
-        sky.ComputePool(provider=sky.AWS(), nodes=2, image=image),
-        sky.ComputePool(provider=sky.AWS(), accelerator=gpu, image=image),
-        sky.ComputePool(provider=sky.AWS(), image=image, concurrency=2),
+        sky.ComputePool(provider=sky.AWS(), nodes=2, image=image, budget=2),
+        sky.ComputePool(provider=sky.AWS(), accelerator=gpu, image=image, budget=2),
+        sky.ComputePool(provider=sky.AWS(), image=image, concurrency=2, budget=2),
     ) as (preparing, training, judging):
         parts = sky.gather(*[prepare(n) for n in range(4)]) >> preparing
         weights = train(parts) >> training

@@ -46,6 +46,7 @@ def main():
         nodes=2,
         accelerator=None if LOCAL else "RTX 4090",
         image=sky.Image() if LOCAL else sky.Image(pip=["torch"]),
+        budget=2,
     ) as pool:
         print(*(network() @ pool), sep="\n")
         for rank, (total, rate) in enumerate(all_reduce(1_000_000) @ pool):

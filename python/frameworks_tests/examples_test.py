@@ -40,7 +40,7 @@ def test_example(name, tmp_path):
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_example_whose_pool_rents_an_a100():
+def test_example_whose_pool_rents_a_gpu():
     """As a whole it needs the cloud; its functions do not."""
     name = "guides/04_gpu_accelerators"
     spec = importlib.util.spec_from_file_location("gpu_accelerators", FOLDER / f"{name}.py")

@@ -17,7 +17,7 @@ from skyward.exceptions import ConfigurationTypeError
 from skyward.providers.local import Local
 
 PRICES: Mapping[str, float] = {"cpu": 0.1, "T4": 0.5, "A100": 4.0, "H100": 8.0}
-"""What a fake cloud sells by default: dollars an hour, on demand."""
+"""What a fake cloud sells by default: dollars an hour for one device, or 8 CPUs, on demand."""
 
 _BY_NAME = ("prices", "spot_prices", "capacity", "spot_capacity")
 
@@ -29,10 +29,12 @@ class FakeCloud:
     machines without one.
 
     Args:
-        prices: what is sold, in dollars an hour, on demand.
+        prices: what is sold, in dollars an hour for one device on demand; "cpu": for 8 CPUs.
+            Machines have 1, 2, 4 or 8 devices, or 8, 16, 32 or 64 CPUs.
         spot_prices: prices of spot machines; by default two fifths of `prices`.
         price_volatility: spot prices move by about this share, every five minutes.
-        capacity: number of machines in each of the two zones; names left out: unlimited.
+        capacity: number of machines of each size in each of the two zones; names left out:
+            unlimited.
         spot_capacity: how many of them are sold as spot machines.
         quota: machines that the account may have at the same time.
         preemptions: number of spot machines to preempt; `seed` decides which.
@@ -46,7 +48,7 @@ class FakeCloud:
         server_errors: share of requests that fail, before or after they took effect.
         failed_boots: share of machines that never start.
         leaked_disks: share of disks that outlive their machine.
-        seed: seed of everything left to chance.
+        seed: seed of everything left to chance. With ``speed=0``, a seed is a run.
         speed: speed of its clock. 60: a second here is a minute there. 0: only ``advance()`` moves
             it.
     """
@@ -147,6 +149,10 @@ class FakeCloud:
     def set_spot_price(self, name: str, price: float) -> None:
         """Sets the price of spot machines with this accelerator, in dollars an hour."""
         self._cloud.set_spot_price(name, price)
+
+    def set_capacity(self, name: str, machines: int) -> None:
+        """Sets how many machines of each size each zone has. Machines that run stay."""
+        self._cloud.set_capacity(name, machines)
 
     def bill(self) -> float:
         """What all machines have cost, in dollars, by the cloud's own account."""

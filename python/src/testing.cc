@@ -100,6 +100,8 @@ void bind_testing(nb::module_& module) {
           nb::arg("notice").none(), release())
       .def("set_spot_price", &FakeCloud::set_spot_price, nb::arg("name"), nb::arg("price"),
            release())
+      .def("set_capacity", &FakeCloud::set_capacity, nb::arg("name"), nb::arg("machines"),
+           release())
       .def("bill", &FakeCloud::bill, release())
       .def("running", &FakeCloud::running, release())
       .def("launched", &FakeCloud::launched, release())

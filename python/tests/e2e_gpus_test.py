@@ -104,6 +104,20 @@ def test_each_partition_is_a_worker(gpus):
     assert devices <= set(partitions)
 
 
+def test_a_fake_cloud_invents_partitions_and_leaves_this_computers_gpus_alone(gpus):
+    mine = {**H100, "mig": [["7g.80gb", "MIG-of-somebody"]]}
+    gpus(mine, mine)
+    cloud = sky.testing.FakeCloud(speed=0)
+    half = accelerators.H100(mig="3g.40gb")
+    with sky.ComputePool(provider=cloud, accelerator=half, display="quiet") as pool:
+        answers = seen() @ pool
+    assert [environment for _, environment in answers] == [
+        ["MIG-fake-0-0", "0", "0", "0"],
+        ["MIG-fake-0-1", "1", "0", "1"],
+    ]
+    assert gpus() == [mine, mine]
+
+
 def test_partitions_of_different_sizes_and_several_gpus(gpus):
     gpus(A100, A100)
     wanted = accelerators.A100(count=2, memory="40GB", mig=["3g.20gb", "1g.5gb"])

@@ -80,6 +80,46 @@ def test_a_pool_whose_last_node_is_not_replaced_closes_and_can_open_again():
     assert cloud.launched == 5 and nothing_is_left(cloud)
 
 
+@pytest.mark.parametrize(
+    ("dials", "options", "launched"),
+    [
+        ({"spot_capacity": {"cpu": 1}}, {"spot": 0.5}, 2),  # by two requests
+        ({"failed_boots": 0.5, "seed": 10}, {}, 3),  # the first one fails
+    ],
+)
+def test_the_machine_that_is_preempted_is_the_nodes_own(dials, options, launched):
+    cloud = sky.testing.FakeCloud(speed=0, **dials)
+    with sky.ComputePool(provider=cloud, nodes=2, display="quiet", **options) as pool:
+        assert cloud.launched == launched
+        before = pid() @ pool
+        cloud.preempt(node=1, notice=0)
+        after = pid() @ pool
+        assert after[0] == before[0] and after[1] != before[1]
+    assert cloud.preempted == 1 and nothing_is_left(cloud)
+
+
+def test_a_machine_that_cannot_be_preempted_is_told():
+    cloud = sky.testing.FakeCloud(quota=1, speed=0)  # there is no other machine meanwhile
+    with sky.ComputePool(provider=cloud, display="quiet"):
+        cloud.preempt(notice=600)
+        with pytest.raises(sky.ConfigurationError, match="node 0 is being preempted already"):
+            cloud.preempt()
+        with pytest.raises(sky.ConfigurationError, match="node 1 has no machine"):
+            cloud.preempt(node=1)
+    assert cloud.preempted == 1 and nothing_is_left(cloud)
+
+
+def test_one_seed_is_one_run_while_the_clock_stands():
+    runs = []
+    for _ in range(2):
+        cloud = sky.testing.FakeCloud(server_errors=0.2, seed=3, speed=0)
+        with sky.ComputePool(provider=cloud, nodes=2, display="quiet") as pool:
+            assert train(1) @ pool == (0, 1)
+        assert nothing_is_left(cloud)
+        runs.append((cloud.bill(), cloud.elapsed, cloud.requests))
+    assert runs[0] == runs[1]
+
+
 def test_calls_time_out_when_the_pool_is_past_its_timeout(tmp_path):
     """The cloud terminates the machines, which is no loss that a replacement could mend."""
     begun = tmp_path / "begun"
@@ -250,6 +290,13 @@ def test_machines_that_cannot_be_had(dials, words):
     assert nothing_is_left(cloud)
 
 
+def test_machines_that_boot_slowly_are_not_waited_for():
+    cloud = sky.testing.FakeCloud(launch_delay=600, speed=0)
+    with pytest.raises(sky.SkywardError, match="did not start in time"):
+        sky.ComputePool(provider=cloud, display="quiet").__enter__()
+    assert nothing_is_left(cloud)
+
+
 def test_what_is_missing_has_its_own_class():
     cloud = sky.testing.FakeCloud(spot_capacity={"cpu": 1}, speed=0)
     with pytest.raises(sky.SpotCapacityError) as caught:
@@ -258,6 +305,54 @@ def test_what_is_missing_has_its_own_class():
     with pytest.raises(sky.QuotaExceededError):
         cloud = sky.testing.FakeCloud(quota=1, speed=0)
         sky.ComputePool(provider=cloud, nodes=2, spot="never", display="quiet").__enter__()
+    assert nothing_is_left(cloud)
+
+
+@pytest.mark.parametrize(
+    ("options", "hourly"),
+    [
+        ({"accelerator": sky.accelerators.H100(count=8)}, 64),
+        ({"accelerator": sky.accelerators.H100(count=3)}, 32),
+        ({"cpu": 16, "memory": "128GB"}, 0.2),
+    ],
+)
+def test_machines_have_several_sizes(options, hourly):
+    cloud = sky.testing.FakeCloud(prices={"H100": 8.0, "cpu": 0.1}, speed=0)
+    with sky.ComputePool(
+        provider=cloud, spot="never", timeout=24 * 3600, display="quiet", **options
+    ):
+        before = cloud.bill()
+        cloud.advance(hours=1)
+        assert cloud.bill() - before == pytest.approx(hourly, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"machine": "p5.48xlarge"}, r"(?s)FakeCloud: machine=.*it sells .*fake-h100-x8"),
+        ({"accelerator": sky.accelerators.H100(count=16)}, "FakeCloud: no machine has 16 H100"),
+        ({"volume": {"/data": "s3://bucket"}}, "FakeCloud are processes of this computer: volume"),
+    ],
+)
+def test_what_it_does_not_have_is_refused_in_its_name(options, says):
+    cloud = sky.testing.FakeCloud(speed=0)
+    with pytest.raises(sky.SkywardError, match=says):
+        sky.ComputePool(provider=cloud, display="quiet", **options).__enter__()
+    assert cloud.launched == 0 and nothing_is_left(cloud)
+
+
+def test_capacity_comes_and_goes():
+    cloud = sky.testing.FakeCloud(capacity={"cpu": 0}, speed=0)
+    with pytest.raises(sky.ProvisioningError, match="NoCapacity"):
+        sky.ComputePool(provider=cloud, display="quiet").__enter__()
+    cloud.set_capacity("cpu", 1)
+    with sky.ComputePool(provider=cloud, display="quiet"):
+        cloud.set_capacity("cpu", 0)
+        assert cloud.running == 1
+    with pytest.raises(sky.ConfigurationError, match="sells no L4"):
+        cloud.set_capacity("L4", 1)
+    with pytest.raises(sky.ConfigurationError, match="negative"):
+        cloud.set_capacity("cpu", -1)
     assert nothing_is_left(cloud)
 
 

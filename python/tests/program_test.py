@@ -27,7 +27,7 @@ def state(tmp_path, monkeypatch):
     """The place of the ledger, in a home of its own."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "SKYWARD_PROVIDER"):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/none")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/none")

@@ -21,7 +21,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("SKYWARD_PROVIDER", raising=False)
+    monkeypatch.delenv("SKYWARD_CONFIG")
     monkeypatch.chdir(folder)
     return folder
 

@@ -1,5 +1,7 @@
 #include "skyward/engine/configuration.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -28,11 +30,28 @@ std::string address_in_pool(const EngineState& state, const Node& node) {
   return is_alone ? "127.0.0.1" : node.instance.private_ip;
 }
 
+// What the script of accelerators tells on a node that has them. No CUDA program finds a device by
+// this name, so that it does not use another one that is there.
+void add_invented_partition(const Accelerator& accelerator, std::uint32_t worker,
+                            std::map<std::string, std::string>& values) {
+  const std::size_t of_each = mig_partitions(accelerator).size();
+  if (of_each == 0) return;
+  const std::size_t gpu = worker / of_each;
+  const std::size_t partition = worker % of_each;
+  values["CUDA_VISIBLE_DEVICES"] = fmt::format("MIG-fake-{}-{}", gpu, partition);
+  values["SKYWARD_WORKER_ID"] = std::to_string(worker);
+  values["SKYWARD_MIG_GPU"] = std::to_string(gpu);
+  values["SKYWARD_MIG_PARTITION"] = std::to_string(partition);
+}
+
 wire::KeyValues worker_environment(const EngineState& state, const Node& node,
                                    std::uint32_t worker) {
   std::map<std::string, std::string> values = state.spec.image.env;
   for (const auto& [name, value] : state.spec.env) values[name] = value;
   for (const auto& [name, value] : state.spec.runtime.environment) values[name] = value;
+  if (state.spec.accelerator && !state.options.real_devices) {
+    add_invented_partition(*state.spec.accelerator, worker, values);
+  }
   InstanceInfo info;
   info.node = static_cast<int>(node.id.value);
   info.worker = static_cast<int>(worker);
@@ -63,7 +82,7 @@ wire::Configure configuration(const EngineState& state, Time now, const Node& no
   configure.worker_command = std::move(setup.worker_command);
   configure.directory = std::move(setup.directory);
   configure.bootstrap = std::move(setup.bootstrap);
-  if (state.spec.accelerator) {
+  if (state.spec.accelerator && state.options.real_devices) {
     configure.bootstrap = accelerator_script(*state.spec.accelerator) + configure.bootstrap;
   }
   configure.bootstrap_environment = std::move(setup.bootstrap_environment);

@@ -142,6 +142,14 @@ void say_closed(EngineState& state, EngineEffects& effects, Time now, Status lef
   effects.closed(std::move(left));
 }
 
+std::string timeout_text(const EngineState& state) {
+  const CloudClock& clock = state.costs.clock();
+  std::string text = fmt::format("{} s", seconds(state.spec.timeout));
+  if (clock.rate == 1) return text;
+  return text + fmt::format(" of the cloud's time ({:g} s here)",
+                            seconds(clock.to_local(state.spec.timeout)));
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------------ what begins it
@@ -166,13 +174,12 @@ void end_lifetime(EngineState& state, EngineEffects& effects, Time now) {
   if (is_closing(state.phase)) return;
   const bool opening = is_opening(state.phase);
   const std::string unreached = opening ? unreached_text(state) : std::string();
-  const Error why{
-      ErrorKind::timeout,
-      fmt::format("the pool's timeout of {} s has expired{}{}; releasing its machines",
-                  seconds(state.spec.timeout), opening ? " while it opened" : "", unreached),
-      unreached.empty() ? "allow more time: ComputePool(timeout=seconds)"
-                        : "see why it was not reached, or allow more time: "
-                          "ComputePool(timeout=seconds)"};
+  const Error why{ErrorKind::timeout,
+                  fmt::format("the pool's timeout of {} has expired{}{}; releasing its machines",
+                              timeout_text(state), opening ? " while it opened" : "", unreached),
+                  unreached.empty() ? "allow more time: ComputePool(timeout=seconds)"
+                                    : "see why it was not reached, or allow more time: "
+                                      "ComputePool(timeout=seconds)"};
   if (opening) {
     fail_open(state, effects, now, why);
     return;

@@ -384,6 +384,31 @@ TEST_F(CorePoolTest, AcceleratorsArePreparedBeforeTheProvidersScript) {
   effects.drop_all();
 }
 
+// The GPUs of the computer that plays the machine are somebody's own.
+TEST_F(CorePoolTest, NothingTouchesAcceleratorsThatOnlyPretendToBeThere) {
+  make({.workers_per_node = 4});
+  state.options.real_devices = false;
+  state.spec.accelerator = Accelerator{.name = "H100", .count = 2, .mig = "3g.40gb"};
+  on_open(state, effects, now);
+  on_offers(state, effects, now, std::vector<Offer>(1));
+  on_prepared(state, effects, now, Cluster{});
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
+  effects.drop_all();
+  on_joined(state, effects, now, kFirst, {.bootstrap = "echo provider"});
+  effects.take_event<BootstrapStarting>();
+  const auto configure = effects.take_message<wire::Configure>(kFirst);
+  EXPECT_EQ(configure.bootstrap, "echo provider");
+  ASSERT_EQ(configure.workers.size(), 4U);
+  EXPECT_THAT(configure.workers.back().environment,
+              testing::IsSupersetOf<wire::KeyValues::value_type>({
+                  {"CUDA_VISIBLE_DEVICES", "MIG-fake-1-1"},
+                  {"SKYWARD_WORKER_ID", "3"},
+                  {"SKYWARD_MIG_GPU", "1"},
+                  {"SKYWARD_MIG_PARTITION", "1"},
+              }));
+  effects.drop_all();
+}
+
 TEST_F(CorePoolTest, PrepareFails) {
   make();
   on_open(state, effects, now);
@@ -543,11 +568,13 @@ TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
 
 // A cloud whose clock runs ahead terminates the machines before our own timer rings.
 TEST_F(CorePoolTest, LifetimeEndsByTheCloudsClock) {
-  open_to_running({.nodes = 1, .timeout = 100s});
+  open_to_running({.nodes = 1, .timeout = 120s});
   const TaskId running = submit_to(0);
-  state.costs.clock().ahead += 100s;
+  state.costs.clock().rate = 60;
+  state.costs.clock().ahead += 120s;
   lose(0);
-  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("timeout of 100 s"));
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message,
+              HasSubstr("timeout of 120 s of the cloud's time (2 s here) has expired"));
   effects.take_event<PoolStopping>();
   EXPECT_EQ(take_outcome(running).error.kind, ErrorKind::timeout);
   effects.take_event<InstanceStopping>();

@@ -1,8 +1,6 @@
 #include "skyward/provider/retry.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string>
 
 namespace skyward::provider {
 
@@ -14,18 +12,11 @@ Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random)
   return std::chrono::duration_cast<Duration>(limit * share);
 }
 
-std::uint64_t random_number(const World& world) {
-  const std::string digits = world.random_hex(16);
-  std::uint64_t random = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), random, 16);
-  return random;
-}
-
 bool Retries::again(Duration asked, bool throttled) {
   ++attempts_;
   if (!throttled || world_.now() - begun_ >= kThrottledTime) ++counted_;
   if (counted_ >= rules_.attempts) return false;
-  const Duration pause = asked + retry_pause(rules_, attempts_, random_number(world_));
+  const Duration pause = asked + retry_pause(rules_, attempts_, world_.random_bits());
   if (deadline_ != kNever && deadline_ - world_.now() <= pause) return false;
   world_.pause(pause, {});
   return true;

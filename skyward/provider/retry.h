@@ -21,9 +21,6 @@ struct RetryRules {
 // everybody who uses the account has to wait.
 inline constexpr Duration kThrottledTime = std::chrono::seconds(90);
 
-// Any number, from the world's random digits.
-std::uint64_t random_number(const World& world);
-
 // The pause after failed attempt number `attempt` (from 1); `random` is any number.
 Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random);
 

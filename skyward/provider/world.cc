@@ -1,6 +1,9 @@
 #include "skyward/provider/world.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
 
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file.h"
@@ -39,6 +42,12 @@ World world_of_this_process() {
   world.time_with_sleep = io::time_with_sleep;
   world.pause = io::pause_thread;
   world.random_hex = [](int digits) { return io::random_hex(digits); };
+  world.random_bits = [] {
+    const std::string digits = io::random_hex(16);
+    std::uint64_t bits = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+    return bits;
+  };
   world.open_ledger = [](const std::string& path) { return Ledger::open(path); };
   return world;
 }

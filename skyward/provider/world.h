@@ -48,9 +48,10 @@ struct World {
   // Stopped when no more machines are needed: a running launch checks it, and releases what it has.
   // Copies of a world share it.
   std::stop_source launching;
-  std::function<void()> meanwhile{};               // Provider::set_meanwhile()
-  std::function<void(const std::string&)> tell{};  // Provider::set_tell()
-  std::function<std::string(int digits)> random_hex;
+  std::function<void()> meanwhile{};                  // Provider::set_meanwhile()
+  std::function<void(const std::string&)> tell{};     // Provider::set_tell()
+  std::function<std::string(int digits)> random_hex;  // of what must be unique
+  std::function<std::uint64_t()> random_bits;         // of pauses
   // Opens the ledger in this file (ledger.h).
   std::function<Result<std::unique_ptr<Ledger>>(const std::string& path)> open_ledger;
 };

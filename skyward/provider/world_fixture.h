@@ -85,6 +85,7 @@ class WorldFixture {
       out.insert(0, static_cast<std::size_t>(digits) - out.size(), '8');
       return out;
     };
+    world.random_bits = [] { return 0x8888'8888'8888'8888; };
     world.open_ledger = [](const std::string& path) { return Ledger::open(path); };
   }
   WorldFixture(const WorldFixture&) = delete;

@@ -24,7 +24,6 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SKYWARD_COMMAND_COMMANDS", COMMANDS)
     monkeypatch.setenv("SKYWARD_PYTHON", sys.executable)
-    monkeypatch.delenv("SKYWARD_PROVIDER", raising=False)
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)

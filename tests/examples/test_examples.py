@@ -1,6 +1,7 @@
 """Every program of examples/ runs on this machine, also those that name a cloud. Those that need a
 framework do in ./dev frameworks."""
 
+import ast
 import json
 import os
 import re
@@ -70,6 +71,24 @@ def test_cpp_example(source: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert done.stdout, "an example shows something"
+
+
+def test_pools_at_a_cloud_have_a_budget() -> None:
+    clouds = {f"sky.{name}" for name in ("AWS", "DigitalOcean", "RunPod", "VastAI", "Verda")}
+    seen = 0
+    for name, file in PROGRAMS.items():
+        calls = [
+            node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)
+        ]
+        if clouds.isdisjoint(ast.unparse(call.func) for call in calls):
+            continue
+        for call in calls:
+            options = {word.arg: ast.unparse(word.value) for word in call.keywords}
+            rents = "provider" in options and options["provider"] != "[HOME, HOME]"
+            if ast.unparse(call.func) == "sky.ComputePool" and rents:
+                assert "budget" in options, f"{name}.py:{call.lineno}"
+                seen += 1
+    assert seen > 10
 
 
 def test_the_documented_examples_are_there() -> None:

@@ -87,20 +87,29 @@ def test_frameworks_are_skipped_without_their_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("verb", "apart"), [("run", False), ("demo", True)])
-def test_only_programs_of_the_user_use_the_users_ledger(
+def test_only_programs_of_the_user_use_the_users_ledger_and_settings(
     tmp_path: Path, verb: str, apart: bool
 ) -> None:
     python = tmp_path / ".venv/bin/python"
     python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\necho state=$XDG_STATE_HOME metadata=$AWS_EC2_METADATA_DISABLED\n")
+    python.write_text(
+        "#!/bin/sh\necho state=$XDG_STATE_HOME metadata=$AWS_EC2_METADATA_DISABLED"
+        " provider=$SKYWARD_PROVIDER config=$SKYWARD_CONFIG\n"
+    )
     python.chmod(0o755)
     steps = (
-        "export XDG_STATE_HOME=/mine; unset AWS_EC2_METADATA_DISABLED\n"
+        "export XDG_STATE_HOME=/mine SKYWARD_PROVIDER=aws SKYWARD_CONFIG=/mine.toml\n"
+        "unset AWS_EC2_METADATA_DISABLED\n"
         f"compile() {{ :; }}\nverb_{verb} program.py\nexit"
     )
     printed = run_steps(tmp_path, steps).stdout.splitlines()[0]
-    state = tmp_path / "build/state" if apart else "/mine"
-    assert printed == f"state={state} metadata={'true' if apart else ''}"
+    if apart:
+        build = tmp_path / "build"
+        expected = f"state={build}/state metadata=true provider= config={build}/no-settings.toml"
+        assert (build / "no-settings.toml").read_text() == ""
+    else:
+        expected = "state=/mine metadata= provider=aws config=/mine.toml"
+    assert printed == expected
 
 
 def run_ci(tmp_path: Path, fake_dev: str) -> subprocess.CompletedProcess[str]:

@@ -61,6 +61,7 @@ struct Computer {
     world.random_hex = [](int digits) {
       return std::string(static_cast<std::size_t>(digits), '8');
     };
+    world.random_bits = [] { return 0x8888'8888'8888'8888; };
   }
   Time soon() const { return now + std::chrono::minutes(5); }
   Client client() {

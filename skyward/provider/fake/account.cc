@@ -1,6 +1,7 @@
 #include "skyward/provider/fake/account.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -24,12 +25,6 @@ Resource to_resource(const std::string& kind, const std::string& id, const Tags&
   const std::string expires = value_at(tags, kExpiresTag);
   std::from_chars(expires.data(), expires.data() + expires.size(), resource.expires_s);
   return resource;
-}
-
-// "0-3" and "2" begin with the first of them.
-std::string first_node_of(const provider::Tags& tags) {
-  const auto nodes = std::ranges::find(tags, kNodesTag, [](const auto& tag) { return tag.first; });
-  return nodes == tags.end() ? "0" : nodes->second.substr(0, nodes->second.find('-'));
 }
 
 class FakeSite final : public RentedSite {
@@ -88,7 +83,6 @@ Result<std::unique_ptr<MachineApi>> FakeSite::machine_api(PoolBook& book, const 
   common.lifetime = spec_.timeout > Duration{} ? spec_.timeout : timer.lifetime;
   common.unclaimed = timer.unclaimed;
   common.tags = tags_;
-  common.tags[kNodeTag] = first_node_of(terms.tags);
   return std::make_unique<Rental>(account_.client(), book.pool(), std::move(common));
 }
 
@@ -124,12 +118,18 @@ Result<std::vector<Offer>> FakeRentals::offers(const PoolSpec& spec, Time deadli
                    .cpus = type.cpus,
                    .memory_gb = type.memory_gb,
                    .accelerator = type.accelerator,
-                   .accelerator_count = type.accelerator.empty() ? 0.0 : 1.0,
+                   .accelerator_count = type.accelerator.empty() ? 0.0 : type.devices,
                    .accelerator_memory_gb = type.accelerator_memory_gb,
                    .price_on_demand = to_dollars(type.on_demand),
                    .price_spot = to_dollars(type.spot)});
   }
   auto found = fitting_offers(all, spec);
+  if (!found && !spec.machine.empty()) {
+    std::vector<std::string_view> names;
+    for (const MachineType& type : *types) names.push_back(type.name);
+    found.error().hint = fmt::format("it sells {}", fmt::join(names, ", "));
+  }
+  if (!found) found.error().message.insert(0, "FakeCloud: ");
   if (found) ranked_ = *found;
   return found;
 }

@@ -40,7 +40,8 @@ std::unexpected<Refusal> refuse(std::string code, std::string message) {
 Cloud::Cloud(CloudConfig config, Time begin)
     : config_(std::move(config)),
       begin_(begin),
-      random_(config_.seed),
+      request_draws_(config_.seed, Draws::kRequests),
+      price_draws_(config_.seed, Draws::kPrices),
       allowance_(config_.burst),
       allowance_at_(begin),
       to_preempt_(config_.preemptions) {
@@ -107,13 +108,13 @@ Answer<T> Cloud::request(Time now, std::string_view action, Deed deed) {
   ++requests_;
   if (watch) watch(action, false);
   if (auto refusal = refused_for_speed(now, action)) return std::unexpected(*std::move(refusal));
-  const bool broken = chance() < config_.server_errors;
+  const bool broken = request_draws_.chance() < config_.server_errors;
   const Refusal internal{"InternalError", "something went wrong inside; try again"};
-  if (broken && chance() < 0.5) return std::unexpected(internal);
+  if (broken && request_draws_.chance() < 0.5) return std::unexpected(internal);
   Answer<T> answer = deed();
   if (watch) watch(action, true);
   if (broken) return std::unexpected(internal);
-  if (chance() < config_.lost_replies) return refuse("NoReply", "no answer came");
+  if (request_draws_.chance() < config_.lost_replies) return refuse("NoReply", "no answer came");
   return answer;
 }
 
@@ -212,10 +213,7 @@ Answer<std::vector<Machine>> Cloud::sell(Time now, const LaunchRequest& wanted) 
     }
     if (auto refusal = no_room(wanted)) return std::unexpected(*std::move(refusal));
     std::vector<std::string> ids;
-    for (int index = 0; index < wanted.count; ++index) {
-      ids.push_back(fmt::format("i-{:04}", next_id_ + 1));
-      sell_one(now, wanted, index);
-    }
+    for (int i = 0; i < wanted.count; ++i) ids.push_back(sell_one(now, wanted));
     tokens_[wanted.token] = {wanted, ids};
     if (wanted.spot) choose_preempted(ids);
   } else if (known->second.first != wanted) {
@@ -229,12 +227,15 @@ Answer<std::vector<Machine>> Cloud::sell(Time now, const LaunchRequest& wanted) 
   return out;
 }
 
-void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
+std::string Cloud::sell_one(Time now, const LaunchRequest& wanted) {
   const std::string id = fmt::format("i-{:04}", ++next_id_);
-  int node = 0;
-  const std::string first = value_at(wanted.tags, kNodeTag);
-  std::from_chars(first.data(), first.data() + first.size(), node);
+  Draws draws(config_.seed, Draws::kFirstMachine + machines_.size());
   Sold sold{.told = {.id = id, .type = wanted.type, .zone = wanted.zone, .spot = wanted.spot},
+            .fate = {.boot_time = draws.chance(),
+                     .failed_boot = draws.chance(),
+                     .preemption = draws.chance(),
+                     .notice_time = draws.chance(),
+                     .leaked_disk = draws.chance()},
             .group = wanted.group,
             .key = wanted.key,
             .most_hourly = wanted.most_hourly,
@@ -243,9 +244,8 @@ void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
       fmt::format("10.{}.{}.{}", next_id_ >> 16, next_id_ >> 8 & 255, next_id_ & 255);
   sold.told.hourly = hourly(wanted.type, wanted.spot);
   sold.told.tags = wanted.tags;
-  sold.told.tags[kNodeTag] = std::to_string(node + index);
-  const Time boots = now + std::chrono::duration_cast<Duration>(config_.launch_delay *
-                                                                (2.0 / 3 + chance() * 2 / 3));
+  const double delay = 2.0 / 3 + sold.fate.boot_time * 2 / 3;
+  const Time boots = now + std::chrono::duration_cast<Duration>(config_.launch_delay * delay);
   at(boots, Due::Kind::boot, id);
   at(now + wanted.lifetime, Due::Kind::expire, id);
   at(boots + wanted.unclaimed, Due::Kind::unclaimed, id);
@@ -253,16 +253,17 @@ void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
                     .machine = id,
                     .made = now});
   machines_.emplace(id, std::move(sold));
+  return id;
 }
 
 // Decides which of them will be preempted, as many as the configuration says.
-void Cloud::choose_preempted(const std::vector<std::string>& ids) {
-  std::vector<std::string> left = ids;
-  for (; to_preempt_ > 0 && !left.empty(); --to_preempt_) {
-    const auto drawn =
-        left.begin() + static_cast<std::ptrdiff_t>(chance() * static_cast<double>(left.size()));
-    machines_.at(*drawn).to_be_preempted = true;
-    left.erase(drawn);
+void Cloud::choose_preempted(std::vector<std::string> ids) {
+  std::ranges::sort(ids, {},
+                    [&](const std::string& id) { return machines_.at(id).fate.preemption; });
+  for (const std::string& id : ids) {
+    if (to_preempt_ == 0) return;
+    --to_preempt_;
+    machines_.at(id).to_be_preempted = true;
   }
 }
 
@@ -399,15 +400,18 @@ void Cloud::happen(Time now, const Due& due) {
   Sold& sold = machines_.at(due.machine);
   if (due.kind == Due::Kind::end) {
     sold.ended = now;
+    const bool leaks = sold.fate.leaked_disk < config_.leaked_disks;
     for (Made& disk : items_) {
-      if (disk.machine == due.machine && chance() >= config_.leaked_disks) disk.gone = now;
+      if (disk.machine == due.machine && !leaks) disk.gone = now;
     }
     return;
   }
   if (sold.ending != kNever) return;
   switch (due.kind) {
     case Due::Kind::boot:
-      if (chance() < config_.failed_boots) return end(sold, now, now, "it did not start");
+      if (sold.fate.failed_boot < config_.failed_boots) {
+        return end(sold, now, now, "it did not start");
+      }
       sold.running = now;
       break;
     case Due::Kind::notice:
@@ -435,7 +439,7 @@ void Cloud::claim(Time now, const std::string& id) {
   const auto found = machines_.find(id);
   if (found == machines_.end() || std::exchange(found->second.claimed, true)) return;
   if (!found->second.to_be_preempted) return;
-  const double share = 0.5 + chance();
+  const double share = 0.5 + found->second.fate.notice_time;
   at(now + std::chrono::duration_cast<Duration>(config_.preempt_after * share), Due::Kind::notice,
      id);
 }
@@ -462,7 +466,7 @@ void Cloud::step_prices(Time now) {
   for (const MachineType& type : config_.types) {
     // The sum of twelve chances is as good as normal here.
     double step = -6;
-    for (int i = 0; i < 12; ++i) step += chance();
+    for (int i = 0; i < 12; ++i) step += price_draws_.chance();
     const auto before = static_cast<double>(hourly(type.name, true));
     const auto whole = static_cast<double>(hourly(type.name, false));
     const double after =
@@ -552,10 +556,12 @@ bool Cloud::stands(const std::string& id) const {
   return found != machines_.end() && found->second.ending == kNever;
 }
 
-std::string Cloud::machine_of(const std::string& node) const {
+void Cloud::assign(const std::string& id, int node) { machines_.at(id).node = node; }
+
+std::string Cloud::machine_of(int node) const {
   std::string newest;
   for (const auto& [id, sold] : machines_) {
-    if (sold.ending == kNever && value_at(sold.told.tags, kNodeTag) == node) newest = id;
+    if (sold.ending == kNever && sold.node == node) newest = id;
   }
   return newest;
 }

@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +20,7 @@
 
 #include "skyward/base/time.h"
 #include "skyward/provider/fake/cloud_config.h"
+#include "skyward/provider/fake/draws.h"
 #include "skyward/provider/fake/requests.h"
 
 namespace skyward::provider::fake {
@@ -51,8 +51,11 @@ class Cloud {
   // Preempts a machine; false if it does not exist, or is terminating already.
   bool preempt(Time now, const std::string& id, Duration notice);
   int preempt_all_spot(Time now, Duration notice);
-  // The newest machine of a pool's node; empty if there is none.
-  std::string machine_of(const std::string& node) const;
+  // The machine has become this node of its pool.
+  void assign(const std::string& id, int node);
+  // The newest machine that is this node of a pool; empty if there is none.
+  std::string machine_of(int node) const;
+  void set_capacity(const std::string& type, int machines) { config_.capacity[type] = machines; }
   void set_hourly(Time now, const std::string& type, bool spot, MicroDollars hourly);
 
   // The cloud's own bill, computed independently: of everything, or of one pool.
@@ -78,10 +81,16 @@ class Cloud {
   std::function<void(std::string_view action, bool done)> watch;
 
  private:
+  // What a machine draws when it is sold; the configuration says what that means.
+  struct Fate {
+    double boot_time = 0, failed_boot = 0, preemption = 0, notice_time = 0, leaked_disk = 0;
+  };
   struct Sold {
     Machine told;
+    Fate fate;
     std::string group, key;
     MicroDollars most_hourly = 0;
+    std::optional<int> node{};
     Time launched{}, running = kNever, ending = kNever, ended = kNever;
     bool claimed = false, to_be_preempted = false, noticed = false, taken_back = false;
   };
@@ -108,8 +117,8 @@ class Cloud {
   std::string wrong_launch(const LaunchRequest& request, Time now) const;
   std::optional<Refusal> no_room(const LaunchRequest& request) const;
   Answer<std::vector<Machine>> sell(Time now, const LaunchRequest& request);
-  void sell_one(Time now, const LaunchRequest& request, int index);
-  void choose_preempted(const std::vector<std::string>& ids);
+  std::string sell_one(Time now, const LaunchRequest& request);
+  void choose_preempted(std::vector<std::string> ids);
   void end(Sold& sold, Time ending, Time ended, std::string reason);
   void happen(Time now, const Due& due);
   void step_prices(Time now);
@@ -118,12 +127,11 @@ class Cloud {
   const MachineType* find_type(const std::string& name) const;
   MicroDollars hourly(const std::string& type, bool spot) const;
   MicroDollars cost(const Sold& sold, Time now) const;
-  double chance() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
   void at(Time time, Due::Kind kind, std::string machine = {});
 
   CloudConfig config_;
   const Time begin_;
-  std::mt19937_64 random_;
+  Draws request_draws_, price_draws_;
   std::map<std::pair<Time, std::uint64_t>, Due> due_;
   std::uint64_t next_due_ = 0;
   std::map<std::string, Sold> machines_;

@@ -18,6 +18,7 @@ struct MachineType {
   std::string name{};         // "fake-a100"
   std::string accelerator{};  // as the catalogue has it; empty: none
   double accelerator_memory_gb = 0;
+  int devices = 1;
   int cpus = 8;
   double memory_gb = 64;
   MicroDollars on_demand = 0;  // an hour

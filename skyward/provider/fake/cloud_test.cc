@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace skyward::provider::fake {
 namespace {
@@ -298,6 +300,24 @@ TEST_F(CloudTest, WhoeverSetsALimitIsOutbid) {
   limited = order("two");
   limited.most_hourly = 2'000'000;
   EXPECT_EQ(cloud_->run_machines(now_, limited).error().code, "PriceTooLow");
+}
+
+TEST_F(CloudTest, WhatBecomesOfMachinesDoesNotDependOnHowOftenTheyAreLookedAt) {
+  const auto running = [&](int looks) {
+    start({.failed_boots = 0.5});
+    const auto made = cloud_->run_machines(now_, order("ten", 10));
+    for (int i = 0; i < looks; ++i) EXPECT_TRUE(cloud_->list_machines(now_, {}));
+    now_ += 1min;
+    cloud_->advance(now_);
+    std::vector<std::string> out;
+    for (const Machine& one : *made) {
+      if (cloud_->stands(one.id)) out.push_back(one.id);
+    }
+    return out;
+  };
+  const std::vector<std::string> expected = running(0);
+  EXPECT_FALSE(expected.empty() || expected.size() == 10);
+  EXPECT_EQ(running(5), expected);
 }
 
 TEST_F(CloudTest, OneSeedOneStory) {

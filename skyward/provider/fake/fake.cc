@@ -38,7 +38,7 @@ class FakeProvider final : public Provider {
 
   std::string_view name() const override { return renting_->name(); }
   Capabilities capabilities() const override { return renting_->capabilities(); }
-  Status check(const PoolSpec& spec) override { return local_->check(on_this_machine(spec)); }
+  Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override {
     return renting_->offers(spec, cloud_->there(deadline));
   }
@@ -110,6 +110,14 @@ PoolSpec FakeProvider::on_this_machine(PoolSpec spec) {
   return spec;
 }
 
+Status FakeProvider::check(const PoolSpec& spec) {
+  Status status = local_->check(on_this_machine(spec));
+  if (!status)
+    status.error().message.insert(0,
+                                  "the machines of a FakeCloud are processes of this computer: ");
+  return status;
+}
+
 Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
   const auto local = local_->prepare(on_this_machine(spec), {}, deadline);
   if (!local) return fail(local);
@@ -163,10 +171,11 @@ Result<Instance> FakeProvider::start_body(Bodies& bodies, const Instance& machin
                                   process.announce_end(left, reason);
                                 },
                             .power_off = [process] { process.power_off(); }});
-  // It may have been preempted before it was plugged in.
-  if (!cloud_->ask([&](Cloud& cloud, Time) { return cloud.stands(machine.id); })) {
-    process.power_off();
-  }
+  const bool stands = cloud_->ask([&](Cloud& cloud, Time) {
+    cloud.assign(machine.id, node);
+    return cloud.stands(machine.id);
+  });
+  if (!stands) process.power_off();  // it was preempted before it was plugged in
   Instance out = body;
   out.id = machine.id;
   out.spot = machine.spot;

@@ -18,7 +18,6 @@ inline constexpr const char* kPoolTag = "pool";
 inline constexpr const char* kOwnerTag = "owner";
 inline constexpr const char* kExpiresTag = "expires";
 inline constexpr const char* kLaunchTag = "launch";  // of machines and their disks: client token
-inline constexpr const char* kNodeTag = "node";      // of machines: the number of the first of them
 
 // Why a request was refused. Codes: Throttled, InternalError, NoReply (it may have taken effect or
 // not), NoCapacity, QuotaExceeded, PriceTooLow, NotFound, InUse; and Violation.

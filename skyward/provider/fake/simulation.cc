@@ -39,7 +39,8 @@ Simulation::Simulation(Options options)
     : options_(completed(std::move(options))),
       name_("fake-" + io::random_hex(kNameDigits)),
       started_(options_.clock()),
-      cloud_(options_.config, started_) {
+      cloud_(options_.config, started_),
+      pause_draws_(options_.config.seed, Draws::kPauses) {
   if (options_.speed > 0) thread_ = std::thread([this] { keep_time(); });
 }
 
@@ -163,6 +164,10 @@ World Simulation::computer(const std::string& state_directory) {
   world.time_with_sleep = world.now;
   world.wall_s = [this] { return ask([](Cloud& cloud, Time now) { return cloud.wall_s(now); }); };
   world.pause = [this](Duration duration, const std::stop_token& stop) { pause(duration, stop); };
+  world.random_bits = [this] {
+    const std::scoped_lock lock(mutex_);
+    return pause_draws_.bits();
+  };
   return world;
 }
 

@@ -82,6 +82,7 @@ class Simulation {
   Duration jumped_{};
   bool ending_ = false;
   Cloud cloud_;
+  Draws pause_draws_;
   std::map<std::string, MachineCallbacks> callbacks_;
   std::thread thread_;
 };

@@ -39,7 +39,7 @@ CommandClock command_clock(const World& world) {
   // Half of it at random: many users may have met the same trouble at once.
   return {.now = world.now, .pause = [world](Duration time) {
             const RetryRules rules{.first_pause = time / 2, .longest_pause = time / 2};
-            world.pause(time / 2 + retry_pause(rules, 1, random_number(world)), {});
+            world.pause(time / 2 + retry_pause(rules, 1, world.random_bits()), {});
           }};
 }
 
