@@ -40,9 +40,8 @@ struct FakeCloudOptions {
   std::map<std::string, double> spot_prices = {};
   double price_volatility = 0;  // spot prices move by about this share, every five minutes
 
-  // How many machines of each size each of the two zones has, and how many of them are sold as spot
-  // machines.
-  // Unlimited for names that are not listed.
+  // How many machines, of any size, each of the two zones has, and how many of them are sold as
+  // spot machines. Unlimited for names that are not listed.
   std::map<std::string, int> capacity = {};
   std::map<std::string, int> spot_capacity = {};
   std::optional<int> quota = {};  // machines of the account at the same time
@@ -83,7 +82,7 @@ class FakeCloud {
   // Preempts all spot machines; returns how many.
   int storm(std::optional<Duration> notice = {});
   void set_spot_price(const std::string& name, double dollars_an_hour);
-  // From now on, each zone has so many machines of each size. Those that run stay.
+  // From now on, each zone has so many machines, of any size. Those that run stay.
   void set_capacity(const std::string& name, int machines);
 
   // What all machines have cost, by the cloud's own account.

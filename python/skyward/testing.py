@@ -33,7 +33,7 @@ class FakeCloud:
             Machines have 1, 2, 4 or 8 devices, or 8, 16, 32 or 64 CPUs.
         spot_prices: prices of spot machines; by default two fifths of `prices`.
         price_volatility: spot prices move by about this share, every five minutes.
-        capacity: number of machines of each size in each of the two zones; names left out:
+        capacity: number of machines, of any size, in each of the two zones; names left out:
             unlimited.
         spot_capacity: how many of them are sold as spot machines.
         quota: machines that the account may have at the same time.
@@ -151,7 +151,7 @@ class FakeCloud:
         self._cloud.set_spot_price(name, price)
 
     def set_capacity(self, name: str, machines: int) -> None:
-        """Sets how many machines of each size each zone has. Machines that run stay."""
+        """Sets how many machines, of any size, each zone has. Machines that run stay."""
         self._cloud.set_capacity(name, machines)
 
     def bill(self) -> float:

@@ -130,6 +130,10 @@ void PoolState::emit(Event event) {
     if (goes_on_elsewhere) return;
     put_bill();
   }
+  if (std::holds_alternative<PoolStopping>(event)) {
+    const std::scoped_lock lock(mutex);
+    stopping = true;
+  }
   if (auto* update = std::get_if<CostUpdate>(&event)) {
     const CostFinal before = bill_until_now();
     update->elapsed_seconds += before.total_seconds;
@@ -351,7 +355,7 @@ bool Pool::is_active() const {
   if (!is_ours()) return false;
   const std::scoped_lock lock(impl_->mutex);
   // The engine closes by itself when the pool's time is over, or no node is left.
-  return impl_->phase == PoolState::Phase::active && !impl_->loop_closed;
+  return impl_->phase == PoolState::Phase::active && !impl_->stopping;
 }
 
 int Pool::instance_count() const { return is_active() ? impl_->asked.nodes : 0; }

@@ -41,6 +41,7 @@ struct PoolState final : engine::Caller {
   std::condition_variable changed;
   enum class Phase : std::uint8_t { closed, opening, active, closing } phase = Phase::closed;
   std::optional<Status> opened_status;
+  bool stopping = false;  // the engine has begun to close
   bool loop_closed = true;
   Status left;                           // the machines that may be left since it was closed last
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one

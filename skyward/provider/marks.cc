@@ -7,7 +7,6 @@
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/io/own_process.h"
-#include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
 
 namespace skyward::provider {
@@ -112,7 +111,7 @@ std::map<std::string, std::string> this_computer(const World& world) {
           {"ledger", ledger_number(world)}};
 }
 
-bool opened_here(const LedgerPool& pool, std::int64_t booted_s, bool is_ledger_local,
+bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
                  const std::map<std::string, std::string>& here) {
   const auto ledger = here.find("ledger");
   const std::string its_ledger = pool.setting("ledger");
@@ -123,14 +122,12 @@ bool opened_here(const LedgerPool& pool, std::int64_t booted_s, bool is_ledger_l
   if (!boot.empty() && !its_boot.empty() && pool.opened_s > booted_s) return false;
   const std::string& computer = here.at("computer");
   const std::string its_computer = pool.setting("computer");
-  const bool have_ids = !computer.empty() && !its_computer.empty();
-  if (have_ids && computer != its_computer) return false;
-  return pool.setting("host") == here.at("host") || (have_ids && is_ledger_local);
+  if (!computer.empty() && !its_computer.empty() && computer != its_computer) return false;
+  return pool.setting("host") == here.at("host");
 }
 
 bool opened_here(const LedgerPool& pool, const World& world) {
-  const bool is_ledger_local = io::is_on_local_disk(state_directory(world));
-  return opened_here(pool, booted_s(world), is_ledger_local, this_computer(world));
+  return opened_here(pool, booted_s(world), this_computer(world));
 }
 
 }  // namespace skyward::provider

@@ -63,13 +63,12 @@ bool is_pool_id(std::string_view id);
 // file.
 std::map<std::string, std::string> this_computer(const World& world);
 // Whether this computer, `here`, opened the pool: computers may share a ledger, but not each
-// other's locks. Where one of them has no id, their names are compared. Computers may have one id
-// or one name (containers, copies of a virtual machine): what was opened in another boot after this
-// one began, at `booted_s`, was opened elsewhere. So was, where other computers may see the ledger,
-// what another name opened: one id may be that of all copies of one image. Older pools of computers
-// with one id and one name cannot be told apart. A pool in a copy of its ledger was opened
-// elsewhere, too: the copy has other locks.
-bool opened_here(const LedgerPool& pool, std::int64_t booted_s, bool is_ledger_local,
+// other's locks. After a reboot, both its name and its id must be the same, where they are known:
+// copies of a virtual machine may have one id, and containers one name. What was opened in another
+// boot after this one began, at `booted_s`, was opened elsewhere. Older pools of computers with one
+// id and one name cannot be told apart. A pool in a copy of its ledger was opened elsewhere, too:
+// the copy has other locks.
+bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
                  const std::map<std::string, std::string>& here);
 bool opened_here(const LedgerPool& pool, const World& world);
 

@@ -73,10 +73,8 @@ TEST(Marks, TellWhichNodesAMachineIsFor) {
 }
 
 // The boot of this computer began at 200.
-bool is_from_here(std::map<std::string, std::string> settings, std::int64_t opened_s,
-                  bool is_ledger_local = true) {
+bool is_from_here(std::map<std::string, std::string> settings, std::int64_t opened_s) {
   return opened_here({.id = "p", .settings = std::move(settings), .opened_s = opened_s}, 200,
-                     is_ledger_local,
                      {{"host", "mine"}, {"boot", "now"}, {"computer", "1111"}, {"ledger", "7"}});
 }
 
@@ -100,25 +98,14 @@ TEST(Marks, APoolInACopyOfItsLedgerWasOpenedElsewhere) {
   EXPECT_TRUE(is_from_here(settings, 300)) << "an older version wrote it";
 }
 
-TEST(Marks, AComputerKnowsItsPoolsByItsIdAfterAReboot) {
+TEST(Marks, AComputerKnowsItsPoolsByItsIdAndNameAfterAReboot) {
   EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "1111"}}, 100));
-  EXPECT_TRUE(is_from_here({{"host", "another"}, {"boot", "then"}, {"computer", "1111"}}, 100))
-      << "renamed since";
+  EXPECT_FALSE(is_from_here({{"host", "another"}, {"boot", "then"}, {"computer", "1111"}}, 100))
+      << "this computer is a copy of another one's disk";
   EXPECT_FALSE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "2222"}}, 100))
       << "the home was copied from a computer of the same name";
   EXPECT_FALSE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "1111"}}, 300))
       << "a copy of a virtual machine: this computer ran then, in this boot";
-}
-
-// One image, and one home over a network.
-TEST(Marks, CopiesOfAComputerThatShareALedgerAreKnownByTheirNames) {
-  const std::map<std::string, std::string> settings = {
-      {"host", "another"}, {"boot", "then"}, {"computer", "1111"}};
-  EXPECT_FALSE(is_from_here(settings, 100, false));
-  EXPECT_TRUE(is_from_here(settings, 100, true)) << "renamed since: nobody else has its ledger";
-  EXPECT_TRUE(is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "1111"}}, 100, false));
-  EXPECT_FALSE(
-      is_from_here({{"host", "mine"}, {"boot", "then"}, {"computer", "2222"}}, 100, false));
 }
 
 TEST(Marks, AComputerWithoutAnIdIsKnownByItsName) {
@@ -130,9 +117,8 @@ TEST(Marks, AComputerWithoutAnIdIsKnownByItsName) {
   EXPECT_TRUE(is_from_here({{"host", "mine"}}, 300)) << "an older version wrote it";
   const std::map<std::string, std::string> bare = {
       {"host", "mine"}, {"boot", "now"}, {"computer", ""}};
-  EXPECT_TRUE(
-      opened_here({.id = "p", .settings = {{"host", "mine"}, {"computer", "1111"}}, .opened_s = 1},
-                  200, false, bare));
+  EXPECT_TRUE(opened_here(
+      {.id = "p", .settings = {{"host", "mine"}, {"computer", "1111"}}, .opened_s = 1}, 200, bare));
 }
 
 TEST(Marks, AComputerBootedWhenItDidHoweverLongItSlept) {

@@ -185,12 +185,15 @@ done
 # What no pool has asked for in a month makes room, and after a week what is not among the newest
 # twenty, unless a process uses it. Machines that share a home do not see each other's processes.
 make_room() {
-  local old rank=0 days=30
+  local old rank=0 days=30 most=30
+  case $(stat -f -c %T -- "$root" 2>/dev/null) in
+    ext* | xfs | btrfs | zfs | tmpfs | overlay*) most=7 ;; # no other machine has processes here
+  esac
   if [[ ! $(find "$@" -maxdepth 0 -mtime +7 2>/dev/null) ]]; then return; fi
   stat -c '%Y %n' -- "$@" 2>/dev/null | sort -rn |
     while read -r _ old; do
       rank=$((rank + 1))
-      if [[ $rank -gt 20 ]]; then days=7; fi
+      if [[ $rank -gt 20 ]]; then days=$most; fi
       [[ $(find "$old" -maxdepth 0 -mtime +$days 2>/dev/null) ]] || continue
       old=${old%/skyward-agent}
       grep -qsF -- "${old##*/}" /proc/[0-9]*/environ /proc/[0-9]*/cmdline || rm -rf -- "$old"

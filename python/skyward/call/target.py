@@ -8,19 +8,39 @@ from contextvars import ContextVar
 from typing import Any
 
 _innermost: ContextVar[Any] = ContextVar("skyward_pool", default=None)
-_opened: "weakref.WeakSet[Any]" = weakref.WeakSet()
-"""Pools that open() has opened, for as long as they exist."""
+_opened: dict[int, "weakref.ref[Any]"] = {}  # by id; each step is one of the interpreter's
+
+
+def note_opened(pool: Any) -> None:
+    """open() has opened this pool."""
+    key = id(pool)
+    _opened[key] = weakref.ref(pool, lambda _: _opened.pop(key, None))
+
+
+def note_left(pool: Any) -> None:
+    _opened.pop(id(pool), None)
+
+
+def opened_pools() -> list[Any]:
+    """Those that open() has opened and nobody has closed, whether their time is over or not."""
+    return [pool for known in list(_opened.values()) if (pool := known()) is not None]
+
+
+def has_expired(pool: Any) -> bool:
+    """Whether open() has opened it, so that it may never be closed, and its time is over."""
+    return id(pool) in _opened and not pool.is_active
 
 
 def resolve(target: Any) -> Any:
     """The pool that the right side of an operator means: itself, or the innermost open one."""
     if target is not sys.modules.get("skyward"):
         return target
-    current = _innermost.get()
-    if current is not None and not current._is_entered:  # left in another thread
-        current = next((pool for pool in enclosing(current) if pool._is_entered), None)
+    around = [pool for pool in enclosing(_innermost.get()) if pool._is_entered]
+    current = next((pool for pool in around if not has_expired(pool)), None)
     if current is None and threading.current_thread() is threading.main_thread():
         current = _only_opened()
+    if current is None and around:
+        current = around[0]  # its error says that its time is over
     if current is None:
         raise RuntimeError(f"`>> sky` needs an open pool{_advice()}")
     return current
@@ -29,7 +49,7 @@ def resolve(target: Any) -> Any:
 def _only_opened() -> Any:
     """The one pool that open() has opened elsewhere: a cell of a notebook that has `await` runs in
     a context of its own, of which nothing is left for the next cell."""
-    pools = [pool for pool in list(_opened) if pool.is_active]
+    pools = [pool for pool in opened_pools() if pool.is_active]
     if len(pools) > 1:
         raise RuntimeError(
             f"`>> sky` could mean any of {len(pools)} open pools, {', '.join(map(repr, pools))}:"

@@ -56,6 +56,8 @@ class JoblibPool(ComputePool):
         self._block: ExitStack | None = None
 
     def __enter__(self) -> "JoblibPool":
+        if not self.is_active:  # its timeout may have passed inside the former block
+            self.__exit__(None, None, None)
         with ExitStack() as block:
             super().__enter__()
             block.push(super().__exit__)

@@ -360,8 +360,10 @@ class Answers(GroupedCalls):
             settle(entry[2].set_result, result.pop())  # keep no reference to it
 
     def _keep_all(self, pool: Sender | None, entries: list[_Entry]) -> None:
-        for entry in entries:
-            outcome = entry[2].handle.take()
+        outcomes = [entry[2].handle.take() for entry in entries]
+        if pool is not None:
+            pool.tell_lines()
+        for entry, outcome in zip(entries, outcomes, strict=True):
             if outcome.status == "ok":
                 settle(entry[2].set_result, outcome)
             else:

@@ -80,7 +80,7 @@ class Block:
         return decorated
 
     def __enter__(self) -> ComputePool:
-        opened = ComputePool(**self._options).open()
+        opened = ComputePool(**self._options).__enter__()
         self._pools.append(opened)
         return opened
 

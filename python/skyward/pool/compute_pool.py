@@ -12,7 +12,14 @@ from skyward.call.by_value import StaysHere
 from skyward.call.function import ComputeFunction, compute, refused_arguments
 from skyward.call.limits import checked_limits
 from skyward.call.pending import PendingBatch, PendingCompute
-from skyward.call.target import _innermost, _opened, enclosing
+from skyward.call.target import (
+    _innermost,
+    enclosing,
+    has_expired,
+    note_left,
+    note_opened,
+    opened_pools,
+)
 from skyward.call.text import short
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
 from skyward.exceptions import (
@@ -214,9 +221,9 @@ class ComputePool(PoolRequest, StaysHere):
         """Provisions the machines, as entering a ``with`` block does, and returns the pool. In a
         notebook, open it in one cell and close it in another. Pools that are still open close when
         the program ends."""
-        others = [pool for pool in _opened if pool is not self and pool.is_active]
+        others = [pool for pool in opened_pools() if pool is not self and pool.is_active]
         self.__enter__()
-        _opened.add(self)
+        note_opened(self)
         if others and hasattr(sys, "ps1"):  # a notebook or a prompt, where names are easily lost
             self._engine().tell.warn(_still_open_text(others))
         return self
@@ -233,10 +240,7 @@ class ComputePool(PoolRequest, StaysHere):
     def _entered(self) -> Self:
         around = _innermost.get()
         if around is not self:  # open() again after the pool's timeout
-            # One that open() has opened and that has expired may never be closed.
-            self._around = next(
-                (pool for pool in enclosing(around) if pool not in _opened or pool.is_active), None
-            )
+            self._around = next((one for one in enclosing(around) if not has_expired(one)), None)
         self._is_entered = True
         _ambient.set(self._delivery)
         _innermost.set(self)
@@ -256,7 +260,7 @@ class ComputePool(PoolRequest, StaysHere):
 
     def _left(self, delivery: Delivery | None) -> None:
         self._is_entered = False
-        _opened.discard(self)
+        note_left(self)
         # If it was entered in another thread or asyncio task, the variables of that one stay;
         # readers skip closed pools.
         if _innermost.get() is self:

@@ -44,6 +44,8 @@ AHEAD_BYTES = 64 << 20
 fill the slots. Results that are not read yet may take default_limit()."""
 LOOK_SECONDS = 0.25
 """How often it looks, while the first answer has not come, how large the results of others are."""
+LOOK_REST = 50.0
+"""It looks at how many calls still run only after so many times as long as the last look took."""
 GROUPS_AHEAD = 4
 """Groups for each slot."""
 MOST_GROUPS_AHEAD = 16
@@ -82,6 +84,7 @@ class MappedCalls(GroupedCalls):
         self._calls = self._bytes = 0  # of the window
         self._blobs: Counter[int] = Counter()  # calls of the window that share each
         self._result_bytes: float | None = None  # of recent results, on average
+        self._next_look = 0.0  # at how many calls still run
         self._memory = 0  # for results that are not read yet
         self._news = _core.GroupNews()
         self._packer = pool.core.packer()
@@ -206,7 +209,12 @@ class MappedCalls(GroupedCalls):
         self._memory = self._memory or default_limit()
         if self._bytes + self._calls * result_bytes > self._memory:
             return 0
+        begin = time.monotonic()
+        if begin < self._next_look:
+            return 0
         running = sum(sent.running for sent in self._window)
+        end = time.monotonic()
+        self._next_look = end + LOOK_REST * (end - begin)
         return max(0, min(2 * slots - running, most - self._calls))
 
     def _expected_bytes(self) -> int | None:

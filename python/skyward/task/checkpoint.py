@@ -18,6 +18,7 @@ _folder: Path | None = None
 _of_call: Path | None = None  # of the call that runs in this worker process
 _temporary: dict[int, Path] = {}  # by the process that made it: a fork has its own
 _making = threading.Lock()
+os.register_at_fork(after_in_child=_making._at_fork_reinit)  # as the standard library does
 
 
 def checkpoint_dir() -> Path:
@@ -41,9 +42,11 @@ def checkpoint_dir() -> Path:
         return _folder
     process = sys.modules.get("_skyward_worker")
     worker = getattr(process, "worker", None)
-    with _making:
-        if worker is not None and not worker.forked and (worker.running or worker.stream):
+    if worker is not None and not worker.forked:
+        # A call that is cancelled, and cleans up, is still that call.
+        if _of_call is not None or worker.running or worker.stream or worker.interrupted:
             return _of_this_call(worker)
+    with _making:
         return _of_this_process(node_folder() if process is not None else None)
 
 
@@ -56,14 +59,20 @@ def node_folder() -> Path:
 
 def _of_this_call(worker: Any) -> Path:
     global _of_call
-    if _of_call is None:
-        place = instance_info()
-        folder = node_folder() / f"worker-{place.worker}-slot-{place.slot}"
-        shutil.rmtree(folder, ignore_errors=True)  # of a process of this slot that was killed
-        worker.endings.append(functools.partial(_end_call, folder))
-        _of_call = folder
-    _of_call.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return _of_call
+    place = instance_info()
+    folder = node_folder() / f"worker-{place.worker}-slot-{place.slot}"
+    left = None
+    with _making:
+        if _of_call is None:
+            if folder.exists():  # of a process of this slot that was killed
+                left = Path(tempfile.mkdtemp(prefix="killed-", dir=folder.parent))
+                folder.rename(left / folder.name)
+            worker.endings.append(functools.partial(_end_call, folder))
+            _of_call = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if left is not None:
+        shutil.rmtree(left, ignore_errors=True)
+    return folder
 
 
 def _end_call(folder: Path) -> None:

@@ -66,10 +66,13 @@ def outdated(paths: Collection[str]) -> set[str]:
 def newer_version(fn: Any) -> Any:
     """The compute function that its module has had under the name of `fn` since a reload; None if
     `fn` is not of an earlier version."""
-    name = getattr(fn, "__module__", None) or ""
-    found: Any = None if name in _NOT_WATCHED else sys.modules.get(name)
-    for part in getattr(fn, "__qualname__", "").split("."):
-        found = getattr(found, part, None)
+    name, qualname = getattr(fn, "__module__", None) or "", getattr(fn, "__qualname__", "")
+    if name in _NOT_WATCHED or name not in sys.modules or "<" in qualname:
+        return None
+    first, *parts = qualname.split(".")
+    found = vars(sys.modules[name]).get(first)  # a module's own __getattr__ may raise anything
+    for part in parts:
+        found = vars(found).get(part) if isinstance(found, type) else None
     if type(found) is not ComputeFunction or found.local is fn:
         return None
     old, new = _code_of(fn), _code_of(found)

@@ -3,6 +3,7 @@ makes a class without its attributes, and sets these afterwards. Driver and work
 
 import contextlib
 import gc
+import os
 import threading
 import types
 
@@ -11,6 +12,14 @@ from cloudpickle.cloudpickle import _should_pickle_by_reference
 _LIBRARY = ("abc", "builtins", "enum", "typing")
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 _setting_aside = threading.RLock()
+
+
+def _after_fork():
+    if not _setting_aside._is_owned():  # by the thread that forked
+        _setting_aside._at_fork_reinit()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def early_members(cls, fields):

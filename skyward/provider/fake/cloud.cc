@@ -35,6 +35,14 @@ std::unexpected<Refusal> refuse(std::string code, std::string message) {
   return std::unexpected(Refusal{std::move(code), std::move(message)});
 }
 
+// All sizes of a model share what there is: of "fake-a100-x2", "fake-a100".
+std::string_view model_of(std::string_view type) {
+  const std::size_t size = type.rfind("-x");
+  const bool has_size = size != std::string_view::npos && size + 2 < type.size() &&
+                        type.find_first_not_of("0123456789", size + 2) == std::string_view::npos;
+  return has_size ? type.substr(0, size) : type;
+}
+
 }  // namespace
 
 Cloud::Cloud(CloudConfig config, Time begin)
@@ -173,7 +181,7 @@ std::optional<Refusal> Cloud::no_room(const LaunchRequest& request) const {
   int standing_here = 0;
   int spot_here = 0;
   for (const auto& [id, sold] : machines_) {
-    if (sold.ended != kNever || sold.told.type != request.type) continue;
+    if (sold.ended != kNever || model_of(sold.told.type) != model_of(request.type)) continue;
     if (sold.told.zone != request.zone) continue;
     ++standing_here;
     if (sold.told.spot) ++spot_here;

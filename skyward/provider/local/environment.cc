@@ -57,15 +57,18 @@ cd /
 say() { printf 'skyward: %s\n' "$*" >&2; }
 
 # What no pool has used for a month makes room, and after a day what was never completed.
+is_unused() {
+  if [[ -e $1/skyward-ready && ! $(find "$1/skyward-ready" -mtime +30) ]]; then return 1; fi
+  ! grep -qsF -- "${1##*/}" /proc/[0-9]*/environ /proc/[0-9]*/cmdline
+}
 make_room() {
   local old
   exec 9>&- # who needs this environment, too, need not wait
   find "${environment%/*}" -mindepth 1 -maxdepth 1 -type d -mmin +1440 |
     while IFS= read -r old; do
       [[ ${old##*/} =~ ^[0-9a-f]{16}$ ]] || continue # others are those of nodes
-      [[ ! -e $old/skyward-ready || $(find "$old/skyward-ready" -mtime +30) ]] || continue
-      if grep -qsF -- "${old##*/}" /proc/[0-9]*/cmdline; then continue; fi
-      (flock -n 8 && rm -rf -- "$old") 8>>"$old.lock"
+      is_unused "$old" || continue
+      (flock -n 8 && is_unused "$old" && rm -rf -- "$old") 8>>"$old.lock"
     done || true
 }
 

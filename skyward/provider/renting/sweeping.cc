@@ -167,7 +167,8 @@ Status Sweeping::add_unmarked(const std::string& region, std::vector<Resource>& 
                           .region = region,
                           .pool = id,
                           .owner = pool.setting("owner"),
-                          .type = one.instance.instance_type});
+                          .type = one.instance.instance_type,
+                          .stopped = one.stage == Stage::stopped});
       }
     }
   }

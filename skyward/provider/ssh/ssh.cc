@@ -385,7 +385,9 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec) {
   world.variable = surroundings.variable;
   std::string root = state_directory(world);  // nothing cleans up there
   const bool has_keys = !spec.setting("host_keys").empty();
-  if (root.empty() || (has_keys && !io::ensure_private_path(root))) {
+  // Where other computers see it, too, they might take the keys for those of a killed program.
+  if (root.empty() ||
+      (has_keys && !(io::ensure_private_path(root) && io::is_on_local_disk(root)))) {
     root = std::move(surroundings.state_root);
   }
   return make_ssh(spec, std::move(surroundings.variable), std::move(root));
