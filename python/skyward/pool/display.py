@@ -90,8 +90,6 @@ class Display:
 
     def close(self) -> None:
         """Leaves the terminal as it was."""
-        if self._closed.is_set():
-            return
         self._closed.set()
         self._count = _nothing  # what it counts with holds the pool, and what that has stored
         if _screen.lock.acquire(timeout=BUSY_SECONDS):

@@ -18,7 +18,7 @@ _folder: Path | None = None
 _of_call: Path | None = None  # of the call that runs in this worker process
 _temporary: dict[int, Path] = {}  # by the process that made it: a fork has its own
 _making = threading.Lock()
-os.register_at_fork(after_in_child=_making._at_fork_reinit)  # as the standard library does
+os.register_at_fork(after_in_child=_making._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def checkpoint_dir() -> Path:

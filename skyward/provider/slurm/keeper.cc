@@ -8,17 +8,15 @@ namespace skyward::provider::slurm {
 
 namespace {
 
-// With which names of a step's variables begin. SLURM_JOBID, of old, makes mpirun look for them.
-constexpr std::string_view kOfStep =
-    "of_step='STEP|PROCID|LOCALID|NODEID|GTIDS|NTASKS|NPROCS|TASK|NNODES|NODELIST|CPU_BIND|"
-    "MPI_TYPE|EXPORT_ENV|JOBID'\n";
-
 // $d, $limit (minutes) and $look (seconds) are set before it. Daemons escape from sites that follow
 // parents instead of groups of processes, so what the keeper has started is found by its marks, and
 // signalled here. Pipes are opened on both ends before a line runs, so that whoever calls hears all
 // of it. A line has the job's variables, but not those of the step: MPI and Lightning would take
-// each task for a process that srun had started for them.
+// each task for a process that srun had started for them. SLURM_JOBID, of old, makes mpirun look
+// for the others.
 constexpr const char* kKeeper = R"sh(
+of_step='STEP|PROCID|LOCALID|NODEID|GTIDS|NTASKS|NPROCS|TASK|NNODES|NODELIST'
+of_step="$of_step|CPU_BIND|MPI_TYPE|EXPORT_ENV|JOBID"
 unset $(env | sed -nE "s/^((PMI|SLURM_($of_step))[A-Za-z0-9_]*)=.*/\\1/p")
 [ ! -O "$d" ] || rm -rf "$d"
 mkdir -m 700 "$d" && mkfifo -m 600 "$d/calls" && touch "$d/claimed" || exit 1
@@ -88,8 +86,7 @@ exit ${status:-1}
 }  // namespace
 
 std::string keeper_script(const KeeperTerms& terms) {
-  return keeper_settings(kKeeperDirectory, terms) + std::string(kOfStep) + kKeeper +
-         kKeepWhileClaimed + kEnd;
+  return keeper_settings(kKeeperDirectory, terms) + kKeeper + kKeepWhileClaimed + kEnd;
 }
 
 // srun does not take the processors of a task from the job by itself.
