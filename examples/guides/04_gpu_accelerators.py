@@ -38,13 +38,12 @@ def matmul_benchmark(size: int = 4096, rounds: int = 5) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    # The same program runs on any provider that has the model; on this machine, if it has a T4,
-    # with SKYWARD_PROVIDER=local. An A100 alone is not for rent at AWS, only eight of them.
+    # AWS rents A100s by eights, so this costs what eight do. The same program runs on any provider
+    # that has the model; on this machine, if it has one, with SKYWARD_PROVIDER=local.
     with sky.ComputePool(
         provider=sky.AWS(),
-        accelerator=sky.accelerators.T4(),
+        accelerator=sky.accelerators.A100(),
         image=sky.Image(pip=["torch"]),
-        budget=2,
     ) as pool:
         info = device_info() >> pool
         assert info is not None

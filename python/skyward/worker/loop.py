@@ -274,7 +274,8 @@ class Worker(Connection):
             if len(pieces) > 1 or len(pieces[0]) > SMALL_OUTCOME or not self.claim(run.window):
                 return pieces
             self.running = 0
-            self.end_call()
+            if self.callbacks or self.endings:
+                self.end_call()
             settle_output()
             outcome = HEAD.pack(12 + len(pieces[0]), OUTCOME, OK, 0, task) + bytes(pieces[0])
             if not self.put(outcome):
@@ -306,7 +307,8 @@ class Worker(Connection):
             self.note_finished(task)
         if self.skipped:
             self.skipped.discard(task)
-        self.end_call()
+        if self.callbacks or self.endings:
+            self.end_call()
         settle_output()
         retained = self.release_arguments() if self.maps else ()
         self.send(RESULT, status, task, clock() - started, packed, retained)

@@ -11,13 +11,14 @@ class Plain:
     AT_A_TIME = -1
     """Messages that are parsed before the first of them is run; -1: all."""
 
+    endings = []  # not the instance's: Python shares the names of thirty attributes at most
+
     def __init__(self, shared, mark):
         self.running = 0
         self.interrupted = False
         self.forked = False
         self.skipped = set()
         self.callbacks = []
-        self.endings = []
         self.functions = {}
         self.data, self.at = b"", 0
         self.finished = collections.deque(maxlen=FINISHED)
