@@ -11,7 +11,6 @@
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/marks.h"
-#include "skyward/provider/renting/reaping.h"
 
 namespace skyward::provider {
 
@@ -84,6 +83,10 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
 
 std::string pool_directory(const World& world, const std::string& pool) {
   return path_of(state_directory(world), pool);
+}
+
+std::string reaper_lock(const World& world, const std::string& pool) {
+  return pool_directory(world, pool) + "/reaper.lock";
 }
 
 void remove_pool_directory(const World& world, const std::string& pool) {

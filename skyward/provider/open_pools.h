@@ -37,6 +37,8 @@ struct PoolDirectory {
 };
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool);
 std::string pool_directory(const World& world, const std::string& pool);
+// The file that a pool's reaper (renting/reaping.h) holds locked.
+std::string reaper_lock(const World& world, const std::string& pool);
 void remove_pool_directory(const World& world, const std::string& pool);
 
 // Removes such directories of pools that the ledger does not list, a day after they were made:

@@ -10,7 +10,6 @@
 
 #include "skyward/io/forbidden_calls_fixture.h"
 #include "skyward/io/machine.h"
-#include "skyward/provider/renting/reaping.h"
 
 namespace skyward::provider {
 namespace {

@@ -188,10 +188,6 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
               kHint);
 }
 
-std::string reaper_lock(const World& world, const std::string& pool) {
-  return pool_directory(world, pool) + "/reaper.lock";
-}
-
 std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
                                         const std::string& agent_path, const ProviderSpec& provider,
                                         const std::string& account) {

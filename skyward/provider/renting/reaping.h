@@ -57,9 +57,6 @@ std::string why_reaper_gave_up(const World& world, const std::string& pool);
 // has read the order and could lock the pool's file, or when another one holds that lock.
 Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order);
 
-// The file that a pool's reaper holds locked.
-std::string reaper_lock(const World& world, const std::string& pool);
-
 // Starts reapers again for the pools that programs of this computer left in an account, and whose
 // own reapers are gone: with a reboot, or because they gave up. Returns the pools. `account`: as
 // their setting in the ledger has it.

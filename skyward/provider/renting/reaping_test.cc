@@ -1,4 +1,5 @@
 #include "skyward/provider/renting/reaping.h"
+#include "skyward/provider/open_pools.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

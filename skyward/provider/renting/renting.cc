@@ -1,4 +1,5 @@
 #include "skyward/provider/renting/renting.h"
+#include "skyward/provider/open_pools.h"
 
 #include <fmt/format.h>
 
