@@ -11,7 +11,20 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-using CorePoolTest = CoreTest;
+class CorePoolTest : public CoreTest {
+ protected:
+  // A machine of the pool has joined; what its agent is told, with the provider's own script.
+  wire::Configure configure_after(const std::string& provider_script) {
+    on_open(state, effects, now);
+    on_offers(state, effects, now, std::vector<Offer>(1));
+    on_prepared(state, effects, now, Cluster{});
+    on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
+    effects.drop_all();
+    on_joined(state, effects, now, kFirst, {.bootstrap = provider_script});
+    effects.take_event<BootstrapStarting>();
+    return effects.take_message<wire::Configure>(kFirst);
+  }
+};
 
 // ------------------------------------------------------------------------------------- opening
 
@@ -371,14 +384,7 @@ TEST_F(CorePoolTest, MissingGpusAreTold) {
 TEST_F(CorePoolTest, AcceleratorsArePreparedBeforeTheProvidersScript) {
   make();
   state.spec.accelerator = Accelerator{.name = "H100", .mig = "3g.40gb"};
-  on_open(state, effects, now);
-  on_offers(state, effects, now, std::vector<Offer>(1));
-  on_prepared(state, effects, now, Cluster{});
-  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
-  effects.drop_all();
-  on_joined(state, effects, now, kFirst, {.bootstrap = "echo provider"});
-  effects.take_event<BootstrapStarting>();
-  const auto configure = effects.take_message<wire::Configure>(kFirst);
+  const wire::Configure configure = configure_after("echo provider");
   EXPECT_THAT(configure.bootstrap, HasSubstr("wanted=(3g.40gb 3g.40gb)"));
   EXPECT_TRUE(configure.bootstrap.ends_with("echo provider"));
   effects.drop_all();
@@ -389,14 +395,7 @@ TEST_F(CorePoolTest, NothingTouchesAcceleratorsThatOnlyPretendToBeThere) {
   make({.workers_per_node = 4});
   state.options.real_devices = false;
   state.spec.accelerator = Accelerator{.name = "H100", .count = 2, .mig = "3g.40gb"};
-  on_open(state, effects, now);
-  on_offers(state, effects, now, std::vector<Offer>(1));
-  on_prepared(state, effects, now, Cluster{});
-  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
-  effects.drop_all();
-  on_joined(state, effects, now, kFirst, {.bootstrap = "echo provider"});
-  effects.take_event<BootstrapStarting>();
-  const auto configure = effects.take_message<wire::Configure>(kFirst);
+  const wire::Configure configure = configure_after("echo provider");
   EXPECT_EQ(configure.bootstrap, "echo provider");
   ASSERT_EQ(configure.workers.size(), 4U);
   EXPECT_THAT(configure.workers.back().environment,
