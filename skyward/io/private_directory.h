@@ -30,7 +30,7 @@ bool is_directory(const std::string& path);
 // The same, and it is this user's.
 bool is_own_directory(const std::string& path);
 
-// True if a directory is there and no name in it has changed for so long.
+// True if the directory exists and no entry was added to it or removed for this long.
 bool is_untouched_directory(const std::string& path, Duration duration);
 
 // True for a directory, or a link to one, in which this process may create files.

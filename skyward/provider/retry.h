@@ -17,8 +17,8 @@ struct RetryRules {
   Duration longest_pause = std::chrono::seconds(20);
 };
 
-// Refusals of an account that sends too many requests do not count as attempts for so long:
-// everybody who uses the account has to wait.
+// For this long, refusals because of too many requests do not count as attempts: everybody who uses
+// the account has to wait.
 inline constexpr Duration kThrottledTime = std::chrono::seconds(90);
 
 // The pause after failed attempt number `attempt` (from 1); `random` is any number.

@@ -22,7 +22,7 @@ def note_left(pool: Any) -> None:
 
 
 def opened_pools() -> list[Any]:
-    """Those that open() has opened and nobody has closed, whether their time is over or not."""
+    """The pools that open() opened and that are not closed, expired ones included."""
     return [pool for known in list(_opened.values()) if (pool := known()) is not None]
 
 

@@ -104,8 +104,8 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
 
 
 class OutcomeFuture(TaskFuture):
-    """Its result is the Outcome, for a reader who comes late: a result that has been unpickled may
-    take several times the memory."""
+    """Its result is the Outcome, still pickled, for a reader who may be slow: an unpickled result
+    may take several times the memory."""
 
     keeps_outcome = True
 

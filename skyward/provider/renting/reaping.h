@@ -64,8 +64,8 @@ std::vector<std::string> resume_reapers(const World& world, Ledger& ledger,
                                         const std::string& agent_path, const ProviderSpec& provider,
                                         const std::string& account);
 
-// The pools in the account that nobody has open here and no reaper watches, but that this computer
-// did not open: it may be another one, or this one as a new container.
+// The account's pools that another computer opened, and that no program or reaper here holds. The
+// other computer may be this one before its container was replaced.
 std::vector<LedgerPool> unattended_elsewhere(const World& world, Ledger& ledger,
                                              const ProviderSpec& provider,
                                              const std::string& account);
