@@ -69,8 +69,7 @@ def test_a_pool_whose_last_node_is_not_replaced_closes_and_can_open_again():
             seen.add(pid() >> pool)
         assert len(seen) == 4
         cloud.preempt(node=0, notice=0)  # three replacements in a row were short-lived
-        wait_until(lambda: not pool.is_active)
-        assert nothing_is_left(cloud)
+        wait_until(lambda: not pool.is_active and nothing_is_left(cloud))
         with pytest.raises(sky.InstanceTerminatedError, match="could not be replaced"):
             pid() >> pool
         pool.open()
