@@ -104,8 +104,8 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   const Duration cloud_time = clock.to_cloud(least);
   return fail(
       ErrorKind::over_budget,
-      fmt::format("{}budget={} does not cover {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
-                  "which opening and closing may take; nothing was launched{}",
+      fmt::format("{}budget={} does not cover {:.0f} s of {} × {} of {} (up to ${:.4g} an hour "
+                  "each), which opening and closing may take; nothing was launched{}",
                   is_first ? "" : "what is left of ", dollars_text(*facts.spec.budget),
                   seconds(cloud_time), facts.spec.nodes, offer.instance_type, provider,
                   to_dollars(price->hourly), is_first ? "" : " there"),

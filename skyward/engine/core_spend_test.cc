@@ -63,6 +63,17 @@ TEST_F(SpendTest, ABudgetExpectsThePriceOnDemandUntilThereIsAMachine) {
   effects.drop_all();
 }
 
+TEST_F(SpendTest, ABudgetCoversTheDearestMachineThatAnOfferMayBring) {
+  for (const bool vary : {false, true}) {
+    make();
+    state.spec.budget = 0.1;  // 100 s; opening and closing may take 70 s
+    on_open(state, effects, now);
+    offer({.instance_type = "big", .price_on_demand = kHourly, .prices_vary = vary});
+    EXPECT_EQ(state.phase == Phase::preparing, !vary);
+    effects.drop_all();
+  }
+}
+
 TEST_F(SpendTest, WhatIsSoldByTheHourIsBilledByTheHour) {
   make();
   on_open(state, effects, now);

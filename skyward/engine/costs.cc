@@ -22,7 +22,11 @@ std::optional<MachinePrice> to_price(bool spot, const std::optional<double>& spo
 }  // namespace
 
 std::optional<MachinePrice> highest_price(const Offer& offer) {
-  return to_price(!offer.price_on_demand, offer.price_spot, offer.price_on_demand);
+  auto price = to_price(!offer.price_on_demand, offer.price_spot, offer.price_on_demand);
+  if (price && offer.prices_vary) {
+    price->hourly = to_micro_dollars(to_dollars(price->hourly) * kMostTimesThePrice);
+  }
+  return price;
 }
 
 CostBook new_book(const Options& options, const Offer& offer) {

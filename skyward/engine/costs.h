@@ -43,7 +43,8 @@ struct CloudClock {
   Duration to_local(Duration cloud) const { return from_seconds(seconds(cloud) / rate); }
 };
 
-// The highest price that the offer may end up with: spot machines may be of other types.
+// The highest price that the offer may end up with: spot machines may be of other types, and
+// machines may have prices of their own.
 std::optional<MachinePrice> highest_price(const Offer& offer);
 // An empty book by the billing rules of the offer's provider.
 CostBook new_book(const Options& options, const Offer& offer);
