@@ -13,6 +13,8 @@ class Vast final : public Cloud {
   explicit Vast(std::uint64_t seed = 1);
 
   std::map<std::string, std::string> environment(const std::string& url) const override;
+  // Of all offers; machines that are rented keep theirs.
+  void multiply_prices(double times);
 
   std::string api_key{};
 

@@ -150,6 +150,14 @@ void Vast::make_offers() {
   }
 }
 
+void Vast::multiply_prices(double times) {
+  for (Json& offer : offers_) {
+    for (const char* name : {"dph_base", "min_bid"}) {
+      offer[name] = offer[name].get<double>() * times;
+    }
+  }
+}
+
 Json Vast::priced(const Json& offer, const std::string& type, double storage_gb) const {
   Json out = offer;
   const bool bid = type == "bid" || type == "interruptible";

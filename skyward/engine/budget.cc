@@ -84,7 +84,7 @@ Duration closing_time(const PoolSpec& spec) {
 
 Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   if (!facts.spec.budget) return {};
-  const std::optional<MachinePrice> price = highest_price(offer);
+  const std::optional<MachinePrice> price = highest_price(offer, facts.spec, facts.options.billing);
   const std::string provider = provider_label(facts.spec.provider.name);
   if (!price) {
     return fail(ErrorKind::invalid,
@@ -104,8 +104,8 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   const Duration cloud_time = clock.to_cloud(least);
   return fail(
       ErrorKind::over_budget,
-      fmt::format("{}budget={} does not cover {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
-                  "which opening and closing may take; nothing was launched{}",
+      fmt::format("{}budget={} does not cover {:.0f} s of {} × {} of {} (up to ${:.4g} an hour "
+                  "each), which opening and closing may take; nothing was launched{}",
                   is_first ? "" : "what is left of ", dollars_text(*facts.spec.budget),
                   seconds(cloud_time), facts.spec.nodes, offer.instance_type, provider,
                   to_dollars(price->hourly), is_first ? "" : " there"),
@@ -117,7 +117,8 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
 Status Budget::check_machine(const Facts& facts) const {
   if (!facts.spec.budget) return {};
   CostBook book = facts.costs.book();
-  book.on_asked(-1, facts.costs.clock().at(facts.now), 1, highest_price(facts.offer));
+  book.on_asked(-1, facts.costs.clock().at(facts.now), 1,
+                highest_price(facts.offer, facts.spec, facts.options.billing));
   const Time least = facts.now + stopping_time(facts) + draining_time(facts);
   if (money_lasts_until(facts, book) >= least) return {};
   return fail(ErrorKind::over_budget,

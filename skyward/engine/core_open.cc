@@ -208,7 +208,7 @@ void on_offers(EngineState& state, EngineEffects& effects, Time now,
   });
   if (!offer) return fail_open(state, effects, now, offer.error());
   placement.take(*std::move(offer));
-  state.costs.take_offer(state.options, placement.offer());
+  state.costs.take_offer(state.spec, state.options, placement.offer());
   if (!placement.is_prepared()) return prepare_region(state, effects);
   state.phase.set(Phase::moving);
   placement.move_out();

@@ -53,6 +53,7 @@ TEST_F(SpendTest, AMachineOnDemandIsNotBilledAtTheSpotPrice) {
 
 TEST_F(SpendTest, ABudgetExpectsThePriceOnDemandUntilThereIsAMachine) {
   make();
+  state.spec.spot.kind = SpotKind::if_available;
   state.spec.budget = 0.05;  // 50 s on demand, 500 s as spot machines
   on_open(state, effects, now);
   offer({.instance_type = "big", .price_on_demand = kHourly, .price_spot = kHourly / 10});
@@ -61,6 +62,75 @@ TEST_F(SpendTest, ABudgetExpectsThePriceOnDemandUntilThereIsAMachine) {
   effects.drop_all();
   on_torn_down(state, effects, now, {});
   effects.drop_all();
+}
+
+// Spot machines of another type may cost half as much again, but not more than those on demand.
+TEST_F(SpendTest, ABudgetOfSpotMachinesAloneNeedsTheirPriceAlone) {
+  const auto fits = [&](double price_spot, Spot spot, bool prices_change = false) {
+    make({.nodes = 2});
+    state.spec.spot = spot;
+    state.spec.budget = 0.05;  // 70 s need at most 1.28 dollars an hour for each
+    state.options.billing.prices_change = prices_change;
+    on_open(state, effects, now);
+    offer({.instance_type = "big", .price_on_demand = kHourly, .price_spot = price_spot});
+    const bool opens = state.phase == Phase::preparing;
+    effects.drop_all();
+    return opens;
+  };
+  EXPECT_TRUE(fits(0.8, Spot::Always()));
+  EXPECT_FALSE(fits(0.9, Spot::Always())) << "of another type, $1.35";
+  EXPECT_TRUE(fits(0.8, Spot::Percent(1)));
+  EXPECT_FALSE(fits(0.8, Spot::IfAvailable()));
+  EXPECT_FALSE(fits(0.8, Spot::Always(), true)) << "it may rise";
+
+  make();
+  state.spec.spot = Spot::Always();
+  state.spec.budget = 0.08;
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly, .price_spot = kHourly * 0.9});
+  EXPECT_EQ(state.phase, Phase::preparing) << "as for one on demand";
+  effects.drop_all();
+}
+
+// While it launches, and for a replacement.
+TEST_F(SpendTest, SpotMachinesOnOrderCountAtTheirPrice) {
+  make();
+  state.spec.spot = Spot::Always();
+  state.spec.budget = 0.15;  // 1000 s at one and a half times the spot price, 150 s on demand
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly, .price_spot = kHourly / 10});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  asked = now;
+  while (now < asked + 400s && state.phase == Phase::provisioning) advance();
+  EXPECT_EQ(state.phase, Phase::provisioning);
+  buy(1, {.spot = true});
+  ready(0);
+  effects.drop_all();
+  ASSERT_EQ(state.phase, Phase::running);
+  live_until(1000s);  // a third of it is left
+  effects.drop_all();
+  lose(0);
+  effects.drop_events();
+  effects.take<Terminate>();
+  EXPECT_EQ(effects.take<Provision>().first_node, kFirst);
+  Instance another = machine(0, 2);
+  another.spot = true;
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{another});
+  ready(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  close();
+}
+
+TEST_F(SpendTest, ABudgetCoversTheDearestMachineThatAnOfferMayBring) {
+  for (const bool vary : {false, true}) {
+    make();
+    state.spec.budget = 0.1;  // 100 s; opening and closing may take 70 s
+    on_open(state, effects, now);
+    offer({.instance_type = "big", .price_on_demand = kHourly, .prices_vary = vary});
+    EXPECT_EQ(state.phase == Phase::preparing, !vary);
+    effects.drop_all();
+  }
 }
 
 TEST_F(SpendTest, WhatIsSoldByTheHourIsBilledByTheHour) {

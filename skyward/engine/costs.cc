@@ -21,8 +21,18 @@ std::optional<MachinePrice> to_price(bool spot, const std::optional<double>& spo
 
 }  // namespace
 
-std::optional<MachinePrice> highest_price(const Offer& offer) {
-  return to_price(!offer.price_on_demand, offer.price_spot, offer.price_on_demand);
+// Without a price on demand, only spot machines can be launched where there is a budget.
+std::optional<MachinePrice> highest_price(const Offer& offer, const PoolSpec& spec,
+                                          const BillingRules& billing) {
+  std::optional<double> most = offer.price_on_demand;
+  if (most && offer.prices_vary) *most *= kMostTimesThePrice;
+  const bool spot_alone = least_spot_count(spec.spot, spec.nodes) == spec.nodes;
+  if (offer.price_spot && (!most || (spot_alone && !billing.prices_change))) {
+    const double spot = *offer.price_spot * kMostTimesThePrice;
+    most = std::min(spot, most.value_or(spot));
+  }
+  if (!most) return std::nullopt;
+  return MachinePrice{.hourly = to_micro_dollars(*most)};
 }
 
 CostBook new_book(const Options& options, const Offer& offer) {
@@ -41,13 +51,14 @@ Duration CloudClock::read(Time now, Time cloud_now) {
   return more > to_cloud(kTolerance) ? more : Duration{};
 }
 
-void Costs::take_offer(const Options& options, const Offer& offer) {
+void Costs::take_offer(const PoolSpec& spec, const Options& options, const Offer& offer) {
   offer_ = offer;
+  highest_price_ = highest_price(offer, spec, options.billing);
   if (!book_.asked_for_any()) book_ = new_book(options, offer);
 }
 
 void Costs::on_asked(Time now, NodeId first_node, int count) {
-  book_.on_asked(static_cast<int>(first_node.value), clock_.at(now), count, highest_price(offer_));
+  book_.on_asked(static_cast<int>(first_node.value), clock_.at(now), count, highest_price_);
 }
 
 Time Costs::on_answered(Time now, NodeId first_node) {

@@ -43,8 +43,10 @@ struct CloudClock {
   Duration to_local(Duration cloud) const { return from_seconds(seconds(cloud) / rate); }
 };
 
-// The highest price that the offer may end up with: spot machines may be of other types.
-std::optional<MachinePrice> highest_price(const Offer& offer);
+// The highest price that a machine of the offer may end up with: on demand, unless the pool takes
+// spot machines alone and their prices stay.
+std::optional<MachinePrice> highest_price(const Offer& offer, const PoolSpec& spec,
+                                          const BillingRules& billing);
 // An empty book by the billing rules of the offer's provider.
 CostBook new_book(const Options& options, const Offer& offer);
 
@@ -52,7 +54,7 @@ class Costs {
  public:
   // From now on, machines of this offer are requested. The cost of earlier launches elsewhere stays
   // in the book.
-  void take_offer(const Options& options, const Offer& offer);
+  void take_offer(const PoolSpec& spec, const Options& options, const Offer& offer);
 
   // Machines for this node and the following ones are requested ...
   void on_asked(Time now, NodeId first_node, int count);
@@ -87,7 +89,8 @@ class Costs {
   CostBook book_;  // by the cloud's clock
   CloudClock clock_;
   Offer offer_;
-  Time told_at_{};  // the last CostUpdate
+  std::optional<MachinePrice> highest_price_;  // of a machine of it
+  Time told_at_{};                             // the last CostUpdate
 };
 
 // When to ask the cloud for its charges.

@@ -14,9 +14,8 @@ namespace {
 // What Python and a frameworkless pool live on; the smallest machines of clouds have less.
 constexpr double kLeastCpus = 2;
 constexpr std::int64_t kLeastMemory_mb = 2048;
-// Other types than the best one are tried while they cost at most so much more.
+// How many types are tried in one place, the best one among them.
 constexpr std::size_t kMostTypes = 5;
-constexpr double kMostTimesThePrice = 1.5;
 
 // What a machine of the pool must have at least.
 OfferRequest needs_of(const PoolSpec& spec) {

@@ -15,6 +15,10 @@
 
 namespace skyward {
 
+// How many times the price of its offer a machine may cost: one of an alternative type, or one that
+// has its own price.
+inline constexpr double kMostTimesThePrice = 1.5;
+
 // An instance type at a place and a price, that can be launched now. Prices in dollars an hour.
 struct Offer {
   std::string instance_type{};
@@ -35,6 +39,8 @@ struct Offer {
   // The share of its processors' time that it has under a lasting load. Some types have more for a
   // while, if they have been idle.
   double baseline = 1;
+  // Each machine has its own price, up to kMostTimesThePrice of the one here.
+  bool prices_vary = false;
 
   bool operator==(const Offer&) const = default;
 };

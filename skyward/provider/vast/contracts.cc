@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 namespace skyward::provider::vast {
@@ -145,17 +144,25 @@ void Contracts::complete(const std::vector<std::string>&, std::vector<MachineSta
   }
 }
 
+// In dollars, of one machine with its disk. The market may have moved far since the pool chose.
+double Contracts::most_hourly(const LaunchBatch& batch) const {
+  const auto& chosen = batch.spot ? terms_.chosen.price_spot : terms_.chosen.price_on_demand;
+  const auto& offered = batch.spot ? batch.place.spot_price : batch.place.on_demand_price;
+  const double most = kMostTimesThePrice * chosen.value_or(offered.value_or(0));
+  return std::min(most, terms_.most_hourly.value_or(most));
+}
+
 // A bid that was refused is repeated after the others, one in each round: each takes
 // seconds of the launch. On demand, an ask that was gone stays so, since searches may show it for
 // minutes.
 std::vector<Ask> Contracts::fitting(const std::vector<Ask>& asks, const LaunchBatch& batch) const {
   const auto offer = terms_.offers.find(batch.place.type);
   if (offer == terms_.offers.end()) return {};
-  const double most = terms_.most_hourly.value_or(std::numeric_limits<double>::infinity());
+  const double most = most_hourly(batch);
   const auto is_refused = [&](const Ask& ask) { return refused_.contains({ask.id, batch.spot}); };
   std::vector<Ask> out;
   std::ranges::copy_if(asks, std::back_inserter(out), [&](const Ask& ask) {
-    return is_as_offered(ask, offer->second) && ask.total.value_or(most) <= most &&
+    return is_as_offered(ask, offer->second) && ask.total && *ask.total <= most &&
            !used_.contains(ask.id) && (batch.spot || !is_refused(ask));
   });
   const auto again =
@@ -179,10 +186,12 @@ std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const L
     asks.error().maybe_done = false;
     return std::unexpected(refusal(asks.error()));
   }
-  const double most = terms_.most_hourly.value_or(std::numeric_limits<double>::infinity());
-  ApiError last{.refusal = Refusal::capacity,
-                .heard = Heard::answered,
-                .message = fmt::format("no {} is left that the pool may use", batch.place.type)};
+  const double most = most_hourly(batch);
+  ApiError last{
+      .refusal = Refusal::capacity,
+      .heard = Heard::answered,
+      .message = fmt::format("no {} is left that the pool may use at ${:.4g} an hour or less",
+                             batch.place.type, most)};
   for (const Ask& ask : fitting(*asks, batch)) {
     ContractRequest request = terms_.request;
     request.label = name_of(batch, 0);

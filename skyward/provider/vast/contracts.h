@@ -41,6 +41,7 @@ struct ContractTerms {
   double bid_multiplier = 1;              // of the least bid
   Duration start_limit{};                 // of one machine
   std::optional<double> most_hourly{};    // dollars, of one machine with its disk
+  Offer chosen{};                         // by the pool
   std::map<std::string, Offer> offers{};  // what each type was offered as
 };
 
@@ -70,6 +71,7 @@ class Contracts final : public RestMachines {
   }
 
  private:
+  double most_hourly(const LaunchBatch& batch) const;
   std::vector<Ask> fitting(const std::vector<Ask>& asks, const LaunchBatch& batch) const;
 
   Api& api_;

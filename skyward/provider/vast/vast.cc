@@ -117,7 +117,8 @@ void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks,
                .accelerator_form = form_factor_in(last.gpu),
                .accelerator_count = static_cast<double>(last.gpus),
                .accelerator_memory_gb = last.gpu_memory_gb,
-               .architecture = "x86_64"};
+               .architecture = "x86_64",
+               .prices_vary = true};
     }
     for (const Ask* const ask : group) {
       offer.cpus = std::min(offer.cpus, ask->cpus);
@@ -314,7 +315,8 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
       .filter = filter_of(spec_),
       .unverified = takes_unverified(),
       .bid_multiplier = bid_multiplier(),
-      .start_limit = start_limit()};
+      .start_limit = start_limit(),
+      .chosen = offer};
   terms.filter.min_cuda = least_cuda(spec_, spec.accelerator);
   terms.filter.countries = {offer.region};
   terms.filter.min_duration_s = seconds(spec.timeout);

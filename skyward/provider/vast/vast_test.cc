@@ -247,6 +247,26 @@ TEST_F(VastTest, NoBidIsAboveWhatThePoolMayCost) {
   EXPECT_THAT(cloud_->machines, IsEmpty());
 }
 
+// The market moves between the opening and a replacement.
+TEST_F(VastTest, NoMachineIsRentedFarAboveItsOffer) {
+  for (const Spot& spot : {Spot::Never(), Spot::Always(1)}) {
+    spec_.spot = spot;
+    const auto [cloud, life] = opened();
+    const auto rented = cloud_->machines.size();
+    cloud_->multiply_prices(2);
+    const auto dear = cloud->provision(life.cluster, 1, 0, soon());
+    ASSERT_FALSE(dear);
+    EXPECT_EQ(dear.error().kind, ErrorKind::exhausted);
+    EXPECT_THAT(dear.error().message, HasSubstr("no 1x RTX 4090 is left that the pool may use at"));
+    EXPECT_THAT(cloud_->machines, SizeIs(rented));
+    cloud_->multiply_prices(1.1 / 2);
+    EXPECT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+    EXPECT_THAT(cloud_->machines, SizeIs(rented + 1));
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    cloud_->multiply_prices(1 / 1.1);
+  }
+}
+
 TEST_F(VastTest, AnOutbidMachineIsGone) {
   spec_.spot = Spot::Always();
   const auto [cloud, life] = opened();
