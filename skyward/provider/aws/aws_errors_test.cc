@@ -194,6 +194,18 @@ INSTANTIATE_TEST_SUITE_P(
                           "</imagesSet>")(computer);
               },
               ErrorKind::invalid, "ami-1", "eu-west-1", "Red Hat Enterprise Linux", "Linux/UNIX"},
+        Wrong{"ABudgetForAnImageOfTheMarketplace",
+              [](AwsComputer& computer) {
+                setting("ami", "ami-1")(computer);
+                computer.spec_.budget = 5;
+                answering("DescribeImages",
+                          "<imagesSet><item><imageId>ami-1</imageId><name>w</name>"
+                          "<platformDetails>Linux/UNIX</platformDetails><productCodes><item>"
+                          "<productCode>abc</productCode><type>marketplace</type></item>"
+                          "</productCodes></item></imagesSet>")(computer);
+              },
+              ErrorKind::invalid, "ami-1", "eu-west-1", "AWS Marketplace, whose fee",
+              "leave the limit out"},
         Wrong{"AnAcceleratorTooOldForTheImage",
               [](AwsComputer& computer) {
                 computer.spec_.accelerator = *catalogue_accelerator("V100");
