@@ -170,6 +170,23 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"AShortageAtTheLaunch", dying("Server.InsufficientInstanceCapacity", ""),
               ErrorKind::exhausted, "no capacity for 2 machines", "eu-west-1",
               "Server.InsufficientInstanceCapacity", "try later"},
+        Wrong{"ASubnetWithoutAddresses",
+              refusing("RunInstances", "InsufficientFreeAddressesInSubnet"), ErrorKind::exhausted,
+              "no capacity for 2 machines", "eu-west-1", "InsufficientFreeAddressesInSubnet",
+              "choose another subnet"},
+        Wrong{"ABidBelowThePrice",
+              [](AwsComputer& computer) {
+                computer.spec_.spot = Spot::Always();
+                refusing("RunInstances", "SpotMaxPriceTooLow")(computer);
+              },
+              ErrorKind::exhausted, "no capacity for 2 spot machines", "eu-west-1",
+              "SpotMaxPriceTooLow", "raise the limit"},
+        Wrong{"AConfigurationThatIsNotSupported",
+              refusing("RunInstances",
+                       "Unsupported: The requested configuration is currently not supported."),
+              ErrorKind::exhausted, "no capacity for 2 machines", "eu-west-1",
+              "Unsupported: The requested configuration is currently not supported",
+              "choose another type, zone or image"},
         Wrong{"AnAccountOfTheFreePlan",
               refusing("RunInstances",
                        "InvalidParameterCombination: The specified instance type is not eligible "

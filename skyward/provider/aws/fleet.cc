@@ -115,13 +115,14 @@ std::expected<std::vector<std::string>, LaunchRefusal> Fleet::launch(const Launc
   if (!made) {
     const ApiError& error = made.error();
     const bool no_spot = lacks_spot_role(error);
-    return std::unexpected(
-        LaunchRefusal{.why = {.error = explained(error, "RunInstances"),
-                              .capacity = no_spot || error.kind() == ErrorKind::exhausted,
-                              .quota = no_spot || error.refusal == Refusal::quota,
-                              .account = no_spot || is_free_plan(error)},
-                      .code = error.code,
-                      .certain = is_certain(error)});
+    const bool is_vague = error.code == "Unsupported";  // the message alone says what
+    return std::unexpected(LaunchRefusal{
+        .why = {.error = explained(error, "RunInstances"),
+                .capacity = no_spot || error.kind() == ErrorKind::exhausted,
+                .quota = no_spot || error.refusal == Refusal::quota,
+                .account = no_spot || is_free_plan(error)},
+        .code = is_vague ? fmt::format("{}: {}", error.code, error.message) : error.code,
+        .certain = is_certain(error)});
   }
   std::vector<std::string> ids;
   for (const Ec2Instance& one : *made) ids.push_back(one.id);
