@@ -26,7 +26,8 @@ constexpr std::string_view kKeys =
     "check the credentials: 'skyward providers check aws' says which ones are used";
 constexpr std::string_view kKeysOrRegion =
     "check the credentials: 'skyward providers check aws' says which ones are used; or the region "
-    "is not enabled for the account";
+    "is not enabled for the account, or refuses session keys from the global endpoint of STS "
+    "(AWS_STS_REGIONAL_ENDPOINTS=regional gets others)";
 constexpr std::string_view kRights =
     "ask an administrator to allow this action; 'skyward providers check aws' lists what is "
     "missing";
@@ -80,8 +81,8 @@ constexpr std::array kCodes = {
     CodeRow{"ResourceLimitExceeded", Refusal::quota, kQuota},
     // Who are you, and may you.
     CodeRow{"AuthFailure", Refusal::auth, kKeysOrRegion},
-    CodeRow{"InvalidClientTokenId", Refusal::auth, kKeys},
-    CodeRow{"UnrecognizedClientException", Refusal::auth, kKeys},
+    CodeRow{"InvalidClientTokenId", Refusal::auth, kKeysOrRegion},
+    CodeRow{"UnrecognizedClientException", Refusal::auth, kKeysOrRegion},
     CodeRow{"SignatureDoesNotMatch", Refusal::auth, kKeys},
     CodeRow{"MissingAuthenticationToken", Refusal::auth, kKeys},
     CodeRow{"IncompleteSignature", Refusal::auth, kKeys},
