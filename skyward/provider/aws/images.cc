@@ -129,8 +129,14 @@ Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& 
   }
   const auto image = api.describe_image(id, deadline);
   if (!image) {
-    return std::unexpected(
-        to_error(image.error(), fmt::format("EC2 DescribeImages {} in {}", id, client.region())));
+    Error error =
+        to_error(image.error(), fmt::format("EC2 DescribeImages {} in {}", id, client.region()));
+    if (spec.provider.setting("ami").empty() && image.error().refusal == Refusal::not_found) {
+      error.hint =
+          "the account may not see this published image (Amazon's setting \"Allowed AMIs\"): give "
+          "ami= of one that it may use, or ask an administrator to allow the image's owner";
+    }
+    return std::unexpected(std::move(error));
   }
   if (image->platform == "windows") {
     return fail(ErrorKind::invalid,
