@@ -47,6 +47,8 @@ LaunchFailure LaunchRecord::refused(const LaunchTarget& place, bool spot, std::s
   } else if (refusals_.empty()) {
     denied_ = why.error;
   }
+  if (refusals_.empty()) advice_ = why.error.hint;
+  if (why.error.hint != advice_) advice_.clear();
   add_once(refusals_,
            fmt::format("{} in {}{}: {}", place.type, place.zone, spot ? " as spot" : "", code));
   if (why.quota || why.account) hint_ = why.error.hint;
@@ -58,6 +60,7 @@ LaunchFailure LaunchRecord::refused(const LaunchTarget& place, bool spot, std::s
 
 void LaunchRecord::withdrawn(std::string why) {
   denied_.reset();
+  advice_.clear();
   add_once(refusals_, std::move(why));
   only_quotas_ = false;
 }
@@ -91,7 +94,9 @@ Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchSpec& spec) c
   Error error{.kind = ErrorKind::exhausted,
               .message = fmt::format("{}{}{}: {}: {}", cloud_, region_.empty() ? "" : ", ", region_,
                                      what, why),
-              .hint = std::string(hint_.empty() ? hint_for(spec.spot) : hint_)};
+              .hint = !hint_.empty()     ? hint_
+                      : !advice_.empty() ? advice_
+                                         : std::string(hint_for(spec.spot))};
   if (spec.spot.kind != SpotKind::always &&
       std::ranges::none_of(spec.places, &LaunchTarget::on_demand)) {
     error.hint +=

@@ -79,6 +79,7 @@ class LaunchRecord {
   const std::string region_;
   std::vector<std::string> refusals_{};  // in words
   std::string hint_{};                   // of an account or quota
+  std::string advice_{};                 // the hint that all refusals have
   bool only_quotas_ = true;              // every refusal was one
   std::optional<std::string> quota_{};   // what the cloud said of it beside the code
   std::optional<Error> denied_{};        // the first refusal, if every one was of that kind

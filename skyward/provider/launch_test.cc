@@ -173,6 +173,17 @@ TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
   EXPECT_THAT(mixed.message, HasSubstr("no capacity for 4 machines"));
 }
 
+TEST_F(LaunchTest, TheHintOfAllRefusalsIsShown) {
+  const auto hint_after = [&](const char* hint) {
+    record_.refused(spec_.places[0], false, "Full", {{ErrorKind::exhausted, "full", hint}, true});
+    return record_.no_machines(LaunchOutcome::no_capacity, spec_).hint;
+  };
+  EXPECT_EQ(hint_after("free an address"), "free an address");
+  EXPECT_EQ(hint_after("free an address"), "free an address");
+  EXPECT_THAT(hint_after(""), HasSubstr("try later"));
+  EXPECT_THAT(hint_after("free an address"), HasSubstr("try later"));
+}
+
 TEST_F(LaunchTest, AMarketWithAQuotaIsLeftForTheOtherOne) {
   spec_.spot = Spot::IfAvailable();
   quotas_ = {"a spot"};

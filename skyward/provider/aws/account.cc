@@ -1,5 +1,7 @@
 #include "skyward/provider/aws/account.h"
 
+#include <fmt/format.h>
+
 #include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/ec2_api.h"
 
@@ -7,7 +9,10 @@ namespace skyward::provider::aws {
 
 Result<CallerIdentity> find_caller(Client& client, Time deadline) {
   const auto arn = Ec2Api(client).caller(deadline);
-  if (!arn) return std::unexpected(to_error(arn.error(), "STS GetCallerIdentity"));
+  if (!arn) {
+    return std::unexpected(
+        to_error(arn.error(), fmt::format("STS GetCallerIdentity in {}", client.region())));
+  }
   if (account_of(*arn).empty()) {
     return fail(ErrorKind::unavailable,
                 "STS GetCallerIdentity does not say whose credentials these are", "try again");

@@ -22,13 +22,12 @@ struct CodeRow {
 constexpr std::string_view kQuota =
     "ask for a higher limit in the Service Quotas console, or choose another type or region; it "
     "counts all machines of the account in that region, also other people's";
-constexpr std::string_view kCapacity =
-    "no capacity there: allow more zones, types or regions, or on-demand machines";
 constexpr std::string_view kKeys =
     "check the credentials: 'skyward providers check aws' says which ones are used";
 constexpr std::string_view kKeysOrRegion =
     "check the credentials: 'skyward providers check aws' says which ones are used; or the region "
-    "is not enabled for the account";
+    "is not enabled for the account, or refuses session keys from the global endpoint of STS "
+    "(AWS_STS_REGIONAL_ENDPOINTS=regional gets others)";
 constexpr std::string_view kRights =
     "ask an administrator to allow this action; 'skyward providers check aws' lists what is "
     "missing";
@@ -49,21 +48,23 @@ constexpr std::string_view kOverOrClock =
 constexpr std::string_view kNoSpotRole = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
 constexpr std::array kCodes = {
-    // No capacity.
-    CodeRow{"InsufficientInstanceCapacity", Refusal::capacity, kCapacity},
-    CodeRow{"InsufficientCapacity", Refusal::capacity, kCapacity},
-    CodeRow{"InsufficientCapacityOnHost", Refusal::capacity, kCapacity},
-    CodeRow{"InsufficientHostCapacity", Refusal::capacity, kCapacity},
-    CodeRow{"InsufficientReservedInstanceCapacity", Refusal::capacity, kCapacity},
+    // No capacity. Without a hint, the launch knows better what else to allow.
+    CodeRow{"InsufficientInstanceCapacity", Refusal::capacity, ""},
+    CodeRow{"InsufficientCapacity", Refusal::capacity, ""},
+    CodeRow{"InsufficientCapacityOnHost", Refusal::capacity, ""},
+    CodeRow{"InsufficientHostCapacity", Refusal::capacity, ""},
+    CodeRow{"InsufficientReservedInstanceCapacity", Refusal::capacity, ""},
     CodeRow{"InsufficientFreeAddressesInSubnet", Refusal::capacity,
             "the subnet has no free address: terminate machines there or choose another subnet"},
-    CodeRow{"InsufficientAddressCapacity", Refusal::capacity, kCapacity},
-    CodeRow{"ReservationCapacityExceeded", Refusal::capacity, kCapacity},
-    CodeRow{"UnfulfillableCapacity", Refusal::capacity, kCapacity},
-    CodeRow{"InsufficientVolumeCapacity", Refusal::capacity, "no room for disks in that zone"},
+    CodeRow{"InsufficientAddressCapacity", Refusal::capacity, ""},
+    CodeRow{"ReservationCapacityExceeded", Refusal::capacity, ""},
+    CodeRow{"UnfulfillableCapacity", Refusal::capacity, ""},
+    CodeRow{"InsufficientVolumeCapacity", Refusal::capacity,
+            "Amazon has no room for disks there: try later, or give subnet_id= of another zone"},
     CodeRow{"VolumeTypeNotAvailableInZone", Refusal::capacity,
             "that zone has no disks of the type gp3: give subnet_id= of another zone"},
-    CodeRow{"Unsupported", Refusal::capacity, "this type does not exist in that zone"},
+    CodeRow{"Unsupported", Refusal::capacity,
+            "Amazon does not support such a launch there: choose another type, zone or image"},
     CodeRow{"SpotMaxPriceTooLow", Refusal::price_too_low,
             "the spot price is above your limit: raise the limit, or use on-demand machines"},
     // Quota.
@@ -80,8 +81,8 @@ constexpr std::array kCodes = {
     CodeRow{"ResourceLimitExceeded", Refusal::quota, kQuota},
     // Who are you, and may you.
     CodeRow{"AuthFailure", Refusal::auth, kKeysOrRegion},
-    CodeRow{"InvalidClientTokenId", Refusal::auth, kKeys},
-    CodeRow{"UnrecognizedClientException", Refusal::auth, kKeys},
+    CodeRow{"InvalidClientTokenId", Refusal::auth, kKeysOrRegion},
+    CodeRow{"UnrecognizedClientException", Refusal::auth, kKeysOrRegion},
     CodeRow{"SignatureDoesNotMatch", Refusal::auth, kKeys},
     CodeRow{"MissingAuthenticationToken", Refusal::auth, kKeys},
     CodeRow{"IncompleteSignature", Refusal::auth, kKeys},

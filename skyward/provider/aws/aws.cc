@@ -14,6 +14,7 @@
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/market.h"
+#include "skyward/provider/aws/partition.h"
 #include "skyward/provider/aws/site.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/launch.h"
@@ -152,12 +153,14 @@ Result<std::vector<Offer>> AwsCloud::priced(Result<std::vector<Offer>> offers,
     return asking_price(offer, spec.spot.allows_spot()).has_value();
   });
   if (has_price) return offers;
-  return fail(ErrorKind::unavailable,
+  const bool may_be_read = partition_of(client_.region()).in_dollars;
+  return fail(may_be_read ? ErrorKind::unavailable : ErrorKind::invalid,
               "AWS: the prices of the machines that fit are not known, so Skyward cannot enforce "
               "budget= or max_hourly_cost=: " +
                   prices_.trouble,
-              "try again: Skyward continues reading the price list from where it stopped; the "
-              "credentials need pricing:GetProducts");
+              may_be_read ? "try again: Skyward continues reading the price list from where it "
+                            "stopped; the credentials need pricing:GetProducts"
+                          : "leave the limit out");
 }
 
 // Regions with the same beginning ("us", "eu") first.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <string>
@@ -38,6 +39,16 @@ std::function<void(AwsComputer&)> refusing(std::string wanted, std::string code)
 
 std::function<void(AwsComputer&)> answering(std::string action, std::string body) {
   return [=](AwsComputer& computer) { computer.amazon_.replies[action] = body; };
+}
+
+// Machines end while they start.
+std::function<void(AwsComputer&)> dying(std::string code, std::string message,
+                                        Spot spot = Spot::Never()) {
+  return [=](AwsComputer& computer) {
+    computer.spec_.spot = spot;
+    computer.amazon_.stillborn = code;
+    computer.amazon_.stillborn_message = message;
+  };
 }
 
 std::function<void(AwsComputer&)> setting(std::string name, std::string value) {
@@ -74,6 +85,9 @@ TEST_P(Wrongs, AreToldWithWhatWhereWhyAndNext) {
   EXPECT_THAT(error.message, HasSubstr(wrong.why));
   EXPECT_THAT(error.hint, HasSubstr(wrong.next));
   EXPECT_FALSE(error.message.contains("secret"));
+  if (error.kind == ErrorKind::invalid) {
+    EXPECT_LE(std::ranges::count(amazon_.actions, "RunInstances"), 1) << "no other place mends it";
+  }
   expect_nothing_left();
 }
 
@@ -133,24 +147,50 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"ARegionThatIsNotEnabled", refusing("", "AuthFailure"), ErrorKind::denied,
               "DescribeInstanceTypes", "eu-west-1", "AuthFailure",
               "the region is not enabled for the account"},
+        Wrong{"ARegionThatIsNotEnabledToldBySTS",
+              refusing("GetCallerIdentity", "InvalidClientTokenId"), ErrorKind::denied,
+              "STS GetCallerIdentity", "eu-west-1", "InvalidClientTokenId",
+              "the region is not enabled for the account"},
         Wrong{"AKeyThatDisksMayNotUse",
-              [](AwsComputer& computer) {
-                computer.amazon_.stillborn = "Client.InternalError";
-                computer.amazon_.stillborn_message = "Client.InternalError: Client error on launch";
-              },
+              dying("Client.InternalError", "Client.InternalError: Client error on launch"),
               ErrorKind::invalid, "m5.large", "z1", "Client error on launch", "kms:CreateGrant"},
-        Wrong{"DisksBeyondTheQuota",
-              [](AwsComputer& computer) {
-                computer.amazon_.stillborn = "Client.VolumeLimitExceeded";
-                computer.amazon_.stillborn_message = "Volume limit exceeded";
-              },
+        Wrong{"AKeyThatDisksMayNotUseInTheGuidesForm",
+              dying("Server.InternalError", "Client.InternalError: Client error on launch"),
+              ErrorKind::invalid, "m5.large", "z1", "Client error on launch", "kms:CreateGrant"},
+        Wrong{"AKeyThatDisksOfSpotMachinesMayNotUse",
+              dying("Server.InternalError", "Client.InternalError: Client error on launch",
+                    Spot::Always()),
+              ErrorKind::invalid, "m5.large", "z1", "Client error on launch",
+              "AWSServiceRoleForEC2Spot"},
+        Wrong{"AKeyInAWrongState",
+              dying("Client.InvalidKMSKey.InvalidState",
+                    "The KMS key provided is in an incorrect state"),
+              ErrorKind::invalid, "m5.large", "z1", "in an incorrect state", "kms:CreateGrant"},
+        Wrong{"DisksBeyondTheQuota", dying("Client.VolumeLimitExceeded", "Volume limit exceeded"),
               ErrorKind::invalid, "m5.large", "z1", "Volume limit exceeded", "Service Quotas"},
-        Wrong{"AShortageAtTheLaunch",
-              [](AwsComputer& computer) {
-                computer.amazon_.stillborn = "Server.InsufficientInstanceCapacity";
-              },
+        Wrong{"DisksBeyondTheQuotaInTheGuidesForm",
+              dying("Server.InternalError", "Client.VolumeLimitExceeded: Volume limit exceeded"),
+              ErrorKind::invalid, "m5.large", "z1", "Volume limit exceeded", "Service Quotas"},
+        Wrong{"AShortageAtTheLaunch", dying("Server.InsufficientInstanceCapacity", ""),
               ErrorKind::exhausted, "no capacity for 2 machines", "eu-west-1",
               "Server.InsufficientInstanceCapacity", "try later"},
+        Wrong{"ASubnetWithoutAddresses",
+              refusing("RunInstances", "InsufficientFreeAddressesInSubnet"), ErrorKind::exhausted,
+              "no capacity for 2 machines", "eu-west-1", "InsufficientFreeAddressesInSubnet",
+              "choose another subnet"},
+        Wrong{"ABidBelowThePrice",
+              [](AwsComputer& computer) {
+                computer.spec_.spot = Spot::Always();
+                refusing("RunInstances", "SpotMaxPriceTooLow")(computer);
+              },
+              ErrorKind::exhausted, "no capacity for 2 spot machines", "eu-west-1",
+              "SpotMaxPriceTooLow", "raise the limit"},
+        Wrong{"AConfigurationThatIsNotSupported",
+              refusing("RunInstances",
+                       "Unsupported: The requested configuration is currently not supported."),
+              ErrorKind::exhausted, "no capacity for 2 machines", "eu-west-1",
+              "Unsupported: The requested configuration is currently not supported",
+              "choose another type, zone or image"},
         Wrong{"AnAccountOfTheFreePlan",
               refusing("RunInstances",
                        "InvalidParameterCombination: The specified instance type is not eligible "
@@ -175,6 +215,18 @@ INSTANTIATE_TEST_SUITE_P(
                           "</imagesSet>")(computer);
               },
               ErrorKind::invalid, "ami-1", "eu-west-1", "Red Hat Enterprise Linux", "Linux/UNIX"},
+        Wrong{"ABudgetForAnImageOfTheMarketplace",
+              [](AwsComputer& computer) {
+                setting("ami", "ami-1")(computer);
+                computer.spec_.budget = 5;
+                answering("DescribeImages",
+                          "<imagesSet><item><imageId>ami-1</imageId><name>w</name>"
+                          "<platformDetails>Linux/UNIX</platformDetails><productCodes><item>"
+                          "<productCode>abc</productCode><type>marketplace</type></item>"
+                          "</productCodes></item></imagesSet>")(computer);
+              },
+              ErrorKind::invalid, "ami-1", "eu-west-1", "AWS Marketplace, whose fee",
+              "leave the limit out"},
         Wrong{"AnAcceleratorTooOldForTheImage",
               [](AwsComputer& computer) {
                 computer.spec_.accelerator = *catalogue_accelerator("V100");

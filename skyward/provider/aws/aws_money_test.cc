@@ -201,6 +201,29 @@ TEST_F(AwsMoney, WhyNoPriceIsKnownIsToldToAPoolWithALimit) {
   EXPECT_THAT(refused.error().hint, HasSubstr("pricing:GetProducts"));
 }
 
+// Amazon's prices in China are in yuan.
+TEST_F(AwsMoney, PricesInOtherMoneyAreNotDollars) {
+  amazon_.regions = {"cn-north-1"};
+  spec_.provider.settings["region"] = "cn-north-1";
+  spec_.spot = Spot::Always();
+  const auto [aws, life] = opened();
+  EXPECT_FALSE(life.instances.front().price_spot);
+  const auto charges = aws->charges(life.cluster, {life.instances.front().id}, soon());
+  ASSERT_TRUE(charges) << charges.error().message;
+  for (const Charge& one : *charges) EXPECT_FALSE(one.hourly);
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  EXPECT_THAT(amazon_.actions, Not(Contains("DescribeSpotPriceHistory")));
+  for (const bool budget : {false, true}) {
+    spec_.budget = budget ? std::optional(5.0) : std::nullopt;
+    spec_.max_hourly_cost = budget ? std::nullopt : std::optional(5.0);
+    const auto refused = provider()->offers(spec_, soon());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(refused.error().message, HasSubstr("are not in dollars"));
+    EXPECT_THAT(refused.error().hint, HasSubstr("leave the limit out"));
+  }
+}
+
 TEST_F(AwsMoney, MachinesOfAPoolWithoutALimitHaveNone) {
   spec_.timeout = 0s;
   const auto aws = provider();

@@ -1,10 +1,12 @@
 #include "skyward/provider/aws/aws.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -26,7 +28,30 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class AwsTest : public ::testing::Test, public AwsComputer {};
+class AwsTest : public ::testing::Test, public AwsComputer {
+ protected:
+  // As 'aws sso login' did.
+  void sign_on() {
+    fixture_.variables.erase("AWS_ACCESS_KEY_ID");
+    fixture_.variables.erase("AWS_SECRET_ACCESS_KEY");
+    const std::string cache = home_ + "/.aws/sso/cache";
+    std::filesystem::create_directories(cache);
+    std::ofstream(home_ + "/.aws/config")
+        << "[default]\nsso_session = dev\nsso_account_id = 1\nsso_role_name = R\n"
+        << "[sso-session dev]\nsso_region = eu-west-1\nsso_start_url = https://x\n";
+    // printf dev | sha1sum
+    std::ofstream(cache + "/34c6fceca75e456f25e7e99531e2425c6c1de443.json")
+        << R"({"accessToken":"t","expiresAt":"2099-01-01T00:00:00Z"})";
+  }
+  // The keys of a role, which expire in 20 s.
+  io::HttpReply short_keys() const {
+    return {.status = 200,
+            .headers = {},
+            .body = fmt::format(R"({{"roleCredentials":{{"accessKeyId":"AKIA",)"
+                                R"("secretAccessKey":"s","sessionToken":"t","expiration":{}}}}})",
+                                (fixture_.world.wall_s() + 20) * 1000)};
+  }
+};
 
 TEST_F(AwsTest, APoolLivesAndLeavesNothing) {
   const auto [aws, life] = lived();
@@ -573,22 +598,27 @@ TEST_F(AwsTest, NoMangledReplyLeavesAnything) {
 }
 
 TEST_F(AwsTest, AMinuteWithoutANetworkCostsNoLaunch) {
-  for (const ErrorKind kind : {ErrorKind::unavailable, ErrorKind::timeout}) {
-    forget();
-    const auto online = fixture_.http->answer;
-    std::optional<Time> off;  // since the machines were launched
-    fixture_.http->answer = [&](const io::HttpRequest& request) -> Result<io::HttpReply> {
-      if (!off && !amazon_.instances.empty()) off = fixture_.now;
-      if (!off || fixture_.now >= *off + 60s) return online(request);
-      if (kind == ErrorKind::timeout) fixture_.now += 20s;
-      return fail(kind, "Could not resolve host");
-    };
-    const auto aws = provider();
-    const Life life = live(*aws);
-    EXPECT_TRUE(life.status) << life.status.error().message;
-    EXPECT_GE(fixture_.now, off.value() + 60s);
-    EXPECT_EQ(amazon_.standing(), 0);
-    fixture_.http->answer = online;
+  const auto online = fixture_.http->answer;
+  for (const bool by_single_sign_on : {false, true}) {
+    if (by_single_sign_on) sign_on();
+    for (const ErrorKind kind : {ErrorKind::unavailable, ErrorKind::timeout}) {
+      forget();
+      std::optional<Time> off;  // since the machines were launched
+      fixture_.http->answer = [&](const io::HttpRequest& request) -> Result<io::HttpReply> {
+        if (!off && !amazon_.instances.empty()) off = fixture_.now;
+        const bool is_online = !off || fixture_.now >= *off + 60s;
+        if (is_online && request.url.contains("//portal.sso.")) return short_keys();
+        if (is_online) return online(request);
+        if (kind == ErrorKind::timeout) fixture_.now += 20s;
+        return fail(kind, "Could not resolve host");
+      };
+      const auto aws = provider();
+      const Life life = live(*aws);
+      EXPECT_TRUE(life.status) << life.status.error().message;
+      EXPECT_GE(fixture_.now, off.value() + 60s);
+      EXPECT_EQ(amazon_.standing(), 0);
+      fixture_.http->answer = online;
+    }
   }
 }
 

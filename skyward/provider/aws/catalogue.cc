@@ -9,6 +9,7 @@
 #include <set>
 
 #include "skyward/provider/aws/list_prices.h"
+#include "skyward/provider/aws/partition.h"
 #include "skyward/provider/json_read.h"
 #include "skyward/provider/marks.h"
 
@@ -155,6 +156,10 @@ Result<std::vector<InstanceType>> Catalogue::types(Time deadline) {
 }
 
 void Catalogue::add_list_prices(Prices& prices, bool needed, Time deadline) {
+  if (!partition_of(client_.region()).in_dollars) {
+    prices.trouble = fmt::format("Amazon's prices in {} are not in dollars", client_.region());
+    return;
+  }
   prices.on_demand = prices_of_text(facts_.read("prices"));
   if (!prices.on_demand.empty()) return;
   PriceReading reading = reading_of_text(facts_.read("prices-begun"));
@@ -181,6 +186,7 @@ void Catalogue::add_list_prices(Prices& prices, bool needed, Time deadline) {
 
 Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, Prices& prices,
                                         Time deadline) {
+  if (!partition_of(client_.region()).in_dollars) return {};
   // Zones of one name are not the same in every account.
   const auto credentials = client_.credentials(deadline);
   const std::string account = credentials ? digits_of_account(*credentials) : "";

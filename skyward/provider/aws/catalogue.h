@@ -1,7 +1,7 @@
 #pragma once
 
 // The instance types of one region and their prices. They are cached on disk: types and on-demand
-// prices for a day, spot prices for 15 minutes.
+// prices for a day, spot prices for 15 minutes. Prices in other money than dollars are unknown.
 
 #include <string>
 #include <vector>

@@ -133,5 +133,20 @@ TEST_F(PriceLists, OfSpotMachinesAreThoseOfTheAccount) {
   EXPECT_EQ(requests("AKIB"), 1U);
 }
 
+// China's are in yuan, and those of the European Sovereign Cloud in euros.
+TEST_F(PriceLists, InOtherMoneyThanDollarsAreUnknown) {
+  for (const char* region : {"cn-north-1", "eusc-de-east-1"}) {
+    serve({"a.large"}, 100);
+    const Prices listed = ask(region, true);
+    EXPECT_THAT(listed.on_demand, IsEmpty());
+    EXPECT_THAT(listed.trouble, HasSubstr("are not in dollars"));
+    Client client(fixture_.world, Configuration{}, region);
+    Prices prices;
+    EXPECT_TRUE(Catalogue(client).add_spot_prices({"a.large"}, prices, kNever));
+    EXPECT_THAT(prices.spot, IsEmpty());
+    EXPECT_THAT(fixture_.http->requests, IsEmpty());
+  }
+}
+
 }  // namespace
 }  // namespace skyward::provider::aws

@@ -25,7 +25,7 @@ struct Credentials {
 };
 
 // Fails with `denied` if no source has any; the message lists where it looked. A source that is
-// configured but fails ends the search.
+// configured but fails ends the search: with `unavailable` or `timeout` if it does not answer.
 Result<Credentials> find_credentials(const World& world, const Configuration& configuration,
                                      const std::string& region, Time deadline);
 

@@ -71,6 +71,15 @@ std::unexpected<Error> no_session(const std::string& why) {
               "run 'aws sso login'");
 }
 
+// A refusal means that the session is over. Without an answer, it may still be good.
+std::unexpected<Error> not_signed_on(const ApiError& error, std::string_view action) {
+  const ErrorKind kind = error.kind();
+  if (kind == ErrorKind::unavailable || kind == ErrorKind::timeout) {
+    return std::unexpected(to_error(error, fmt::format("AWS single sign-on {}", action)));
+  }
+  return no_session(fmt::format("{}: {}", action, error.message));
+}
+
 // Renews a session's token with its refresh token, and keeps it where Amazon's tools keep it.
 Result<std::string> renew_token(const Search& search, const std::string& path,
                                 nlohmann::json cached, const std::string& region) {
@@ -92,7 +101,7 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   ClockOffset clock;
   const auto reply = send_call(search.world, search.configuration, call, nullptr, clock,
                                {.attempts = 4}, search.deadline);
-  if (!reply) return no_session("it could not be renewed: " + reply.error().message);
+  if (!reply) return not_signed_on(reply.error(), "CreateToken");
   const auto fresh = read_json(reply->body);
   const std::string token = json_text(fresh, "accessToken");
   if (token.empty()) return no_session("its renewal returned no token");
@@ -137,6 +146,19 @@ Result<io::HttpReply> ask_machine(const Search& search, io::HttpRequest request)
   }
 }
 
+// Whether the service may answer a little later.
+bool is_silent(const Result<io::HttpReply>& reply) {
+  return !reply || reply->status == 429 || reply->status >= 500;
+}
+
+std::unexpected<Error> no_metadata(const Result<io::HttpReply>& reply) {
+  return fail(reply ? ErrorKind::unavailable : reply.error().kind,
+              fmt::format("the metadata service of this machine does not answer: {}",
+                          reply ? fmt::format("status {}", reply->status) : reply.error().message),
+              "try again; in a container, set the hop limit in the instance's metadata options to "
+              "2; or give credentials another way ('aws configure')");
+}
+
 }  // namespace
 
 Found from_single_sign_on(const Search& search, const Section& section) {
@@ -173,7 +195,7 @@ Found from_single_sign_on(const Search& search, const Section& section) {
   ClockOffset clock;
   const auto reply = send_call(search.world, search.configuration, call, nullptr, clock,
                                {.attempts = 4}, search.deadline);
-  if (!reply) return no_session(reply.error().message);
+  if (!reply) return not_signed_on(reply.error(), "GetRoleCredentials");
   const auto parsed = read_json(reply->body);
   const nlohmann::json& keys = json_at(parsed, "roleCredentials");
   if (!keys.is_object()) {
@@ -225,7 +247,7 @@ Found from_container(const Search& search) {
   const Result<io::HttpReply> reply = ask_machine(search, request);
   if (!reply) return fail(reply);
   if (reply->status != 200) {
-    return fail(ErrorKind::denied,
+    return fail(is_silent(reply) ? ErrorKind::unavailable : ErrorKind::denied,
                 fmt::format("the container's credential service answered with status {}: {}",
                             reply->status, reply->body.substr(0, 200)));
   }
@@ -273,7 +295,7 @@ Found from_metadata(const Search& search, bool named) {
   request.url = *endpoint + "/latest/api/token";
   request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}};
   const Result<io::HttpReply> token = ask_machine(search, request);
-  if (!token) return std::nullopt;  // nobody is there: not a machine of Amazon's
+  if (is_silent(token)) return no_metadata(token);
   if (token->status == 403) {
     return fail(ErrorKind::denied, "the metadata service of this machine is disabled",
                 "enable it for the instance, or give credentials another way");
@@ -284,11 +306,12 @@ Found from_metadata(const Search& search, bool named) {
   request.headers = {{"X-aws-ec2-metadata-token", token->body}};
   request.url = *endpoint + "/latest/meta-data/iam/security-credentials/";
   const Result<io::HttpReply> role = ask_machine(search, request);
-  if (!role || role->status != 200) return std::nullopt;  // the machine has no role
+  if (is_silent(role)) return no_metadata(role);
+  if (role->status != 200) return std::nullopt;  // the machine has no role
   const std::string name = role->body.substr(0, role->body.find('\n'));
   request.url += io::percent_encode(name);
   const Result<io::HttpReply> keys = ask_machine(search, request);
-  if (!keys) return fail(keys);
+  if (is_silent(keys)) return no_metadata(keys);
   if (keys->status != 200) {
     return fail(ErrorKind::denied, fmt::format("the metadata service returned no keys for role {}: "
                                                "status {}",

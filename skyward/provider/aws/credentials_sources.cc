@@ -43,7 +43,7 @@ Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, 
                                {.attempts = 4}, search.deadline);
   const std::string action = parameters.front().second;
   if (!reply) {
-    Error error = to_error(reply.error(), "STS " + action);
+    Error error = to_error(reply.error(), fmt::format("STS {} in {}", action, search.region));
     if (error.kind == ErrorKind::invalid) error.kind = ErrorKind::denied;
     return std::unexpected(std::move(error));
   }

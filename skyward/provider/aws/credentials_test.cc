@@ -363,7 +363,28 @@ class Chain : public ::testing::Test {
     if (!configuration) return fail(configuration);
     return find_credentials(fixture_.world, *configuration, "eu-west-1", kNever);
   }
+  // As 'aws sso login' did, whose token has expired and can be renewed.
+  void sign_on() {
+    fixture_.files["/home/.aws/config"] =
+        "[default]\nsso_session = dev\nsso_account_id = 1\nsso_role_name = R\n"
+        "[sso-session dev]\nsso_region = eu-west-1\nsso_start_url = https://x\n";
+    fixture_.files[session_file_] =
+        R"({"accessToken":"old","expiresAt":"2020-01-01T00:00:00Z","refreshToken":"r",)"
+        R"("clientId":"c","clientSecret":"s","registrationExpiresAt":"2099-01-01T00:00:00Z"})";
+  }
+  // A source that answers so, every time.
+  Error error_for(const Result<io::HttpReply>& reply) {
+    fixture_.http->answer = [reply](const io::HttpRequest&) { return reply; };
+    const auto found = find();
+    EXPECT_FALSE(found);
+    return found ? Error{} : found.error();
+  }
+  static io::HttpReply status(int code) { return {.status = code, .headers = {}, .body = "x"}; }
+
   WorldFixture fixture_;
+  // printf dev | sha1sum
+  const std::string session_file_ =
+      "/home/.aws/sso/cache/34c6fceca75e456f25e7e99531e2425c6c1de443.json";
 };
 
 TEST_F(Chain, TheMetadataServiceIsNeverAskedWhenSwitchedOff) {
@@ -470,14 +491,7 @@ TEST_F(Chain, ARoleIsAskedForWithTheCertificatesOfTheUser) {
 
 TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
   fixture_.variables["AWS_CA_BUNDLE"] = "/ca.pem";
-  fixture_.files["/home/.aws/config"] =
-      "[default]\nsso_session = dev\nsso_account_id = 1\nsso_role_name = R\n"
-      "[sso-session dev]\nsso_region = eu-west-1\nsso_start_url = https://x\n";
-  // printf dev | sha1sum
-  const std::string path = "/home/.aws/sso/cache/34c6fceca75e456f25e7e99531e2425c6c1de443.json";
-  fixture_.files[path] =
-      R"({"accessToken":"old","expiresAt":"2020-01-01T00:00:00Z","refreshToken":"r",)"
-      R"("clientId":"c","clientSecret":"s","registrationExpiresAt":"2099-01-01T00:00:00Z"})";
+  sign_on();
   fixture_.http->answer = [](const io::HttpRequest& request) -> Result<io::HttpReply> {
     if (request.url == "https://oidc.eu-west-1.amazonaws.com/token") {
       EXPECT_EQ(json::parse(request.body).at("refreshToken"), "r");
@@ -494,7 +508,7 @@ TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
   const auto found = find();
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->keys.access_key_id, "A");
-  const json kept = json::parse(fixture_.files[path]);
+  const json kept = json::parse(fixture_.files[session_file_]);
   EXPECT_EQ(kept.at("accessToken"), "new");
   EXPECT_EQ(kept.at("expiresAt"), "2023-11-14T22:23:20Z");
   EXPECT_EQ(kept.at("refreshToken"), "r");
@@ -502,6 +516,51 @@ TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
   for (const io::HttpRequest& request : fixture_.http->requests) {
     EXPECT_EQ(request.ca_file, "/ca.pem") << request.url;
   }
+}
+
+// The network is down, or the service is busy: what waits for keys goes on waiting.
+TEST_F(Chain, ASessionThatCannotBeAskedForIsNotOver) {
+  const auto no_network = fail(ErrorKind::unavailable, "Could not resolve host");
+  const auto too_slow = fail(ErrorKind::timeout, "no answer in time");
+  sign_on();
+  for (const bool renewed : {false, true}) {
+    if (renewed) {
+      fixture_.files[session_file_] =
+          R"({"accessToken":"good","expiresAt":"2099-01-01T00:00:00Z"})";
+    }
+    for (const Result<io::HttpReply>& reply :
+         {Result<io::HttpReply>(no_network), Result<io::HttpReply>(too_slow),
+          Result<io::HttpReply>(status(503)), Result<io::HttpReply>(status(429))}) {
+      const Error error = error_for(reply);
+      EXPECT_EQ(error.kind, !reply && reply.error().kind == ErrorKind::timeout
+                                ? ErrorKind::timeout
+                                : ErrorKind::unavailable)
+          << error.message;
+      EXPECT_THAT(error.message, HasSubstr("single sign-on"));
+      EXPECT_THAT(error.message, HasSubstr(renewed ? "GetRoleCredentials" : "CreateToken"));
+      EXPECT_THAT(error.hint, Not(HasSubstr("aws sso login")));
+    }
+    const Error refused = error_for(status(401));
+    EXPECT_EQ(refused.kind, ErrorKind::denied);
+    EXPECT_THAT(refused.hint, HasSubstr("aws sso login"));
+  }
+}
+
+TEST_F(Chain, AServiceOfTheMachineThatIsBusyHasNotRefused) {
+  const auto kind_for = [&](const Result<io::HttpReply>& reply) { return error_for(reply).kind; };
+  fixture_.variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://localhost/keys";
+  EXPECT_EQ(kind_for(status(429)), ErrorKind::unavailable);
+  EXPECT_EQ(kind_for(status(503)), ErrorKind::unavailable);
+  EXPECT_EQ(kind_for(status(403)), ErrorKind::denied);
+  fixture_.variables.erase("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  fixture_.files["/sys/class/dmi/id/sys_vendor"] = "Amazon EC2\n";
+  EXPECT_EQ(kind_for(status(429)), ErrorKind::unavailable);
+  EXPECT_EQ(kind_for(status(503)), ErrorKind::unavailable);
+  const Error silent = error_for(fail(ErrorKind::timeout, "no answer in time"));
+  EXPECT_EQ(silent.kind, ErrorKind::timeout);
+  EXPECT_THAT(silent.message, HasSubstr("metadata service"));
+  EXPECT_THAT(silent.hint, HasSubstr("hop limit"));
+  EXPECT_EQ(kind_for(status(404)), ErrorKind::denied) << "there is none, nor other credentials";
 }
 
 }  // namespace

@@ -283,6 +283,9 @@ ApiResult<MachineImage> Ec2Api::describe_image(const std::string& id, Time deadl
                        .platform = item->value("platform"),
                        .billed_as = item->value("platformDetails"),
                        .root_device = item->value("rootDeviceName")};
+    for (const XmlElement* code : item->items("productCodes")) {
+      if (code->value("type") == "marketplace") image.from_marketplace = true;
+    }
     for (const XmlElement* device : item->items("blockDeviceMapping")) {
       const std::string name = device->value("deviceName");
       const int size_gb = whole(device->value("ebs/volumeSize"));

@@ -68,8 +68,9 @@ struct Disk {
 struct MachineImage {
   std::string id{};
   std::string name{};
-  std::string platform{};   // "windows", or empty
-  std::string billed_as{};  // "Linux/UNIX", "Red Hat Enterprise Linux"
+  std::string platform{};         // "windows", or empty
+  std::string billed_as{};        // "Linux/UNIX", "Red Hat Enterprise Linux"
+  bool from_marketplace = false;  // its seller may charge for it
   std::string root_device{};
   int size_gb = 0;                 // of the root volume's snapshot
   std::vector<Disk> data_disks{};  // other volumes that machines get from it

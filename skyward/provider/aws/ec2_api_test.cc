@@ -312,7 +312,6 @@ TEST_F(Ec2, RefusalsKeepAmazonsWords) {
   EXPECT_EQ(error.message,
             "EC2 RunInstances in eu-west-1: We currently do not have sufficient capacity. "
             "(InsufficientInstanceCapacity), request r-1");
-  EXPECT_NE(error.hint, "");
 
   reply("GetParameter", 400,
         R"({"__type":"com.amazonaws.ssm#ParameterNotFound","message":"no such thing"})");

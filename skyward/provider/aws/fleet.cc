@@ -23,27 +23,38 @@ Stage stage_of(const Ec2Instance& told) {
   return told.state == "running" && !told.private_ip.empty() ? Stage::running : Stage::pending;
 }
 
+// Why a machine ends. Where the account is at fault, Amazon's code may be "Server.InternalError",
+// and the message begins with the cause: "Client.VolumeLimitExceeded: Volume limit exceeded".
+std::string_view cause_of(const Ec2Instance& told) {
+  const std::string_view message = told.state_message;
+  if (!message.starts_with("Client.")) return told.state_reason;
+  return message.substr(0, message.find_first_of(": "));
+}
+
 // What to do about "Client.InternalError" and the like, which no other zone mends.
 std::string hint_for(const Ec2Instance& told) {
-  if (told.state_reason == "Client.InternalError") {
-    return "its disks are encrypted with a KMS key that the credentials may not use: allow them "
-           "kms:CreateGrant, kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and "
-           "kms:DescribeKey on it";
+  const std::string_view cause = cause_of(told);
+  if (cause == "Client.InternalError" || cause.starts_with("Client.InvalidKMSKey.")) {
+    return fmt::format(
+        "its disks are encrypted with a KMS key that is disabled or that the credentials may not "
+        "use: enable it, or allow them kms:CreateGrant, kms:Decrypt, "
+        "kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and kms:DescribeKey on it{}",
+        told.spot ? ", and grant the role AWSServiceRoleForEC2Spot the use of the key" : "");
   }
-  const std::size_t dot = told.state_reason.find('.');
-  if (dot == std::string::npos || told.state_reason.starts_with("Server.")) return {};
-  return std::string(meaning_of(told.state_reason.substr(dot + 1), 400).hint);
+  const std::size_t dot = cause.find('.');
+  if (dot == std::string_view::npos || cause.starts_with("Server.")) return {};
+  return std::string(meaning_of(cause.substr(dot + 1), 400).hint);
 }
 
 MachineStatus to_status(const Ec2Instance& told) {
-  MachineStatus out{
-      .instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
-      .zone = told.zone,
-      .stage = stage_of(told),
-      .reason = told.state_reason,
-      .message = told.state_message,
-      .hint = hint_for(told),
-      .capacity = told.state_reason.empty() || told.state_reason.starts_with("Server.")};
+  const std::string_view cause = cause_of(told);
+  MachineStatus out{.instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
+                    .zone = told.zone,
+                    .stage = stage_of(told),
+                    .reason = told.state_reason,
+                    .message = told.state_message,
+                    .hint = hint_for(told),
+                    .capacity = cause.empty() || cause.starts_with("Server.")};
   out.ended_s = told.ended_s;
   if (!told.public_ip.empty()) out.instance.public_ip = told.public_ip;
   out.instance.instance_type = told.type;
@@ -104,13 +115,14 @@ std::expected<std::vector<std::string>, LaunchRefusal> Fleet::launch(const Launc
   if (!made) {
     const ApiError& error = made.error();
     const bool no_spot = lacks_spot_role(error);
-    return std::unexpected(
-        LaunchRefusal{.why = {.error = explained(error, "RunInstances"),
-                              .capacity = no_spot || error.kind() == ErrorKind::exhausted,
-                              .quota = no_spot || error.refusal == Refusal::quota,
-                              .account = no_spot || is_free_plan(error)},
-                      .code = error.code,
-                      .certain = is_certain(error)});
+    const bool is_vague = error.code == "Unsupported";  // the message alone says what
+    return std::unexpected(LaunchRefusal{
+        .why = {.error = explained(error, "RunInstances"),
+                .capacity = no_spot || error.kind() == ErrorKind::exhausted,
+                .quota = no_spot || error.refusal == Refusal::quota,
+                .account = no_spot || is_free_plan(error)},
+        .code = is_vague ? fmt::format("{}: {}", error.code, error.message) : error.code,
+        .certain = is_certain(error)});
   }
   std::vector<std::string> ids;
   for (const Ec2Instance& one : *made) ids.push_back(one.id);

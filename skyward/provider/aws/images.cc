@@ -31,6 +31,23 @@ bool has_gpu_image(const Offer& offer) {
   return is_nvidia(offer.accelerator) && offer.accelerator_count >= 1;
 }
 
+// Refuses an image that costs more than the price list says.
+Status check_price(const MachineImage& image, const std::string& region) {
+  std::string why;
+  if (image.from_marketplace) {
+    why = "is a product of AWS Marketplace, whose fee";
+  } else if (!image.billed_as.empty() && image.billed_as != kPlainLinux) {
+    why = fmt::format("is billed as \"{}\", whose price", image.billed_as);
+  }
+  if (why.empty()) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("the image {} in {} {} Skyward does not know: it could not keep budget= "
+                          "or max_hourly_cost=",
+                          image.id, region, why),
+              "leave the limit out, or give ami= of an image that is billed as Linux/UNIX and is "
+              "not from AWS Marketplace");
+}
+
 }  // namespace
 
 Status check_image(const PoolSpec& spec, std::string_view accelerator, double count) {
@@ -112,22 +129,22 @@ Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& 
   }
   const auto image = api.describe_image(id, deadline);
   if (!image) {
-    return std::unexpected(
-        to_error(image.error(), fmt::format("EC2 DescribeImages {} in {}", id, client.region())));
+    Error error =
+        to_error(image.error(), fmt::format("EC2 DescribeImages {} in {}", id, client.region()));
+    if (spec.provider.setting("ami").empty() && image.error().refusal == Refusal::not_found) {
+      error.hint =
+          "the account may not see this published image (Amazon's setting \"Allowed AMIs\"): give "
+          "ami= of one that it may use, or ask an administrator to allow the image's owner";
+    }
+    return std::unexpected(std::move(error));
   }
   if (image->platform == "windows") {
     return fail(ErrorKind::invalid,
                 fmt::format("the image {} in {} is a Windows image", id, client.region()),
                 "give ami= of a Linux image with cloud-init");
   }
-  const bool is_limited = spec.budget || spec.max_hourly_cost;
-  const bool has_list_price = image->billed_as.empty() || image->billed_as == kPlainLinux;
-  if (is_limited && !has_list_price) {
-    return fail(ErrorKind::invalid,
-                fmt::format("the image {} in {} is billed as \"{}\", whose price Skyward does not "
-                            "know: it could not keep budget= or max_hourly_cost=",
-                            id, client.region(), image->billed_as),
-                "leave the limit out, or give ami= of an image that is billed as Linux/UNIX");
+  if (spec.budget || spec.max_hourly_cost) {
+    if (Status priced = check_price(*image, client.region()); !priced) return fail(priced);
   }
   BootImage boot{.image = *image};
   boot.user = spec.provider.setting("username");

@@ -40,6 +40,19 @@ std::string decoded(const std::string& base64_text) {
   return ran ? ran->out : ran.error().message;
 }
 
+class PublishedImages : public ::testing::Test, public AwsComputer {};
+
+// "Allowed AMIs" of the account: SSM names an image that DescribeImages leaves out.
+TEST_F(PublishedImages, ThatTheAccountMayNotUseAreNotBlamedOnASetting) {
+  amazon_.replies["DescribeImages"] = "<imagesSet/>";
+  const Error refused = refusal_of_opening();
+  EXPECT_EQ(refused.kind, ErrorKind::invalid);
+  EXPECT_THAT(refused.message, AllOf(HasSubstr("ami-1"), HasSubstr("eu-west-1")));
+  EXPECT_THAT(refused.hint, AllOf(HasSubstr("Allowed AMIs"), HasSubstr("give ami=")));
+  spec_.provider.settings["ami"] = "ami-2";
+  EXPECT_THAT(refusal_of_opening().hint, HasSubstr("leave ami out"));
+}
+
 class OwnImages : public ::testing::Test, public AwsComputer {};
 
 TEST_F(OwnImages, OfWhichNobodyKnowsTheUserGetOne) {

@@ -9,8 +9,8 @@ namespace {
 
 // From partitions.json of Amazon's SDKs. The last one is for all other names.
 constexpr std::array<AwsPartition, 8> kPartitions = {{
-    {"aws-cn", "cn-", "amazonaws.com.cn", "api.amazonwebservices.com.cn"},
-    {"aws-eusc", "eusc-", "amazonaws.eu", "api.amazonwebservices.eu"},
+    {"aws-cn", "cn-", "amazonaws.com.cn", "api.amazonwebservices.com.cn", false},
+    {"aws-eusc", "eusc-", "amazonaws.eu", "api.amazonwebservices.eu", false},
     {"aws-us-gov", "us-gov-", "amazonaws.com", "api.aws"},
     {"aws-iso", "us-iso-", "c2s.ic.gov", "api.aws.ic.gov"},
     {"aws-iso-b", "us-isob-", "sc2s.sgov.gov", "api.aws.scloud"},

@@ -12,6 +12,7 @@ struct AwsPartition {
   std::string_view regions{};      // what their names begin with
   std::string_view domain{};       // of the services' hosts: "amazonaws.com"
   std::string_view dual_domain{};  // ... of those that have IPv6 as well
+  bool in_dollars = true;          // Amazon's prices there
 };
 
 const AwsPartition& partition_of(std::string_view region);

@@ -16,6 +16,7 @@
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/network.h"
+#include "skyward/provider/aws/partition.h"
 #include "skyward/provider/choosing.h"
 
 namespace skyward::provider::aws {
@@ -278,6 +279,7 @@ Result<std::vector<Charge>> AwsSite::charges(const std::vector<std::string>& ids
 
 Status AwsSite::add_spot_prices(std::vector<Charge>& out, const std::vector<std::string>& ids,
                                 Time deadline) {
+  if (!partition_of(client_.region()).in_dollars) return {};
   std::set<std::string> types;
   for (const std::string& id : ids) {
     const auto machine = spot_machines_.find(id);

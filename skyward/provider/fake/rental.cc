@@ -57,7 +57,7 @@ Error to_error(const Refusal& refusal, std::string_view action) {
   const std::string text =
       fmt::format("fake cloud, {}: {}: {}", action, refusal.code, refusal.message);
   if (refusal.code == "NoCapacity" || refusal.code == "PriceTooLow") {
-    return {ErrorKind::exhausted, text, "try later, or allow other types or on-demand machines"};
+    return {ErrorKind::exhausted, text, {}};
   }
   if (refusal.code == "QuotaExceeded") {
     return {ErrorKind::exhausted, text, "ask for fewer machines, or raise the account's quota"};

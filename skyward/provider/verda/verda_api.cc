@@ -47,8 +47,6 @@ const char* hint_for(Refusal refusal) {
       return "check the client id and its secret at console.verda.com, Keys, Cloud API";
     case Refusal::insufficient_funds:
       return "add credit at console.verda.com, Billing";
-    case Refusal::capacity:
-      return "choose another type or location, or try again later";
     default:
       return "";
   }
