@@ -126,7 +126,7 @@ TYPED = """
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent import futures
-from typing import assert_type
+from typing import Any, assert_type
 import skyward as sky
 from skyward import accelerators
 from skyward.types import Stream
@@ -152,10 +152,19 @@ def four(x: int) -> bytes:
 def items(count: int) -> Iterator[int]:
     yield from range(count)
 
+@sky.compute
+def anything(x: int) -> Any:
+    return x
+@sky.compute
+def unannotated(x):  # type: ignore[no-untyped-def]
+    return x
+
 class Box:
     @sky.compute
     def five(self, x: int) -> bytes:
         return b""
+    @sky.compute
+    def six(self) -> Any: ...
 
 @sky.pool(nodes=2)
 def main(x: int) -> int:
@@ -186,6 +195,10 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(one(1) >> pool, int)
     assert_type((one(1) > pool).result(), int)
     assert_type(items(3) >> pool, Stream[int])
+    assert_type(anything(1) >> pool, Any)
+    assert_type(anything(1) @ pool, tuple[Any, ...])
+    assert_type(unannotated(1) >> pool, Any)
+    assert_type(Box().six() >> pool, Any)
     assert_type(items(3) @ pool, tuple[Stream[int], ...])
     assert_type((items(3) > pool).result(), Stream[int])
     assert_type(items.local(3), Iterator[int])

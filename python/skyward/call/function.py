@@ -15,6 +15,7 @@ from typing import (
     Self,
     TypeVar,
     cast,
+    final,
     overload,
 )
 
@@ -31,6 +32,11 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
+
+
+@final
+class _Nothing:
+    """For type checkers: no function returns it, so that only ``Any`` matches it."""
 
 
 class ComputeFunction(Generic[P, R]):
@@ -108,6 +114,10 @@ class ComputeFunction(Generic[P, R]):
         each = limit if self._timeout is None else self._timeout
         return ComputeFunction(fn, limit_together(each, calls), self._retries)
 
+    @overload  # Any, or no annotation: first, because Any matches Iterator as well
+    def __call__(
+        self: "ComputeFunction[Q, _Nothing]", /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> PendingCompute[Any]: ...
     @overload  # a generator: its items come as a stream
     def __call__(
         self: "ComputeFunction[Q, Iterator[S]]", /, *args: Q.args, **kwargs: Q.kwargs
