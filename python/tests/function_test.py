@@ -1,5 +1,6 @@
 """Calls written down: no engine needed."""
 
+import abc
 import asyncio
 import contextvars
 import copy
@@ -312,6 +313,30 @@ def test_what_is_no_method_takes_no_object_along():
             assert call.args == ("a",) and call.fn(*call.args) in ("a", 1)
         call = place.named("a")
         assert call.fn(*call.args) == ("Tools", "a")
+
+
+def test_an_abstract_method_stays_abstract():
+    class Trainer(abc.ABC):
+        @sky.compute
+        @abc.abstractmethod
+        def train(self, x): ...
+
+        @sky.silent
+        @sky.compute
+        @abc.abstractmethod
+        def quiet(self): ...
+
+    class Own(Trainer):
+        @sky.compute
+        def train(self, x):
+            return super().train.local(x), x
+
+        quiet = sky.compute(len)
+
+    assert Trainer.__abstractmethods__ == {"train", "quiet"}
+    with pytest.raises(TypeError, match="abstract"):
+        Trainer()
+    assert Own().train.local(1) == (None, 1)
 
 
 def test_async_functions_are_refused():

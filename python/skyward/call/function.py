@@ -55,6 +55,8 @@ class ComputeFunction(Generic[P, R]):
         timeout, retries = checked_limits(timeout, retries)
         update_wrapper(self, fn, updated=())
         self.__dict__.setdefault("__name__", name_of(fn))
+        if getattr(fn, "__isabstractmethod__", False):
+            self.__dict__["__isabstractmethod__"] = True  # for abc, which asks what a class holds
         object.__setattr__(self, "_fn", fn)
         object.__setattr__(self, "_check", None)
         object.__setattr__(self, "_is_method", False)
