@@ -11,13 +11,14 @@ import inspect
 import pickle
 import sys
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import cloudpickle
 import numpy
 import pytest
-from skyward.call.awaited import AwaitedBatch
+from skyward.call.answers import AwaitedCall
+from skyward.call.awaited import AwaitedBatch, awaited
 from skyward.call.function import is_generator
 from skyward.transport import serialize
 
@@ -337,6 +338,15 @@ def test_an_abstract_method_stays_abstract():
     with pytest.raises(TypeError, match="abstract"):
         Trainer()
     assert Own().train.local(1) == (None, 1)
+
+
+def test_an_awaited_call_has_what_its_type_promises():
+    async def main():
+        call = awaited(Future(), asyncio.get_running_loop())
+        assert isinstance(call, AwaitedCall) and not call.done()
+        assert call.cancel() and call.cancelled()
+
+    asyncio.run(main())
 
 
 def test_async_functions_are_refused():

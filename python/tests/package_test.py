@@ -129,7 +129,7 @@ from concurrent import futures
 from typing import Any, assert_type
 import skyward as sky
 from skyward import accelerators
-from skyward.types import Stream
+from skyward.types import AwaitedCall, Stream
 
 @sky.compute
 def one(x: int) -> int:
@@ -253,6 +253,11 @@ async def later(pool: sky.ComputePool) -> None:
     assert_type(await one(1).on(pool), int)
     assert_type(await (one(1) & two("a")).on(pool), tuple[int, float])
     assert_type(await (one(1) > pool), int)
+    sent: AwaitedCall[int] = one(1).on(pool)
+    sent.add_done_callback(print)
+    if sent.done() and not sent.cancelled() and sent.exception() is None:
+        assert_type(sent.result(), int)
+    assert_type(one(1).on(pool).cancel(), bool)
     several = await asyncio.gather(one(1).on(pool), two("a").on(pool))
     assert_type(several, tuple[int, float])
     assert_type([item async for item in items(3) >> pool], list[int])
