@@ -124,7 +124,8 @@ class TimeoutError(SkywardError, builtins.TimeoutError):
 
 
 class CancelledError(SkywardError):
-    """The task was cancelled, or its pool closed before it had an answer."""
+    """The pool or the executor closed before the call had an answer. A future that you cancel
+    raises ``concurrent.futures.CancelledError`` instead, or ``asyncio.CancelledError``."""
 
 
 class ConnectionError(SkywardError, builtins.ConnectionError):
