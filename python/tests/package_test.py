@@ -240,6 +240,12 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(list(pool.map(one, [1])), list[int])
     assert_type(one.local(1), int)
 
+def ranks_of(pool: sky.ComputePool) -> None:
+    with sky.mpi(pool) as ranks:
+        assert_type(ranks.run(one, 1), list[int])
+        assert_type(ranks.run(two, "a", flag=True), list[float])
+        assert_type(ranks.run(len, "a"), list[int])
+
 def asked(gpu: sky.NVIDIA, spec: sky.InstanceSpec) -> None:
     assert_type(sky.accelerators.H100(count=4, mig="3g.40gb"), sky.Accelerator)
     assert_type(sky.Accelerator.NVIDIA.A100(memory="40GB"), sky.Accelerator)
@@ -292,6 +298,8 @@ sky.Executor().submit(one, "text")
 sky.ComputePool().on(sky.LogLine)(one)
 sky.ComputePool().on(sky.LogLine, lambda event: event.cpu)
 sky.ComputePool(spot="sometimes")
+sky.mpi(sky.ComputePool()).__enter__().run(one, "text")
+sky.mpi(sky.ComputePool()).__enter__().run(len, 3)
 """
 
 
