@@ -96,11 +96,16 @@ def use_callback(cb: Callback) -> Iterator[None]:
     """Makes `cb` the ambient callback for the block. Pools that open inside also deliver their
     events to it."""
     _check_callable("use_callback", cb)
+    before = _ambient.get()
     token = _ambient.set(cb)
     try:
         yield
     finally:
-        _ambient.reset(token)
+        try:
+            _ambient.reset(token)
+        except ValueError:  # entered in another thread or asyncio task, or in a copy of its context
+            if _ambient.get() is cb:
+                _ambient.set(before)
 
 
 class Delivery:

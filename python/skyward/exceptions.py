@@ -88,9 +88,9 @@ class AllProvidersFailedError(ProvisioningError):
         return self._text or "; ".join(f"{name}: {error}" for name, error in self.errors)
 
 
-class BudgetExceededError(ProvisioningError):
+class BudgetExceededError(SkywardError):
     """The money that ``budget`` or ``max_hourly_cost`` allows is spent, or is not enough; the
-    text says what was spent and what to do."""
+    text says what was spent and what to do. If the pool did not open, also a ProvisioningError."""
 
 
 class MachinesLeftError(SkywardError):
@@ -124,11 +124,12 @@ class TimeoutError(SkywardError, builtins.TimeoutError):
 
 
 class CancelledError(SkywardError):
-    """The task was cancelled, or its pool closed before it had an answer."""
+    """The pool or the executor closed before the call had an answer. A future that you cancel
+    raises ``concurrent.futures.CancelledError`` instead, or ``asyncio.CancelledError``."""
 
 
-class ConnectionError(ProvisioningError, builtins.ConnectionError):
-    """A machine could not be reached while the pool opened."""
+class ConnectionError(SkywardError, builtins.ConnectionError):
+    """A machine could not be reached. If the pool did not open, also a ProvisioningError."""
 
 
 class ExecutionError(SkywardError):

@@ -1,7 +1,7 @@
 """Types that programs name in their own signatures."""
 
 from skyward.accelerators import Accelerator
-from skyward.call.answers import AwaitableFuture, Stream
+from skyward.call.answers import AwaitableFuture, AwaitedCall, Stream
 from skyward.callback import Callback
 from skyward.events import ProviderName, SkywardEvent
 from skyward.providers.choice import Provider
@@ -13,6 +13,7 @@ from skyward.task.instance_info import InstanceInfo
 __all__ = [
     "Accelerator",
     "AwaitableFuture",
+    "AwaitedCall",
     "Callback",
     "ComputeSpec",
     "ExitedInstance",

@@ -1,4 +1,5 @@
-// skyward/call/error.h: each class becomes the class of that name in skyward.exceptions.
+// skyward/call/error.h: each class becomes the class of that name in skyward.exceptions, or in
+// skyward.pool.not_opened. Errors of calls do not come through here.
 
 #include <nanobind/stl/vector.h>
 
@@ -19,6 +20,10 @@ std::string text_of(const std::exception& error) { return error.what(); }
 
 nb::object make(const char* name, const std::exception& error) {
   return class_named(name)(text_of(error));
+}
+
+nb::object make_not_opened(const char* name, const std::exception& error) {
+  return nb::module_::import_("skyward.pool.not_opened").attr(name)(text_of(error));
 }
 
 nb::object make_capacity(const char* name, const CapacityError& error) {
@@ -66,9 +71,9 @@ nb::object make_exception(const std::exception_ptr& pointer) {
   } catch (const AllProvidersFailedError& error) {
     return make_all_failed(error);
   } catch (const BudgetExceededError& error) {
-    return make("BudgetExceededError", error);
+    return make_not_opened("BudgetExceededError", error);
   } catch (const ConnectionError& error) {
-    return make("ConnectionError", error);
+    return make_not_opened("ConnectionError", error);
   } catch (const ProvisioningError& error) {
     return make("ProvisioningError", error);
   } catch (const MachinesLeftError& error) {

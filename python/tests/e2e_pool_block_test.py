@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import functools
 import subprocess
 import sys
 import threading
@@ -79,6 +80,60 @@ def test_a_generator_is_the_block_of_a_pool_until_it_ends():
         @sky.pool
         async def later():
             yield 1
+
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args)
+
+    return wrapper
+
+
+def test_what_would_run_after_the_block_is_refused():
+    ran = []
+
+    async def later():
+        ran.append("coroutine")
+
+    def items():
+        ran.append("generator")
+        yield 1
+
+    async def later_items():
+        ran.append("async generator")
+        yield 1
+
+    for hidden, kind in (
+        (logged(later), "a coroutine"),
+        (staticmethod(logged(later)), "a coroutine"),
+        (logged(items), "a generator"),
+        (logged(later_items), "an async generator"),
+        (contextlib.contextmanager(items), "a context manager"),
+        (contextlib.asynccontextmanager(later_items), "a context manager"),
+    ):
+        main = sky.pool(nodes=1, display="quiet")(hidden)
+        with pytest.raises(TypeError, match=f"returned {kind}, whose body would run after"):
+            main()
+    assert ran == []
+
+
+def test_what_a_block_has_made_of_its_answers_may_be_read_later():
+    async def where_from_asyncio():
+        return await where().on(sky)
+
+    @functools.wraps(where_from_asyncio)
+    def run_at_once():
+        return asyncio.run(where_from_asyncio())
+
+    assert sky.pool(nodes=1, display="quiet")(run_at_once)() == (0, 1)
+
+    @sky.pool(nodes=2, display="quiet")
+    def main():
+        answers = where() @ sky
+        return (node for node, _ in answers)
+
+    assert list(main()) == [0, 1]
 
 
 def test_the_innermost_pool_is_meant(pool):

@@ -1,6 +1,7 @@
 """Events and callbacks, without an engine."""
 
 import asyncio
+import contextvars
 import dataclasses
 import logging
 import subprocess
@@ -61,6 +62,21 @@ def test_the_engine_has_the_same_fields():
 
 def test_emit_without_callback_is_silent():
     sky.emit(LINE)
+
+
+@pytest.mark.parametrize("is_a_copy", [True, False])
+def test_a_callback_may_end_in_another_context(is_a_copy):
+    seen, outer = [], []
+    with sky.use_callback(outer.append):
+        begun, elsewhere = contextvars.copy_context(), contextvars.copy_context()
+    block = sky.use_callback(seen.append)
+    begun.run(block.__enter__)
+    ended = begun.copy() if is_a_copy else elsewhere
+    error = KeyError("the block's own")
+    assert not ended.run(block.__exit__, KeyError, error, None)
+    begun.run(sky.emit, LINE)
+    ended.run(sky.emit, METRICS)
+    assert seen == [LINE] and outer == [METRICS]
 
 
 def test_use_callback_replaces_and_restores():

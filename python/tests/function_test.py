@@ -1,5 +1,6 @@
 """Calls written down: no engine needed."""
 
+import abc
 import asyncio
 import contextvars
 import copy
@@ -10,13 +11,14 @@ import inspect
 import pickle
 import sys
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import cloudpickle
 import numpy
 import pytest
-from skyward.call.awaited import AwaitedBatch
+from skyward.call.answers import AwaitedCall
+from skyward.call.awaited import AwaitedBatch, awaited
 from skyward.call.function import is_generator
 from skyward.transport import serialize
 
@@ -312,6 +314,39 @@ def test_what_is_no_method_takes_no_object_along():
             assert call.args == ("a",) and call.fn(*call.args) in ("a", 1)
         call = place.named("a")
         assert call.fn(*call.args) == ("Tools", "a")
+
+
+def test_an_abstract_method_stays_abstract():
+    class Trainer(abc.ABC):
+        @sky.compute
+        @abc.abstractmethod
+        def train(self, x): ...
+
+        @sky.silent
+        @sky.compute
+        @abc.abstractmethod
+        def quiet(self): ...
+
+    class Own(Trainer):
+        @sky.compute
+        def train(self, x):
+            return super().train.local(x), x
+
+        quiet = sky.compute(len)
+
+    assert Trainer.__abstractmethods__ == {"train", "quiet"}
+    with pytest.raises(TypeError, match="abstract"):
+        Trainer()
+    assert Own().train.local(1) == (None, 1)
+
+
+def test_an_awaited_call_has_what_its_type_promises():
+    async def main():
+        call = awaited(Future(), asyncio.get_running_loop())
+        assert isinstance(call, AwaitedCall) and not call.done()
+        assert call.cancel() and call.cancelled()
+
+    asyncio.run(main())
 
 
 def test_async_functions_are_refused():

@@ -126,10 +126,10 @@ TYPED = """
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent import futures
-from typing import assert_type
+from typing import Any, assert_type
 import skyward as sky
 from skyward import accelerators
-from skyward.types import Stream
+from skyward.types import AwaitedCall, Stream
 
 @sky.compute
 def one(x: int) -> int:
@@ -152,10 +152,19 @@ def four(x: int) -> bytes:
 def items(count: int) -> Iterator[int]:
     yield from range(count)
 
+@sky.compute
+def anything(x: int) -> Any:
+    return x
+@sky.compute
+def unannotated(x):  # type: ignore[no-untyped-def]
+    return x
+
 class Box:
     @sky.compute
     def five(self, x: int) -> bytes:
         return b""
+    @sky.compute
+    def six(self) -> Any: ...
 
 @sky.pool(nodes=2)
 def main(x: int) -> int:
@@ -186,6 +195,10 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(one(1) >> pool, int)
     assert_type((one(1) > pool).result(), int)
     assert_type(items(3) >> pool, Stream[int])
+    assert_type(anything(1) >> pool, Any)
+    assert_type(anything(1) @ pool, tuple[Any, ...])
+    assert_type(unannotated(1) >> pool, Any)
+    assert_type(Box().six() >> pool, Any)
     assert_type(items(3) @ pool, tuple[Stream[int], ...])
     assert_type((items(3) > pool).result(), Stream[int])
     assert_type(items.local(3), Iterator[int])
@@ -227,6 +240,12 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(list(pool.map(one, [1])), list[int])
     assert_type(one.local(1), int)
 
+def ranks_of(pool: sky.ComputePool) -> None:
+    with sky.mpi(pool) as ranks:
+        assert_type(ranks.run(one, 1), list[int])
+        assert_type(ranks.run(two, "a", flag=True), list[float])
+        assert_type(ranks.run(len, "a"), list[int])
+
 def asked(gpu: sky.NVIDIA, spec: sky.InstanceSpec) -> None:
     assert_type(sky.accelerators.H100(count=4, mig="3g.40gb"), sky.Accelerator)
     assert_type(sky.Accelerator.NVIDIA.A100(memory="40GB"), sky.Accelerator)
@@ -240,6 +259,11 @@ async def later(pool: sky.ComputePool) -> None:
     assert_type(await one(1).on(pool), int)
     assert_type(await (one(1) & two("a")).on(pool), tuple[int, float])
     assert_type(await (one(1) > pool), int)
+    sent: AwaitedCall[int] = one(1).on(pool)
+    sent.add_done_callback(print)
+    if sent.done() and not sent.cancelled() and sent.exception() is None:
+        assert_type(sent.result(), int)
+    assert_type(one(1).on(pool).cancel(), bool)
     several = await asyncio.gather(one(1).on(pool), two("a").on(pool))
     assert_type(several, tuple[int, float])
     assert_type([item async for item in items(3) >> pool], list[int])
@@ -274,6 +298,8 @@ sky.Executor().submit(one, "text")
 sky.ComputePool().on(sky.LogLine)(one)
 sky.ComputePool().on(sky.LogLine, lambda event: event.cpu)
 sky.ComputePool(spot="sometimes")
+sky.mpi(sky.ComputePool()).__enter__().run(one, "text")
+sky.mpi(sky.ComputePool()).__enter__().run(len, 3)
 """
 
 

@@ -1,5 +1,6 @@
 """When `pool.cost` is that of the open pool."""
 
+import pickle
 from types import SimpleNamespace
 
 import pytest
@@ -54,3 +55,15 @@ def test_a_pool_that_failed_to_open_has_its_cost():
         pool.open()
     assert pool.cost.total == pool.cost.setup == cloud.bill() > 0
     assert final == [(cloud.bill(), cloud.bill())]
+
+
+def test_a_budget_that_opens_no_pool_is_a_failure_to_provision():
+    cloud = sky.testing.FakeCloud(prices={"cpu": 1.0}, speed=0)
+    pool = sky.ComputePool(provider=cloud, budget=0.01, display="quiet")
+    with pytest.raises(sky.ProvisioningError, match="nothing was launched") as caught:
+        pool.open()
+    copied = pickle.loads(pickle.dumps(caught.value))
+    for error in (caught.value, copied):
+        assert isinstance(error, sky.BudgetExceededError)
+    assert str(copied) == str(caught.value)
+    assert cloud.bill() == 0

@@ -235,6 +235,13 @@ def test_no_answer(kind, cls):
     assert error.node == 1 and error.output == ("last words",)
 
 
+@pytest.mark.parametrize("kind", ["over_budget", "unreachable", "lost", "timeout", "denied"])
+def test_what_ends_a_call_is_no_failure_to_provision(kind):
+    """Programs that catch that open a pool elsewhere, and pay again."""
+    error = remote_error.failed(7, outcome(error_kind=kind, error_message="spent"))
+    assert not isinstance(error, sky.ProvisioningError)
+
+
 def test_a_preempted_machine():
     error = remote_error.failed(
         7, outcome(error_kind="lost", error_message="node 1 was lost", preempted=True, attempts=4)

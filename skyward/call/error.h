@@ -35,8 +35,7 @@ class ProvisioningError : public SkywardError {  // machines could not be provis
  public:
   using SkywardError::SkywardError;
 };
-// The connection to a machine failed: it could not be reached while the pool opened, or could not
-// be reached again.
+// A machine could not be reached while the pool opened.
 class ConnectionError : public ProvisioningError {
  public:
   using ProvisioningError::ProvisioningError;
@@ -92,10 +91,10 @@ class AllProvidersFailedError : public ProvisioningError {
   std::vector<ProviderFailure> errors_;
 };
 
-// The budget is spent, or does not suffice.
-class BudgetExceededError : public ProvisioningError {
+// The budget is spent, or does not suffice to open the pool.
+class BudgetExceededError : public SkywardError {
  public:
-  using ProvisioningError::ProvisioningError;
+  using SkywardError::SkywardError;
 };
 // The pool is closed, but some of its machines are not known to have terminated and may still cost
 // money.

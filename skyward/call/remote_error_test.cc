@@ -25,6 +25,8 @@ std::string thrown(const Outcome& outcome) {
     throw_unless_ok(outcome, "train", 7, &map_blob);
   } catch (const E& error) {
     return error.what();
+  } catch (const SkywardError&) {
+    return "another error";
   }
   return "nothing was thrown";
 }
@@ -42,6 +44,14 @@ TEST(RemoteError, WhatBecameOfAMachineHasItsClass) {
   outcome.error.kind = ErrorKind::over_budget;
   outcome.worker = 0;
   EXPECT_THAT(thrown<BudgetExceededError>(outcome), HasSubstr("on node 1, worker 0)"));
+}
+
+// Who catches it opens a pool elsewhere, and pays again.
+TEST(RemoteError, IsNoFailureToProvision) {
+  for (const ErrorKind kind : {ErrorKind::over_budget, ErrorKind::unreachable, ErrorKind::lost}) {
+    EXPECT_EQ(thrown<ProvisioningError>({.error = {kind, "x", {}}}), "another error")
+        << to_string(kind);
+  }
 }
 
 TEST(RemoteError, CarriesTheLastOutput) {

@@ -1,7 +1,7 @@
 """Results that arrive later, as programs and type checkers see them. Pools make them."""
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -56,3 +56,30 @@ class AwaitableFuture(Future[R]):
         import asyncio
 
         return asyncio.wrap_future(self).__await__()
+
+
+class AwaitedCall(Coroutine[object, object, T]):
+    """A call inside asyncio: a future of the loop that is also a coroutine. Not for
+    ``asyncio.wait()``, which refuses coroutines."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def cancel(self, msg: Any = None) -> bool:
+        """Stops the call on its worker. False if it has ended."""
+
+    @abstractmethod
+    def done(self) -> bool: ...
+
+    @abstractmethod
+    def cancelled(self) -> bool: ...
+
+    @abstractmethod
+    def result(self) -> T:
+        """The answer of a call that has ended. Does not wait."""
+
+    @abstractmethod
+    def exception(self) -> BaseException | None: ...
+
+    @abstractmethod
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> None: ...

@@ -7,12 +7,13 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from skyward.call.answers import AwaitedCall
 from skyward.call.text import Recorded, note_position
 
 R = TypeVar("R")
 
 
-class Awaited(asyncio.Future[Any]):
+class Awaited(asyncio.Future[Any], AwaitedCall[Any]):
     """A future that is also a coroutine: ``TaskGroup.create_task()`` accepts nothing else."""
 
     _steps: Generator[Any, Any, Any] | None = None
@@ -37,7 +38,7 @@ class Awaited(asyncio.Future[Any]):
         return self._steps
 
 
-def awaited(answer: "Future[R]", loop: asyncio.AbstractEventLoop) -> Coroutine[object, object, R]:
+def awaited(answer: "Future[R]", loop: asyncio.AbstractEventLoop) -> AwaitedCall[R]:
     """The answer in this loop; cancelling either cancels the other."""
     future: Any = Awaited(loop=loop)
     futures._chain_future(answer, future)  # type: ignore[attr-defined]

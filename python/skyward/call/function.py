@@ -15,6 +15,7 @@ from typing import (
     Self,
     TypeVar,
     cast,
+    final,
     overload,
 )
 
@@ -33,6 +34,11 @@ R = TypeVar("R", covariant=True)
 S = TypeVar("S")
 
 
+@final
+class _Nothing:
+    """For type checkers: no function returns it, so that only ``Any`` matches it."""
+
+
 class ComputeFunction(Generic[P, R]):
     """A function whose calls are recorded, not run; ``@compute`` makes it. Immutable."""
 
@@ -49,6 +55,8 @@ class ComputeFunction(Generic[P, R]):
         timeout, retries = checked_limits(timeout, retries)
         update_wrapper(self, fn, updated=())
         self.__dict__.setdefault("__name__", name_of(fn))
+        if getattr(fn, "__isabstractmethod__", False):
+            self.__dict__["__isabstractmethod__"] = True  # for abc, which asks what a class holds
         object.__setattr__(self, "_fn", fn)
         object.__setattr__(self, "_check", None)
         object.__setattr__(self, "_is_method", False)
@@ -108,6 +116,10 @@ class ComputeFunction(Generic[P, R]):
         each = limit if self._timeout is None else self._timeout
         return ComputeFunction(fn, limit_together(each, calls), self._retries)
 
+    @overload  # Any, or no annotation: first, because Any matches Iterator as well
+    def __call__(
+        self: "ComputeFunction[Q, _Nothing]", /, *args: Q.args, **kwargs: Q.kwargs
+    ) -> PendingCompute[Any]: ...
     @overload  # a generator: its items come as a stream
     def __call__(
         self: "ComputeFunction[Q, Iterator[S]]", /, *args: Q.args, **kwargs: Q.kwargs

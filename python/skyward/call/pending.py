@@ -33,7 +33,7 @@ from skyward.call.text import call_text, note_position, short
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from skyward.call.answers import AwaitableFuture
+    from skyward.call.answers import AwaitableFuture, AwaitedCall
 
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
@@ -130,7 +130,7 @@ class PendingCompute(Generic[R]):
                 f"{call_text(self)} has not been sent; write await {self.name}(…).on(pool)"
             )
 
-    def on(self, pool: Target) -> "Coroutine[object, object, R]":
+    def on(self, pool: Target) -> "AwaitedCall[R]":
         """Sends the call, and returns a future of the running asyncio loop. The future is also a
         coroutine, so ``create_task()`` accepts it. Cancelling it stops the call on its worker."""
         from skyward.call.awaited import awaited, running_loop

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
@@ -14,6 +14,7 @@ from skyward.exceptions import ConfigurationError
 from skyward.pool.compute_pool import ComputePool
 
 _VERB = "sky.mpi(pool)"
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -38,7 +39,13 @@ class MpiRanks:
     def __repr__(self) -> str:
         return f"MpiRanks({self.size} ranks, {self._implementation})"
 
-    def run(self, function: Callable[..., R], *args: Any, **kwargs: Any) -> list[R]:
+    @overload
+    def run(
+        self, function: ComputeFunction[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> list[R]: ...
+    @overload
+    def run(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> list[R]: ...
+    def run(self, function: Any, /, *args: Any, **kwargs: Any) -> list[Any]:
         """Calls the function in every rank of a new world, at the same time; the results, by rank.
 
         `function` needs no decorator; one of ``@compute`` keeps its time limit and retries. Inside,

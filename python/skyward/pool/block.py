@@ -9,12 +9,14 @@ soon as it is imported; so that the decorator is there all the same, that packag
 
 import importlib
 from collections.abc import Callable, Generator
+from contextlib import _AsyncGeneratorContextManager, _GeneratorContextManager
 from functools import partial, wraps
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from types import ModuleType, TracebackType
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, unwrap
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType, TracebackType
 from typing import Any, TypeVar, overload
 
 from skyward.call.target import _innermost, enclosing
+from skyward.call.text import name_of
 from skyward.callback import _ambient
 from skyward.pool.compute_pool import ComputePool
 
@@ -43,7 +45,9 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             with ComputePool(**options):
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
+                _refuse_later_body(function, result)
+                return result
 
         @wraps(function)
         async def call_later(*args: Any, **kwargs: Any) -> Any:
@@ -113,6 +117,30 @@ class Block:
         )
         self._pools.remove(opened)
         return opened
+
+
+def _refuse_later_body(function: Callable[..., Any], result: Any) -> None:
+    """A decorator may hide that the function is asynchronous or a generator: what it returned would
+    run its body when the pool has closed."""
+    kinds = _AsyncGeneratorContextManager, _GeneratorContextManager
+    body = result.gen if isinstance(result, kinds) else result
+    if isinstance(body, CoroutineType):
+        kind, code = "a coroutine", body.cr_code
+    elif isinstance(body, GeneratorType):
+        kind, code = "a generator", body.gi_code
+    elif isinstance(body, AsyncGeneratorType):
+        kind, code = "an async generator", body.ag_code
+    else:
+        return
+    if code is not getattr(unwrap(function), "__code__", None):
+        return  # made by another function, which may need no pool
+    if not isinstance(body, AsyncGeneratorType):
+        body.close()
+    raise TypeError(
+        f"@pool: {name_of(function)} returned {'a context manager' if body is not result else kind}"
+        ", whose body would run after the pool has closed. Put @pool below the other decorators, or"
+        " write `with sky.pool(…):` inside the function"
+    )
 
 
 def _apart(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
