@@ -3,6 +3,7 @@
 // Shared by the providers whose nodes are PoolMachines, rented (renting/) or kept (keeping/): the
 // ledger, a book for each pool, and the verbs that need no more.
 
+#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -52,6 +53,9 @@ class MachineProvider : public Provider {
   void tell(const std::string& line) const {
     if (world_.tell) world_.tell(line);
   }
+
+  // Within this time, a deleted lock is there again, and a reaper that has died is replaced.
+  static constexpr Duration kTendInterval = std::chrono::seconds(30);
 
   // What the ledger stores about a new pool besides the cluster. `settings` has its owner.
   struct Entry {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 #include "skyward/io/file.h"
 #include "skyward/io/file_descriptor.h"
@@ -78,7 +79,15 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
     return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),
                 "close it first");
   }
-  return PoolDirectory{path, std::move(lock)};
+  return PoolDirectory{.path = path, .lock = std::move(lock)};
+}
+
+Status keep_pool_locked(const World& world, const std::string& pool, PoolDirectory& directory) {
+  if (is_open_here(world, pool)) return {};
+  auto again = make_pool_directory(world, pool);
+  if (!again) return fail(again);
+  directory.lost_locks.push_back(std::exchange(directory.lock, std::move(again->lock)));
+  return {};
 }
 
 std::string pool_directory(const World& world, const std::string& pool) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/io/file_lock.h"
@@ -34,8 +35,12 @@ bool is_of_ledger(const World& world, const Error& error);
 struct PoolDirectory {
   std::string path{};
   std::unique_ptr<io::FileLock> lock{};
+  std::vector<std::unique_ptr<io::FileLock>> lost_locks{};  // of deleted files: reapers watch them
 };
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool);
+// Locks another file where somebody has deleted the lock's. Without one, 'skyward gc' and new
+// reapers would take the pool for one that was left behind.
+Status keep_pool_locked(const World& world, const std::string& pool, PoolDirectory& directory);
 std::string pool_directory(const World& world, const std::string& pool);
 // The file that a pool's reaper (renting/reaping.h) holds locked.
 std::string reaper_lock(const World& world, const std::string& pool);
