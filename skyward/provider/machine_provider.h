@@ -75,7 +75,8 @@ class MachineProvider : public Provider {
   Status with_end(Status ended);
 
   World world_;
-  HeldLedger ledger_{[this] { return open_ledger(world_); }};
+  HeldLedger ledger_{[this] { return open_ledger(world_); },
+                     [this] { return ledger_number(world_); }};
 
  private:
   std::map<std::string, PoolBook> books_;  // by cluster id

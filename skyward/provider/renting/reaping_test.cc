@@ -11,6 +11,7 @@
 
 #include "skyward/provider/digital_ocean/digital_ocean.h"
 #include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider {
 namespace {
@@ -189,8 +190,13 @@ TEST_F(ReaperTest, FindsThePoolInUseAfterTheStateDirectoryWasDeleted) {
   EXPECT_TRUE(is_open_here(fixture_.world, made.id)) << "before there is another reaper";
   EXPECT_EQ(fixture_.started.size(), before + 1) << "nobody can tell whether there is one";
   EXPECT_TRUE(first.holder()) << "for the first one";
-  (void)cloud->teardown(made, soon());
+  const auto another = cloud->provision(made, 1, 0, soon());
+  EXPECT_TRUE(another) << another.error().message;
+  ASSERT_THAT(open_pools(), SizeIs(1)) << "in the new ledger";
+  EXPECT_TRUE(opened_here(open_pools().front(), fixture_.world));
+  EXPECT_TRUE(cloud->teardown(made, soon()));
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
   EXPECT_FALSE(first.holder());
 }
 
