@@ -218,6 +218,14 @@ TEST_F(ReaperTest, DoesNotBelongToAJobOfAContinuousIntegration) {
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
 }
 
+// Whose end would be its own.
+TEST_F(ReaperTest, DoesNotBelongToTheTaskThatOpenedItsPool) {
+  const auto cloud = opened().cloud;
+  EXPECT_THAT(fixture_.started.back().unset,
+              IsSupersetOf({"SKYWARD_NODE", "SKYWARD_WORK", "SKYWARD_LOCAL_NODE"}));
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+}
+
 TEST_F(ReaperTest, RemovesWhatADeadProgramLeft) {
   (void)opened();
   EXPECT_THAT(cloud_->leftovers(), Not(IsEmpty()));
