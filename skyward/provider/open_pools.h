@@ -46,10 +46,10 @@ std::string pool_directory(const World& world, const std::string& pool);
 std::string reaper_lock(const World& world, const std::string& pool);
 void remove_pool_directory(const World& world, const std::string& pool);
 
-// Removes such directories of pools that the ledger does not list, a day after they were made:
-// their programs were killed at that moment, or the ledger was moved away. Those that are locked
-// stay.
-void remove_unlisted_directories(const World& world);
+// Removes such directories of pools that the ledger does not list or has closed, a day after their
+// last change: programs were killed at that moment, or the ledger was moved away. Those that are
+// locked stay.
+void remove_unused_directories(const World& world);
 
 // The id of a pool at a cloud: "aws-1a2b3c4d" for the job 1a2b3c4d. If the ledger has that id
 // already, from a region that was tried before, the digits are new.
