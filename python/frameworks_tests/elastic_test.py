@@ -99,6 +99,28 @@ def test_parts_of_a_checkpoint_survive_two_restarts():
 
 @sky.compute
 @sky.distributed.torch(backend="gloo", max_restarts=1)
+def points_at_the_latest():
+    """Worker 0 alone has a link to the folder of its step."""
+    import torch.distributed as dist
+
+    latest = sky.checkpoint_dir() / "latest"
+    if latest.is_symlink():
+        return os.readlink(latest), (latest / "part-0").read_text()
+    if dist.get_rank() == 0:
+        (sky.checkpoint_dir() / "step-200").mkdir()
+        (sky.checkpoint_dir() / "step-200" / "part-0").write_text("weights")
+        latest.symlink_to("step-200")
+    dist.barrier()
+    raise LookupError("no such row")
+
+
+def test_a_link_to_the_latest_checkpoint_reaches_every_node():
+    with sky.ComputePool(nodes=2, display="quiet") as pool:
+        assert points_at_the_latest() @ pool == (("step-200", "weights"),) * 2
+
+
+@sky.compute
+@sky.distributed.torch(backend="gloo", max_restarts=1)
 def always_fails():
     import torch.distributed as dist
 

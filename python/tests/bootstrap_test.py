@@ -35,6 +35,7 @@ report() { # as lines NAME=VALUE, until the end of the file
   echo "timers=$(grep -als "[s]kyward-timer" /proc/[0-9]*/cmdline | wc -l)"
   echo "apt=$(cat /apt-calls 2>/dev/null | wc -l)"
   echo "curl=$(cat /curl-calls 2>/dev/null | wc -l)"
+  echo "synced=$(cat /synced 2>/dev/null | tr '\\n' '|')"
   echo "venv=$(stat -c %i /opt/skyward/.venv)"
   echo "version=$(/opt/skyward/.venv/bin/python -c \
     'import sys, cloudpickle, skyward_test_package as p
@@ -109,6 +110,10 @@ def machine(tmp_path):
         '#!/bin/sh\necho "$*" >>/curl-calls\n'
         "echo 'env -0 >/seen; mkdir -p ~/.local/bin; cp /real-uv ~/.local/bin/uv'\n",
     )
+    program(
+        played / "sync",
+        '#!/bin/sh\n[ -e "$3/.venv/bin/python" ] && [ ! -e "$3/.image" ] && echo "$3" >>/synced\n',
+    )
     program(played / "shutdown", '#!/bin/sh\necho "$*" >/halted\n')
 
     def run(drive, **scripts):
@@ -155,6 +160,7 @@ def test_twice_on_one_machine(machine):
         "timers": "1",
         "apt": "2",
         "curl": "1",
+        "synced": "/opt/skyward|",
         "venv": first["venv"],
         "version": f"{CLIENT_PYTHON} pickled mine",
         "dpkg": "installed",

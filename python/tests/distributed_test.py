@@ -460,6 +460,53 @@ def test_checkpoints_that_a_function_had_are_removed(node, monkeypatch):
     assert list(node.parent.iterdir()) == []
 
 
+def test_links_to_folders_are_checkpoints_unless_they_lead_out(node, tmp_path):
+    (node / "step-100").mkdir()
+    (node / "step-100" / "part-0").touch()
+    (node / "relative").symlink_to("step-100")
+    (node / "absolute").symlink_to(node / "step-100")
+    (node / "step-100" / "above").symlink_to("../step-100")
+    (node / "out").symlink_to(tmp_path)
+    (node / "step-100" / "further-out").symlink_to("../..")
+    (node / "gone").symlink_to("step-50")
+    (node / "now.tmp").symlink_to("step-100")
+    files = elastic._files(node)
+    assert files.keys() == {
+        "last.pt", "step-100/part-0", "relative", "absolute", "step-100/above"
+    }  # fmt: skip
+    targets = [files[name][1] for name in ("relative", "absolute", "step-100/above")]
+    assert targets == ["link:step-100", "link:step-100", "link:../step-100"]
+    assert files["relative"][0] == (node / "relative").lstat().st_mtime_ns
+    assert elastic._checked(files) == files
+    for name, target in [("a", "/etc"), ("a", ".."), ("a/b", "../.."), ("a", "b/../..")]:
+        with pytest.raises(ValueError, match="leads out"):
+            elastic._checked({name: (1, f"link:{target}")})
+
+
+@pytest.mark.parametrize("older", [None, "step-100"])
+def test_all_nodes_get_the_latest_link(older, node, monkeypatch):
+    torch, dist = types.ModuleType("torch"), types.ModuleType("torch.distributed")
+    torch.distributed = dist
+    dist.new_group = lambda backend: None
+    dist.barrier = lambda group: None
+    dist.destroy_process_group = lambda group: None
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.distributed", dist)
+    (node / "step-200").mkdir()
+    if older:
+        (node / older).mkdir()
+        (node / "latest").symlink_to(older)
+    later = 4_000_000_000_000_000_000
+    files = elastic._files(node) | {"latest": (later, "link:step-200")}
+    monkeypatch.setattr(
+        elastic, "_gather", lambda dist, group, mine: [mine, json.dumps(files).encode()]
+    )
+    elastic._share(place(), node)
+    assert os.readlink(node / "latest") == "step-200"
+    assert (node / "latest").lstat().st_mtime_ns == later
+    assert not list(node.glob("*.tmp"))
+
+
 class FakeTorch(types.ModuleType):
     """As much of PyTorch as its session uses; `stores` are what it was asked for."""
 

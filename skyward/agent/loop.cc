@@ -20,6 +20,7 @@
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/link_limits.h"
+#include "skyward/spec/reaper.h"
 #include "skyward/spec/topology.h"
 
 namespace skyward::agent {
@@ -89,7 +90,12 @@ int AgentLoop::run() {
   workers_.clear();
   ended_.clear();
   release_own_volumes();
-  io::kill_descendants(kKillTimeout);
+  // Where this machine stays on, the reaper of a pool that a task has opened still has work to do.
+  std::vector<std::string> spared;
+  if (state_.configure.end_command.empty()) {
+    spared.assign(kReaperCommand.begin(), kReaperCommand.end());
+  }
+  io::kill_descendants(kKillTimeout, spared);
   if (!end_command_.empty())
     run_end_command(end_command_, [](Duration pause) { io::pause_thread(pause); });
   return exit_code_;

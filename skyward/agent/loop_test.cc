@@ -253,6 +253,18 @@ class LoopTest : public ::testing::Test {
     engine.send(configuration(concurrency));
     EXPECT_GT(engine.take<wire::Ready>().memory_bytes, 0U);
   }
+  // A task starts it, for a pool that it has opened. A shell stands for it, and stops.
+  pid_t start_reaper() {
+    const auto task = call(
+        "def value():\n"
+        "  import pathlib, subprocess, tempfile\n"
+        "  folder = tempfile.mkdtemp()\n"
+        "  pathlib.Path(folder, 'reap').write_text('rm -r \"$PWD\"; kill -STOP $$')\n"
+        "  print(subprocess.Popen(['/bin/skyward', 'reap'], executable='/bin/sh', cwd=folder, "
+        "start_new_session=True).pid)");
+    EXPECT_EQ(run(task).status, wire::TaskStatus::ok);
+    return std::stoi(engine.lines_of(task.task.value).at(0));
+  }
   // `source` defines `value`, a function; `arguments` is a Python tuple.
   wire::RunTask call(const std::string& source, const std::string& arguments = "()") {
     wire::RunTask run;
@@ -521,6 +533,26 @@ TEST_F(LoopTest, LeavesNoProcessAfterShutdown) {
   engine.send(wire::Shutdown{.grace_ms = 5000});
   EXPECT_EQ(engine.wait_for_exit().describe(), "exit code 0");
   for (const std::string& pid : pids) EXPECT_FALSE(is_alive(std::stoi(pid))) << pid;
+}
+
+TEST_F(LoopTest, LeavesAReaperWhereTheMachineStaysOn) {
+  make_ready();
+  const pid_t reaper = start_reaper();
+  engine.hang_up();
+  EXPECT_EQ(engine.wait_for_exit().describe(), "exit code 0");
+  EXPECT_TRUE(is_alive(reaper));
+  ::kill(reaper, SIGKILL);
+}
+
+TEST_F(LoopTest, LeavesNoReaperOnAMachineThatItEnds) {
+  auto configure = configuration();
+  configure.end_command = {"true"};
+  engine.send(configure);
+  engine.take<wire::Ready>();
+  const pid_t reaper = start_reaper();
+  engine.hang_up();
+  EXPECT_EQ(engine.wait_for_exit().describe(), "exit code 0");
+  EXPECT_FALSE(is_alive(reaper));
 }
 
 TEST_F(LoopTest, KillsAtShutdownWhatDoesNotEndInTime) {

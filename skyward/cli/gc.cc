@@ -275,7 +275,7 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
     return complain(streams, fits.error());
   }
   streams.err << note_of(*clouds, "not searched");
-  if (!options.dry_run) provider::remove_unlisted_directories(world);
+  if (!options.dry_run) provider::remove_unused_directories(world);
   const std::vector<Error> errors = sweep_all(streams, *clouds, options, tally);
   if (!errors.empty()) return complain_of_all(streams, errors);
   if (tally.off == std::ssize(clouds->rows)) {

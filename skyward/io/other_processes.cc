@@ -38,7 +38,20 @@ std::vector<ProcessEntry> all_processes() {
   return entries;
 }
 
-std::vector<ProcessEntry> descendants() {
+// The program without its folder, and its arguments.
+std::vector<std::string> command_of(pid_t process) {
+  const std::string text = read_file(fmt::format("/proc/{}/cmdline", process)).value_or("");
+  std::vector<std::string> words;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find('\0'));
+    words.emplace_back(words.empty() ? word.substr(word.rfind('/') + 1) : word);
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  return words;
+}
+
+// Without those whose command is `spared`, and theirs.
+std::vector<ProcessEntry> descendants(const std::vector<std::string>& spared) {
   const std::vector<ProcessEntry> all = all_processes();
   std::unordered_multimap<pid_t, const ProcessEntry*> children;
   for (const ProcessEntry& entry : all) children.emplace(entry.parent, &entry);
@@ -48,6 +61,7 @@ std::vector<ProcessEntry> descendants() {
     const auto [first, last] = children.equal_range(ancestors.back());
     ancestors.pop_back();
     for (auto child = first; child != last; ++child) {
+      if (!spared.empty() && command_of(child->second->pid) == spared) continue;
       found.push_back(*child->second);
       ancestors.push_back(child->second->pid);
     }
@@ -175,14 +189,14 @@ int reap_orphans() {
   }
 }
 
-int kill_descendants(Duration timeout) {
+int kill_descendants(Duration timeout, const std::vector<std::string>& spared) {
   using namespace std::chrono_literals;
   const Time deadline = EventLoop::now() + timeout;
   std::set<std::pair<pid_t, std::uint64_t>> killed;
   while (true) {
     std::vector<FileDescriptor> dying;
     bool any = false;
-    for (const ProcessEntry& entry : descendants()) {
+    for (const ProcessEntry& entry : descendants(spared)) {
       if (entry.is_dead()) {
         reap_orphan(entry.pid);
         continue;

@@ -124,6 +124,24 @@ TEST(Descendants, AreKilledThoughTheyLeftTheirSession) {
             2);
 }
 
+TEST(Descendants, WithACommandThatIsSparedGoOn) {
+  EXPECT_EQ(in_child([] {
+              adopt_orphans();
+              EventLoop loop;
+              auto out = make_pipe();
+              // The shell goes on to be the second sleep, when the first one has its command.
+              SpawnOptions options = shell(
+                  "/bin/sleep 1001 & until grep -q sleep /proc/$!/cmdline; do :; done; "
+                  "echo up; exec sleep 1002");
+              options.descriptors = {{out->write.get(), 1}};
+              auto parent = Process::spawn(loop, options, [](ExitStatus) {});
+              if (!parent || read_line(out->read.get()) != "up") return 100;
+              const int killed = kill_descendants(20s, {"sleep", "1001"});
+              return 10 * killed + kill_descendants(20s);
+            }),
+            11);
+}
+
 TEST(Descendants, OrphansAreReapedAndOwnChildrenAreNot) {
   EXPECT_EQ(in_child([] {
               adopt_orphans();

@@ -22,7 +22,8 @@ chmod 1777 "$root/run/skyward"
 cat >"$end" <<END
 #!/bin/sh
 # Ends this machine, and with it what it costs. The watch asks again until it is off.
-: >"$asked_for"
+# Not ':', a special builtin: when the disk is full, the shell would exit there.
+true >"$asked_for"
 $end_first
 shutdown -P now || systemctl poweroff --force || poweroff -f
 END

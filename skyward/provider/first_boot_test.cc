@@ -160,6 +160,17 @@ TEST_F(EndTimerTest, FirstDoesWhatEndsTheCost) {
   EXPECT_EQ(rights, std::filesystem::perms::owner_all) << "it may hold a secret";
 }
 
+// In a container, /run is on the disk that tasks fill.
+TEST_F(EndTimerTest, EndsAMachineWhoseDiskIsFull) {
+  std::filesystem::create_directories(root_ + "/run/skyward-over");  // no file can be created there
+  EndTimer how = end_timer();
+  how.expires_s = 1;
+  how.end_first = "echo deleted >" + root_ + "/deleted";
+  arm(how);
+  ASSERT_TRUE(ended());
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/deleted"));
+}
+
 TEST(FirstBoot, TheScriptBringsTheHostKeyAndTheLogin) {
   const std::string text = boot_script(boot());
   EXPECT_TRUE(text.starts_with("#!/bin/sh\n"));

@@ -1,5 +1,9 @@
 #include "skyward/provider/held_ledger.h"
 
+#include <algorithm>
+
+#include "skyward/provider/marks.h"
+
 namespace skyward::provider {
 
 template <typename Verb>
@@ -8,16 +12,54 @@ auto HeldLedger::use(Verb verb) -> decltype(verb(*ledger_)) {
     auto opened = open_();
     if (!opened) return fail(opened);
     ledger_ = *std::move(opened);
+    opened_number_ = number_();
   }
+  auto done = verb(*ledger_);
+  // SQLite reads a file that has lost its name, but does not write to it.
+  if (done || number_() == opened_number_ || !reopen()) return done;
   return verb(*ledger_);
 }
 
+bool HeldLedger::reopen() {
+  auto opened = open_();
+  if (!opened || !copy_to(**opened)) return false;
+  ledger_ = *std::move(opened);
+  opened_number_ = number_();
+  return true;
+}
+
+// The open pools of this process, and what may be left of them. The new file may be an older copy.
+Status HeldLedger::copy_to(Ledger& fresh) {
+  for (LedgerPool& pool : open_pools_) {
+    pool.settings[kLedgerSetting] = number_();
+    const auto listed = fresh.find_pool(pool.id);
+    Status status = listed ? Status() : fail(listed);
+    if (status && !*listed) status = fresh.open_pool(pool);
+    const auto there = fresh.entries(pool.id, false);
+    if (status && !there) status = fail(there);
+    // A damaged file may not say; those machines are found by their marks.
+    for (const LedgerEntry& entry :
+         ledger_->entries(pool.id, true).value_or(std::vector<LedgerEntry>())) {
+      const auto same = [&](const LedgerEntry& one) {
+        return one.key == entry.key && one.id == entry.id;
+      };
+      if (status && std::ranges::none_of(*there, same)) status = fresh.ask(entry);
+    }
+    if (!status) return status;
+  }
+  return {};
+}
+
 Status HeldLedger::open_pool(const LedgerPool& pool) {
-  return use([&](Ledger& ledger) { return ledger.open_pool(pool); });
+  Status opened = use([&](Ledger& ledger) { return ledger.open_pool(pool); });
+  if (opened) open_pools_.push_back(pool);
+  return opened;
 }
 
 Status HeldLedger::close_pool(const std::string& pool, std::int64_t now_s) {
-  return use([&](Ledger& ledger) { return ledger.close_pool(pool, now_s); });
+  Status closed = use([&](Ledger& ledger) { return ledger.close_pool(pool, now_s); });
+  if (closed) std::erase_if(open_pools_, [&](const LedgerPool& one) { return one.id == pool; });
+  return closed;
 }
 
 Status HeldLedger::ask(const LedgerEntry& entry) {

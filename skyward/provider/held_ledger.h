@@ -2,7 +2,8 @@
 
 // The ledger of one provider, opened on first use and kept open: when the disk is full, an open
 // file can still be read. If it cannot be opened, every call fails: launching stops then,
-// terminating goes on without it.
+// terminating goes on without it. If somebody moves the file away or deletes it, the pools that
+// this process has open continue in a new one.
 
 #include <functional>
 #include <memory>
@@ -18,7 +19,8 @@ namespace skyward::provider {
 class HeldLedger final : public Ledger {
  public:
   using Open = std::function<Result<std::unique_ptr<Ledger>>()>;
-  explicit HeldLedger(Open open) : open_(std::move(open)) {}
+  using Number = std::function<std::string()>;  // of the file that open() would open
+  HeldLedger(Open open, Number number) : open_(std::move(open)), number_(std::move(number)) {}
 
   Status open_pool(const LedgerPool& pool) override;
   Status close_pool(const std::string& pool, std::int64_t now_s) override;
@@ -35,10 +37,15 @@ class HeldLedger final : public Ledger {
 
  private:
   const Open open_;
+  const Number number_;
   std::unique_ptr<Ledger> ledger_;
+  std::string opened_number_;
+  std::vector<LedgerPool> open_pools_;  // of this process
 
   template <typename Verb>
   auto use(Verb verb) -> decltype(verb(*ledger_));
+  bool reopen();
+  Status copy_to(Ledger& fresh);
 };
 
 }  // namespace skyward::provider

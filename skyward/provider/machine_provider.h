@@ -3,6 +3,7 @@
 // Shared by the providers whose nodes are PoolMachines, rented (renting/) or kept (keeping/): the
 // ledger, a book for each pool, and the verbs that need no more.
 
+#include <chrono>
 #include <cstdint>
 #include <expected>
 #include <functional>
@@ -53,6 +54,9 @@ class MachineProvider : public Provider {
     if (world_.tell) world_.tell(line);
   }
 
+  // Within this time, a deleted lock is there again, and a reaper that has died is replaced.
+  static constexpr Duration kTendInterval = std::chrono::seconds(30);
+
   // What the ledger stores about a new pool besides the cluster. `settings` has its owner.
   struct Entry {
     std::string job{};
@@ -71,7 +75,8 @@ class MachineProvider : public Provider {
   Status with_end(Status ended);
 
   World world_;
-  HeldLedger ledger_{[this] { return open_ledger(world_); }};
+  HeldLedger ledger_{[this] { return open_ledger(world_); },
+                     [this] { return ledger_number(world_); }};
 
  private:
   std::map<std::string, PoolBook> books_;  // by cluster id

@@ -108,13 +108,13 @@ std::map<std::string, std::string> this_computer(const World& world) {
   return {{"host", io::host_name()},
           {"boot", io::boot_id()},
           {"computer", hash.substr(0, kComputerDigits)},
-          {"ledger", ledger_number(world)}};
+          {kLedgerSetting, ledger_number(world)}};
 }
 
 bool opened_here(const LedgerPool& pool, std::int64_t booted_s,
                  const std::map<std::string, std::string>& here) {
-  const auto ledger = here.find("ledger");
-  const std::string its_ledger = pool.setting("ledger");
+  const auto ledger = here.find(kLedgerSetting);
+  const std::string its_ledger = pool.setting(kLedgerSetting);
   if (ledger != here.end() && !its_ledger.empty() && its_ledger != ledger->second) return false;
   const std::string& boot = here.at("boot");
   const std::string its_boot = pool.setting("boot");

@@ -62,6 +62,7 @@ bool is_pool_id(std::string_view id);
 // name, a hash of its id (empty: it has none), and the boot's id; and the number of its ledger's
 // file.
 std::map<std::string, std::string> this_computer(const World& world);
+inline constexpr const char* kLedgerSetting = "ledger";  // the one with that number
 // Whether this computer, `here`, opened the pool: computers may share a ledger, but not each
 // other's locks. After a reboot, both its name and its id must be the same, where they are known:
 // copies of a virtual machine may have one id, and containers one name. What was opened in another

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 #include "skyward/io/file.h"
 #include "skyward/io/file_descriptor.h"
@@ -78,7 +79,15 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
     return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),
                 "close it first");
   }
-  return PoolDirectory{path, std::move(lock)};
+  return PoolDirectory{.path = path, .lock = std::move(lock)};
+}
+
+Status keep_pool_locked(const World& world, const std::string& pool, PoolDirectory& directory) {
+  if (is_open_here(world, pool)) return {};
+  auto again = make_pool_directory(world, pool);
+  if (!again) return fail(again);
+  directory.lost_locks.push_back(std::exchange(directory.lock, std::move(again->lock)));
+  return {};
 }
 
 std::string pool_directory(const World& world, const std::string& pool) {
@@ -94,7 +103,7 @@ void remove_pool_directory(const World& world, const std::string& pool) {
   if (state) (void)io::remove_tree(path_of(*state, pool));  // keys of machines that are gone
 }
 
-void remove_unlisted_directories(const World& world) {
+void remove_unused_directories(const World& world) {
   constexpr Duration kDay = std::chrono::hours(24);
   const Result<std::string> state = state_of(world);
   if (!state) return;
@@ -103,8 +112,9 @@ void remove_unlisted_directories(const World& world) {
   for (const std::string& id : io::list_directory(*state + "/clouds")) {
     if (!is_pool_id(id) || !io::is_untouched_directory(path_of(*state, id), kDay)) continue;
     const auto listed = (*ledger)->find_pool(id);
+    const bool may_be_used = !listed || (*listed && !(*listed)->closed_s);
     const bool is_reaped = io::FileLock::holder(reaper_lock(world, id)).has_value();
-    if (!listed || *listed || is_open_here(world, id) || is_reaped) continue;
+    if (may_be_used || is_open_here(world, id) || is_reaped) continue;
     remove_pool_directory(world, id);
   }
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/io/file_lock.h"
@@ -34,17 +35,21 @@ bool is_of_ledger(const World& world, const Error& error);
 struct PoolDirectory {
   std::string path{};
   std::unique_ptr<io::FileLock> lock{};
+  std::vector<std::unique_ptr<io::FileLock>> lost_locks{};  // of deleted files: reapers watch them
 };
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool);
+// Locks another file where somebody has deleted the lock's. Without one, 'skyward gc' and new
+// reapers would take the pool for one that was left behind.
+Status keep_pool_locked(const World& world, const std::string& pool, PoolDirectory& directory);
 std::string pool_directory(const World& world, const std::string& pool);
 // The file that a pool's reaper (renting/reaping.h) holds locked.
 std::string reaper_lock(const World& world, const std::string& pool);
 void remove_pool_directory(const World& world, const std::string& pool);
 
-// Removes such directories of pools that the ledger does not list, a day after they were made:
-// their programs were killed at that moment, or the ledger was moved away. Those that are locked
-// stay.
-void remove_unlisted_directories(const World& world);
+// Removes such directories of pools that the ledger does not list or has closed, a day after their
+// last change: programs were killed at that moment, or the ledger was moved away. Those that are
+// locked stay.
+void remove_unused_directories(const World& world);
 
 // The id of a pool at a cloud: "aws-1a2b3c4d" for the job 1a2b3c4d. If the ledger has that id
 // already, from a region that was tried before, the digits are new.

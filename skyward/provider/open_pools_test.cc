@@ -39,7 +39,7 @@ TEST_F(OpenPoolsTest, APoolIsOpenOnce) {
   EXPECT_THAT(second.error().message, HasSubstr("is open already"));
 }
 
-TEST_F(OpenPoolsTest, DirectoriesThatTheLedgerDoesNotListGoAfterADay) {
+TEST_F(OpenPoolsTest, DirectoriesThatNoPoolUsesGoAfterADay) {
   namespace fs = std::filesystem;
   const auto make = [&](const std::string& id) {
     EXPECT_TRUE(make_pool_directory(world, id));  // its lock is free again
@@ -49,16 +49,21 @@ TEST_F(OpenPoolsTest, DirectoriesThatTheLedgerDoesNotListGoAfterADay) {
     fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(25));
   };
   world.open_ledger = [](const std::string& path) { return Ledger::open(path); };
-  ASSERT_TRUE((*open_ledger(world))->open_pool({.id = "aws-00000001"}));
+  const auto ledger = *open_ledger(world);
+  ASSERT_TRUE(ledger->open_pool({.id = "aws-00000001"}));
+  ASSERT_TRUE(ledger->open_pool({.id = "aws-00000006"}));
+  ASSERT_TRUE(ledger->close_pool("aws-00000006", 1));
   const std::string listed = make("aws-00000001");
   const std::string lost = make("aws-00000002");
   const std::string young = make("aws-00000003");
   const auto open = make_pool_directory(world, "aws-00000004");
   const std::string reaped = make("aws-00000005");
   const auto reaper = io::FileLock::try_lock(reaper_lock(world, "aws-00000005"));
-  for (const std::string& path : {listed, lost, open->path, reaped}) age(path);
-  remove_unlisted_directories(world);
+  const std::string closed = make("aws-00000006");
+  for (const std::string& path : {listed, lost, open->path, reaped, closed}) age(path);
+  remove_unused_directories(world);
   EXPECT_FALSE(fs::exists(lost));
+  EXPECT_FALSE(fs::exists(closed));
   for (const std::string& path : {listed, young, open->path, reaped}) {
     EXPECT_TRUE(fs::exists(path)) << path;
   }

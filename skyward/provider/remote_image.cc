@@ -22,6 +22,7 @@
 #include "skyward/spec/json_text.h"
 #include "skyward/spec/pip_index.h"
 #include "skyward/spec/provider_settings.h"
+#include "skyward/spec/to_disk.h"
 
 namespace skyward::provider {
 

@@ -6,6 +6,7 @@
 #include "skyward/spec/apt_script.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/pip_index.h"
+#include "skyward/spec/to_disk.h"
 
 namespace skyward {
 
@@ -62,6 +63,7 @@ if [[ ! -x $root/.venv/bin/python || $(cat "$root/.image" 2>/dev/null || true) !
   rm -rf "$root/.venv" "$root/.ready" "$root/.image"
   uv venv --quiet --no-project --python "$python" "$root/.venv" </dev/null
   install_requirements uv "$root/.venv"
+  to_disk "$root"
   printf '%s\n' "$image" >"$root/.image"
 fi
 "$root/.venv/bin/python" -c 'import cloudpickle' </dev/null
@@ -100,9 +102,10 @@ std::string Image::bootstrap(int ttl) const {
   packages.insert(packages.end(), apt.begin(), apt.end());
   std::vector<std::string> requirements = {"cloudpickle"};
   requirements.insert(requirements.end(), pip.begin(), pip.end());
-  script += fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}{}{}",
-                        content_hash(), shell_quote(python), quoted_list(packages),
-                        quoted_list(requirements), kInstallRequirements, kInstallPackages, kSteps);
+  script +=
+      fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}{}{}{}", content_hash(),
+                  shell_quote(python), quoted_list(packages), quoted_list(requirements),
+                  kInstallRequirements, kInstallPackages, kToDisk, kSteps);
   return script;
 }
 

@@ -17,6 +17,9 @@ from skyward.task.instance_info import InstanceInfo
 _PIECE_BYTES = 16 << 20
 """Of a file, at a time."""
 
+_LINK = "link:"
+"""Begins what stands in place of a digest for a link, before its target."""
+
 
 def renew() -> None:
     """Ends this worker's process after the call. The agent starts another one."""
@@ -89,9 +92,13 @@ def _share(info: InstanceInfo, folder: Path) -> None:
             if all(name in files and files[name][1] == digest for files in _writers(lists, info)):
                 continue
             has = writes and lists[info.global_worker_index].get(name, (0, ""))[1] == digest
-            _copy(dist, group, folder / name, source, info, writes and not has)
+            is_link = digest.startswith(_LINK)
+            if not is_link:
+                _copy(dist, group, folder / name, source, info, writes and not has)
+            elif writes and not has:
+                _link(folder / name, digest.removeprefix(_LINK))
             if writes:  # a copy is no newer than what it was made from
-                os.utime(folder / name, ns=(changed, changed))
+                os.utime(folder / name, ns=(changed, changed), follow_symlinks=not is_link)
         dist.barrier(group=group)
     finally:
         dist.destroy_process_group(group)
@@ -122,11 +129,41 @@ def _files(folder: Path) -> dict[str, tuple[int, str]]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if path.is_file() and not any(part.endswith(".tmp") for part in name.parts):
+        if any(part.endswith(".tmp") for part in name.parts):
+            continue
+        if path.is_file():
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             found[str(name)] = (path.stat().st_mtime_ns, digest)
+        elif path.is_symlink() and path.is_dir():
+            target = _target(path)
+            if _stays_inside(PurePosixPath(name), target):
+                found[str(name)] = (path.lstat().st_mtime_ns, _LINK + target)
     return found
+
+
+def _target(link: Path) -> str:
+    """Where a link leads. The folder of the checkpoints has another path on each node, so this is a
+    relative path."""
+    target = os.readlink(link)
+    if os.path.isabs(target):
+        return os.path.relpath(os.path.realpath(target), os.path.realpath(link.parent))
+    return target
+
+
+def _stays_inside(name: PurePosixPath, target: str) -> bool:
+    """Whether the link leads to a place below the folder, whatever other links are there."""
+    steps = PurePosixPath(target).parts
+    up = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
+    return not target.startswith("/") and up < len(name.parts) and ".." not in steps[up:]
+
+
+def _link(path: Path, target: str) -> None:
+    part = path.with_name(path.name + ".tmp")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.unlink(missing_ok=True)
+    part.symlink_to(target)
+    part.replace(path)
 
 
 # Torch's own functions for objects send pickles; these do not: whoever is on the nodes' network may
@@ -156,6 +193,8 @@ def _checked(files: Any) -> dict[str, tuple[int, str]]:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise ValueError(f"{name!r} is not the name of a checkpoint")
+        if digest.startswith(_LINK) and not _stays_inside(path, digest.removeprefix(_LINK)):
+            raise ValueError(f"the link {name!r} leads out of the folder for checkpoints")
         found[name] = (int(changed), str(digest))
     return found
 

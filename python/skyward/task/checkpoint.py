@@ -29,11 +29,12 @@ def checkpoint_dir() -> Path:
         last = sky.checkpoint_dir() / "last.pt"
         epoch, state = torch.load(last) if last.exists() else (0, None)
 
-    At a restart, every node gets the latest version of every file. To survive the loss of a node, a
-    file must exist on another one, too: let one worker of each node save, not only rank 0. Write to
-    a name that ends in ``.tmp`` and rename it: such files and folders are not copied, so that no
-    node ever sees half a checkpoint. The folder belongs to one call and is removed when the
-    call is over, unless its last restart failed before it could use the checkpoints.
+    At a restart, every node gets the latest version of every file, and of every link to a folder
+    that is in here. To survive the loss of a node, a file must exist on another one, too: let one
+    worker of each node save, not only rank 0. Write to a name that ends in ``.tmp`` and rename it:
+    such files and folders are not copied, so that no node ever sees half a checkpoint. The folder
+    belongs to one call and is removed when the call is over, unless its last restart failed before
+    it could use the checkpoints.
 
     In any other task it is a folder of that call alone: empty at first, the same in all threads of
     the call, and removed when the call ends. Elsewhere it is a temporary folder of this process,

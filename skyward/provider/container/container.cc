@@ -40,7 +40,8 @@ class ContainerProvider final : public KeptNodes {
             .fuse = false,
             .stop_ends_billing = true,
             .provision_timeout = kContainerTimeout,
-            .greet_timeout = kContainerGreetTimeout};
+            .greet_timeout = kContainerGreetTimeout,
+            .tend_interval = kTendInterval};
   }
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;

@@ -85,6 +85,16 @@ TEST_F(ContainerPool, AReplacementEndsWithItsPoolThoughThisComputerSlept) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(ContainerPool, IsInUseThoughItsFolderWasDeleted) {
+  const auto [cloud, life] = opened();
+  EXPECT_EQ(cloud->capabilities().tend_interval, 30s);
+  std::filesystem::remove_all(pool_directory(fixture_.world, life.cluster.id));
+  ASSERT_TRUE(cloud->tend(life.cluster, soon()));
+  EXPECT_THAT(gc(), Each(::testing::Field(&Swept::action, SweepAction::kept)));
+  EXPECT_EQ(standing(), 2);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(ContainerPool, DockerIsTakenWhereThereIsNoPodman) {
   use_docker();
   engine_->gpus = {"NVIDIA H100 80GB HBM3"};

@@ -65,6 +65,9 @@ class FakeProvider final : public Provider {
                                       Time deadline) override {
     return renting_->charges(cluster, ids, cloud_->there(deadline));
   }
+  Status tend(const Cluster& cluster, Time deadline) override {
+    return renting_->tend(cluster, cloud_->there(deadline));
+  }
   Connection connection(const Cluster& cluster, const Instance& instance) override;
   Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
 

@@ -172,6 +172,17 @@ class FakeTest : public ::testing::Test {
   std::uint64_t random_ = 0;
 };
 
+TEST_F(FakeTest, APoolIsInUseThoughItsFolderWasDeleted) {
+  const auto fake = provider();
+  const Life life = open(*fake);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const World world = client_computer().world;
+  std::filesystem::remove_all(pool_directory(world, life.cluster.id));
+  EXPECT_TRUE(fake->tend(life.cluster, soon()));
+  EXPECT_TRUE(is_open_here(world, life.cluster.id));
+  EXPECT_TRUE(fake->teardown(life.cluster, soon()));
+}
+
 TEST_F(FakeTest, APoolLivesAndLeavesNothing) {
   const auto fake = provider();
   const Life life = live(*fake);

@@ -98,6 +98,12 @@ Result<std::vector<Instance>> KeptNodes::provision(const Cluster& cluster, int c
   return out;
 }
 
+Status KeptNodes::tend(const Cluster& cluster, Time) {
+  const auto found = plans_.find(cluster.id);
+  if (found == plans_.end()) return {};
+  return keep_pool_locked(world_, cluster.id, found->second.directory);
+}
+
 void KeptNodes::forget(const Cluster& cluster) {
   const std::scoped_lock lock(mutex_);
   plans_.erase(cluster.id);

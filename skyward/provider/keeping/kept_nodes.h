@@ -26,6 +26,7 @@ class KeptNodes : public MachineProvider {
   Result<std::vector<Offer>> catalogue(Time deadline) override;
   Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
                                           Time deadline) override;
+  Status tend(const Cluster& cluster, Time deadline) override;
   Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
 
  protected:

@@ -43,6 +43,7 @@ class KubernetesProvider final : public KeptNodes {
             .preemption = kNotice,
             .provision_timeout = kPodTimeout,
             .greet_timeout = kPodGreetTimeout,
+            .tend_interval = kTendInterval,
             .gateway = true};
   }
 

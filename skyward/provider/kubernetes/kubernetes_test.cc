@@ -51,6 +51,7 @@ TEST_F(KubernetesPool, ItsMachinesArePods) {
               ElementsAre("kubectl", "--context=x1", "--namespace=default", "exec", "--stdin",
                           life.instances[1].id, "--container", "node", "--", "sh", "-c"));
   EXPECT_TRUE(cloud->capabilities().gateway);
+  EXPECT_EQ(cloud->capabilities().tend_interval, 30s);
   EXPECT_THAT(way.permanent_errors, Contains("container not found (\"node\")"));
   const Bootstrap bootstrap = cloud->bootstrap(life.cluster, life.instances[1]);
   EXPECT_THAT(bootstrap.script, StartsWith(claim_script(kKeeperDirectory)));

@@ -10,6 +10,7 @@
 #include "skyward/base/text.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/pip_index.h"
+#include "skyward/spec/to_disk.h"
 
 namespace skyward::provider {
 

@@ -54,14 +54,6 @@ version_of() {
 }
 )bash";
 
-// A function for bash. Call it before a name says that files are complete: a power cut must not
-// leave them without their contents.
-inline constexpr std::string_view kToDisk = R"bash(
-to_disk() {
-  if command -v sync >/dev/null; then sync -f -- "$1" 2>/dev/null || sync || true; fi
-}
-)bash";
-
 // A line of bash after `options`, the array of uv's options: uv is to look again at requirements on
 // a disk. Empty where there are none.
 std::string_view refresh_line(const EnvironmentRequest& request);

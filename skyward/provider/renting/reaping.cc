@@ -13,6 +13,7 @@
 #include "skyward/provider/json_read.h"
 #include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/spec/reaper.h"
 
 namespace skyward::provider {
 
@@ -36,10 +37,12 @@ constexpr Duration kReaperPatience = 24h;
 constexpr Duration kReaperStart = 20s;
 
 // At the end of a job or a step, the runners of GitHub, Azure Pipelines and Jenkins kill every
-// process that has these.
+// process that has these. So do agents (agent/node_directory.h) and local pools (local/local.cc)
+// with what tasks have started, which may have opened a pool.
 constexpr std::array kMarksOfJobs = {
-    "RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE",
-    "BUILD_ID",           "HUDSON_COOKIE",          "HUDSON_SERVER_COOKIE"};
+    "RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID", "JENKINS_NODE_COOKIE",  "JENKINS_SERVER_COOKIE",
+    "BUILD_ID",           "HUDSON_COOKIE",          "HUDSON_SERVER_COOKIE", "SKYWARD_NODE",
+    "SKYWARD_WORK",       "SKYWARD_LOCAL_NODE"};
 
 std::string last_words_path(const World& world, const std::string& pool) {
   return pool_directory(world, pool) + "/gave-up";
@@ -165,7 +168,7 @@ std::string why_reaper_gave_up(const World& world, const std::string& pool) {
 
 Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order) {
   const std::string folder = agent_path.substr(0, agent_path.rfind('/') + 1);
-  const std::string program = folder + "skyward";
+  const std::string program = folder + kReaperCommand[0];
   constexpr const char* kHint =
       "install skyward again: without that program, the machines would keep costing money";
   if (!world.exists(program)) {
@@ -175,7 +178,7 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
                             program),
                 kHint);
   }
-  const io::SpawnOptions options{.command = {program, "reap"},
+  const io::SpawnOptions options{.command = {program, kReaperCommand[1]},
                                  .unset = {kMarksOfJobs.begin(), kMarksOfJobs.end()},
                                  .new_session = true};
   const auto started = world.run_with_input(options, kReaperStart, to_text(order));

@@ -11,6 +11,7 @@
 
 #include "skyward/provider/digital_ocean/digital_ocean.h"
 #include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider {
 namespace {
@@ -189,8 +190,13 @@ TEST_F(ReaperTest, FindsThePoolInUseAfterTheStateDirectoryWasDeleted) {
   EXPECT_TRUE(is_open_here(fixture_.world, made.id)) << "before there is another reaper";
   EXPECT_EQ(fixture_.started.size(), before + 1) << "nobody can tell whether there is one";
   EXPECT_TRUE(first.holder()) << "for the first one";
-  (void)cloud->teardown(made, soon());
+  const auto another = cloud->provision(made, 1, 0, soon());
+  EXPECT_TRUE(another) << another.error().message;
+  ASSERT_THAT(open_pools(), SizeIs(1)) << "in the new ledger";
+  EXPECT_TRUE(opened_here(open_pools().front(), fixture_.world));
+  EXPECT_TRUE(cloud->teardown(made, soon()));
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
   EXPECT_FALSE(first.holder());
 }
 
@@ -209,6 +215,14 @@ TEST_F(ReaperTest, DoesNotBelongToAJobOfAContinuousIntegration) {
       fixture_.started.back().unset,
       IsSupersetOf({"RUNNER_TRACKING_ID", "VSTS_PROCESS_LOOKUP_ID", "JENKINS_NODE_COOKIE",
                     "JENKINS_SERVER_COOKIE", "BUILD_ID", "HUDSON_COOKIE", "HUDSON_SERVER_COOKIE"}));
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+}
+
+// Whose end would be its own.
+TEST_F(ReaperTest, DoesNotBelongToTheTaskThatOpenedItsPool) {
+  const auto cloud = opened().cloud;
+  EXPECT_THAT(fixture_.started.back().unset,
+              IsSupersetOf({"SKYWARD_NODE", "SKYWARD_WORK", "SKYWARD_LOCAL_NODE"}));
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
 }
 

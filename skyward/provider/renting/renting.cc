@@ -36,8 +36,6 @@ constexpr Duration kConnectTime = 300s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
-// A reaper that has died is replaced within this time.
-constexpr Duration kTendInterval = 30s;
 
 bool has_password(std::string_view text) { return without_logins(text) != text; }
 
@@ -50,7 +48,8 @@ class Renting final : public MachineProvider {
   Capabilities capabilities() const override {
     Capabilities facts = cloud_->capabilities();
     if (facts.charges_interval == Duration{}) facts.charges_interval = kChargesInterval;
-    if (cloud_->needs_reaper()) facts.tend_interval = kTendInterval;
+    // refresh() may send a request, and without a reaper there is less to look after.
+    facts.tend_interval = cloud_->needs_reaper() ? kTendInterval : 2 * kTendInterval;
     return facts;
   }
   Status check(const PoolSpec& spec) override;
@@ -80,10 +79,9 @@ class Renting final : public MachineProvider {
     std::unique_ptr<RentedSite> site{};
     Mark mark{};
     PoolDirectory directory{};
-    std::vector<std::unique_ptr<io::FileLock>>
-        lost_locks{};           // of deleted files: reapers watch them
-    std::string login_key{};    // public
-    std::string pinned_zone{};  // where its machines stand already
+    std::map<std::string, std::string> keys{};  // file → text, in case somebody deletes the files
+    std::string login_key{};                    // public
+    std::string pinned_zone{};                  // where its machines stand already
     int launches = 0;
     std::map<std::string, std::string> known_hosts{};  // instance → file
     std::map<std::string, bool> standing{};            // instance → whether it is a spot one
@@ -102,15 +100,17 @@ class Renting final : public MachineProvider {
   Status keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const;
   void tell_of_keys(const RemoteImage& image);
   void tell_of_credentials(const PoolSpec& spec, const RentedSite& site);
+  Status make_login(Plan& plan) const;
   Status enter_pool(const Cluster& cluster, const Plan& plan, const Offer& offer);
   // Cluster::unattended.
   std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
   void tell_unattended(const ProviderSpec& provider, const std::string& account);
   Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
-  // Starts another one where it is gone.
-  Status keep_reaper(const Cluster& cluster, Plan& plan);
+  // Writes those again that somebody has deleted.
+  Status keep_keys(const Plan& plan) const;
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
+  static std::string login_file(const Plan& plan) { return plan.directory.path + "/login"; }
   SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
   // The pool has to be open, and mutex_ held while the plan is read.
   const Plan& plan_of(const Cluster& cluster) const;
@@ -184,14 +184,12 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   auto directory = make_pool_directory(world_, id);
   if (!directory) return fail(directory);
   plan.directory = *std::move(directory);
-  const auto login = cloud_->by_ssh() ? make_key_pair(world_, plan.directory.path + "/login")
-                                      : Result<std::string>(std::string());
-  Status status = login ? enter_pool(cluster, plan, offer) : fail(login);
+  Status status = make_login(plan);
+  if (status) status = enter_pool(cluster, plan, offer);
   if (!status) {
     remove_pool_directory(world_, id);
     return fail(status);
   }
-  plan.login_key = *login;
   status = furnish(cluster, plan, deadline);
   if (!status) {
     if (const Status cleaned = teardown(cluster, world_.now() + kCleanUpTime); !cleaned) {
@@ -202,6 +200,16 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   const std::scoped_lock lock(mutex_);
   plans_.emplace(id, std::move(plan));
   return cluster;
+}
+
+Status Renting::make_login(Plan& plan) const {
+  if (!cloud_->by_ssh()) return {};
+  const std::string file = login_file(plan);
+  auto pair = make_key_pair(world_, file);
+  if (!pair) return fail(pair);
+  plan.login_key = std::move(pair->public_line);
+  plan.keys[file] = std::move(pair->secret);
+  return {};
 }
 
 // The owner of a machine sees everything that is on it.
@@ -299,22 +307,21 @@ Status Renting::start_its_reaper(const Cluster& cluster, const Plan& plan) const
 Status Renting::tend(const Cluster& cluster, Time deadline) {
   const auto found = plans_.find(cluster.id);
   if (found == plans_.end()) return {};
-  if (cloud_->needs_reaper()) {
-    if (Status watched = keep_reaper(cluster, found->second); !watched) return watched;
+  Plan& plan = found->second;
+  if (Status locked = keep_pool_locked(world_, cluster.id, plan.directory); !locked) return locked;
+  if (cloud_->needs_reaper() && !io::FileLock::holder(reaper_lock(world_, cluster.id))) {
+    if (Status started = start_its_reaper(cluster, plan); !started) return started;
   }
-  return found->second.site->refresh(deadline);
+  if (Status kept = keep_keys(plan); !kept) return kept;
+  return plan.site->refresh(deadline);
 }
 
-Status Renting::keep_reaper(const Cluster& cluster, Plan& plan) {
-  // Somebody has deleted the lock's file. Without one, a new reaper and 'skyward gc' would take
-  // the pool for one that was left behind.
-  if (!is_open_here(world_, cluster.id)) {
-    auto again = make_pool_directory(world_, cluster.id);
-    if (!again) return fail(again);
-    plan.lost_locks.push_back(std::exchange(plan.directory.lock, std::move(again->lock)));
+Status Renting::keep_keys(const Plan& plan) const {
+  for (const auto& [file, text] : plan.keys) {
+    if (world_.exists(file)) continue;
+    if (Status written = world_.write_file(file, text); !written) return written;
   }
-  if (io::FileLock::holder(reaper_lock(world_, cluster.id))) return {};
-  return start_its_reaper(cluster, plan);
+  return {};
 }
 
 Status Renting::enter_pool(const Cluster& cluster, const Plan& plan, const Offer& offer) {
@@ -341,6 +348,7 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
   auto host_key = cloud_->by_ssh() ? make_host_key(world_, file) : Result<HostKey>(HostKey());
   if (!host_key) return fail(host_key);
   known_hosts = host_key->known_hosts_file;
+  if (cloud_->by_ssh()) plan.keys[known_hosts] = std::move(host_key->known_hosts);
   const std::int64_t left_s = plan.mark.expires_s - plan.site->wall_s();
   LaunchTerms terms;
   terms.boot.end_timer.expires_s = plan.mark.expires_s;
@@ -460,7 +468,7 @@ SshOptions Renting::ssh_options(const Plan& plan, const SshRoute& way,
                                 const std::string& id) const {
   const auto known = plan.known_hosts.find(id);
   SKYWARD_CHECK(known != plan.known_hosts.end(), "{} was not launched here", id);
-  return {.identity_file = plan.directory.path + "/login",
+  return {.identity_file = login_file(plan),
           .proxy_command = way.proxy_command,
           .known_hosts_file = known->second,
           .pinned = true};

@@ -366,6 +366,22 @@ TEST_F(RentingTest, WhatMayHaveChangedIsLookedAtWhenThePoolIsTended) {
   EXPECT_EQ(mall_.refreshes, 1);
 }
 
+// Somebody has tidied up.
+TEST_F(RentingTest, WhatIsDeletedOfItsFolderIsThereAgainWhenThePoolIsTended) {
+  mall_.by_ssh = true;
+  open();
+  EXPECT_EQ(cloud_->capabilities().tend_interval, 60s);
+  const std::string folder = pool_directory(fixture_.world, life_.cluster.id);
+  const std::string login = io::read_file(folder + "/login").value();
+  const std::string known = io::read_file(folder + "/host-1.known").value();
+  std::filesystem::remove_all(folder);
+  EXPECT_FALSE(is_open_here(fixture_.world, life_.cluster.id));
+  ASSERT_TRUE(cloud_->tend(life_.cluster, soon()));
+  EXPECT_TRUE(is_open_here(fixture_.world, life_.cluster.id)) << "gc would end its machines";
+  EXPECT_EQ(io::read_file(folder + "/login").value(), login);
+  EXPECT_EQ(io::read_file(folder + "/host-1.known").value(), known);
+}
+
 // It would end at its first look at the clock.
 TEST_F(RentingTest, NoMachineIsLaunchedWhenTheTimeoutHasExpiredByTheCloudsClock) {
   open();

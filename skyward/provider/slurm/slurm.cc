@@ -52,6 +52,7 @@ class SlurmProvider final : public KeptNodes {
             .stop_ends_billing = true,
             .provision_timeout = kQueueTimeout,
             .greet_timeout = kJobGreetTimeout,
+            .tend_interval = kTendInterval,
             .gateway = true};
   }
 

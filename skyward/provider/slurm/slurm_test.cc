@@ -144,6 +144,7 @@ TEST_F(SlurmPool, AJobThatHasEndedIsNotConnectedToAgain) {
   spec_.provider.settings["time"] = "30";
   const auto [cloud, life] = opened();
   EXPECT_TRUE(cloud->capabilities().gateway) << "what refuses is the login node";
+  EXPECT_EQ(cloud->capabilities().tend_interval, 30s);
   const auto is_limit_told = [&] {
     const Error why =
         cloud->explain(life.instances[0], {ErrorKind::denied, "Slurm job 17 has expired", {}});

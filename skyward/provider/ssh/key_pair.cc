@@ -28,7 +28,7 @@ std::string why_it_failed(const io::CommandResult& ended) {
 
 }  // namespace
 
-Result<std::string> make_key_pair(const World& world, const std::string& path) {
+Result<KeyPair> make_key_pair(const World& world, const std::string& path) {
   io::SpawnOptions options;
   options.command = {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "skyward", "-f", path};
   const auto made = world.run(options, kKeyTimeout);
@@ -47,21 +47,23 @@ Result<std::string> make_key_pair(const World& world, const std::string& path) {
                             "is full",
                             std::filesystem::path(path).parent_path().string()));
   }
-  Result<std::string> text = world.read_file(path + ".pub");
-  while (text && text->ends_with('\n')) text->pop_back();
-  return text;
+  auto secret = world.read_file(path);
+  if (!secret) return fail(secret);
+  auto line = world.read_file(path + ".pub");
+  if (!line) return fail(line);
+  while (line->ends_with('\n')) line->pop_back();
+  return KeyPair{.secret = *std::move(secret), .public_line = *std::move(line)};
 }
 
 Result<HostKey> make_host_key(const World& world, const std::string& path) {
   auto made = make_key_pair(world, path);
   if (!made) return fail(made);
-  auto secret = world.read_file(path);
-  if (!secret) return fail(secret);
   (void)world.write_file(path, "");
-  HostKey key{.secret = *std::move(secret),
-              .public_line = *std::move(made),
+  HostKey key{.secret = std::move(made->secret),
+              .public_line = std::move(made->public_line),
               .known_hosts_file = path + ".known"};
-  Status written = world.write_file(key.known_hosts_file, "* " + key.public_line + "\n");
+  key.known_hosts = "* " + key.public_line + "\n";
+  Status written = world.write_file(key.known_hosts_file, key.known_hosts);
   if (!written) return fail(written);
   return key;
 }

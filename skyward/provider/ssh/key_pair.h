@@ -9,15 +9,20 @@
 
 namespace skyward::provider {
 
-// Makes an ed25519 pair: the private key at `path`, the public one at `path`.pub. Returns the
-// public one, without a newline. Fails with `unsupported` without ssh-keygen.
-Result<std::string> make_key_pair(const World& world, const std::string& path);
+struct KeyPair {
+  std::string secret{};       // the private key, as its file has it
+  std::string public_line{};  // one line
+};
+// Makes an ed25519 pair: the private key at `path`, the public one at `path`.pub. Fails with
+// `unsupported` without ssh-keygen.
+Result<KeyPair> make_key_pair(const World& world, const std::string& path);
 
 // Proves that a machine belongs to a launch.
 struct HostKey {
   std::string secret{};            // the private key; no file has it any more
   std::string public_line{};       // one line
   std::string known_hosts_file{};  // for ssh: accepts this key from any address
+  std::string known_hosts{};       // what is in it
 };
 Result<HostKey> make_host_key(const World& world, const std::string& path);
 
