@@ -19,7 +19,7 @@ Status PoolBook::ask(LedgerEntry entry) {
   entry.pool = pool_;
   entry.asked_s = world_.wall_s();
   if (Status status = ledger_.ask(entry); !status) return status;
-  asked_[entry.key] = world_.now();
+  asked_[entry.key] = world_.time_with_sleep();
   requested_.push_back(std::move(entry));
   return {};
 }
@@ -79,16 +79,17 @@ void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
 
 void PoolBook::see_gone(const std::string& id) {
   const auto stay = stays_.find(id);
-  if (stay != stays_.end() && !stay->second.gone) stay->second.gone = world_.now();
+  if (stay != stays_.end() && !stay->second.gone) stay->second.gone = world_.time_with_sleep();
 }
 
 std::vector<Charge> PoolBook::times_of(const std::vector<std::string>& ids) const {
+  const Time now = world_.time_with_sleep();
   std::vector<Charge> out;
   for (const std::string& id : ids) {
     const auto stay = stays_.find(id);
     if (stay == stays_.end()) continue;
-    Charge charge{.instance = id, .began = world_.now() - stay->second.asked};
-    if (stay->second.gone) charge.ended = world_.now() - *stay->second.gone;
+    Charge charge{.instance = id, .began = now - stay->second.asked};
+    if (stay->second.gone) charge.ended = now - *stay->second.gone;
     out.push_back(std::move(charge));
   }
   return out;
@@ -100,7 +101,7 @@ Status PoolBook::record_gone(const std::vector<std::string>& keys_or_ids) {
 
 Duration PoolBook::age_of(const LedgerEntry& entry) const {
   const auto asked = asked_.find(entry.key);
-  if (asked != asked_.end()) return world_.now() - asked->second;
+  if (asked != asked_.end()) return world_.time_with_sleep() - asked->second;
   return std::chrono::seconds(world_.wall_s() - entry.asked_s);
 }
 

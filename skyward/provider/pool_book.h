@@ -49,7 +49,7 @@ class PoolBook {
   // ledger has, if it can be read.
   std::vector<LedgerEntry> open_entries();
 
-  // The time since the request, by the monotonic clock if this process sent it.
+  // The time since the request; by a clock that nobody sets if this process sent it.
   Duration age_of(const LedgerEntry& entry) const;
 
   // Closes the pool in the ledger, unless resources may be left or may still appear. A request
@@ -65,7 +65,8 @@ class PoolBook {
   std::vector<LedgerEntry> requested_;   // requested by this process, and not gone
   std::vector<LedgerEntry> wasted_;      // gone or not
   std::vector<std::string> unrecorded_;  // gone, but still open in the ledger
-  std::map<std::string, Time> asked_;    // by key
+  // Clouds bill while this computer sleeps: times are by time_with_sleep().
+  std::map<std::string, Time> asked_;  // by key
   struct Stay {
     Time asked{};
     std::optional<Time> gone{};

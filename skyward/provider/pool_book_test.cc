@@ -86,6 +86,19 @@ TEST_F(PoolBookTest, AMachinesTimeIsThatOfItsOwnRequestAndEnd) {
                           Charge{.instance = "b2", .began = 60s}));
 }
 
+TEST_F(PoolBookTest, TimeAsleepIsOfAMachinesTime) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  world_.now += 3min;
+  world_.asleep += 8h;
+  EXPECT_THAT(book_->times_of({"a1"}), ElementsAre(Charge{.instance = "a1", .began = 8h + 3min}));
+  book_->see_gone("a1");
+  world_.asleep += 1h;
+  EXPECT_THAT(book_->times_of({"a1"}),
+              ElementsAre(Charge{.instance = "a1", .began = 9h + 3min, .ended = 1h}));
+  EXPECT_EQ(book_->age_of({.key = "t"}), 9h + 3min);
+}
+
 TEST_F(PoolBookTest, AnAnswerThatCouldNotBeWrittenIsKnown) {
   trouble_ = full_;
   EXPECT_FALSE(book_->made("t", {"a1", "a2"}));
