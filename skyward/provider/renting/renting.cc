@@ -36,10 +36,17 @@ constexpr Duration kConnectTime = 300s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
+// Between two looks at what has ended, and what it takes a machine to end.
+constexpr Duration kLooksAndEnd = 600s;
 // A reaper that has died is replaced within this time.
 constexpr Duration kTendInterval = 30s;
 
 bool has_password(std::string_view text) { return without_logins(text) != text; }
+
+// As the machines of a pool have it; zero: they wait for ever.
+Duration lease_of(const PoolSpec& spec) {
+  return spec.lease > Duration{} ? std::max(spec.lease, kLeastSilence) : Duration{};
+}
 
 class Renting final : public MachineProvider {
  public:
@@ -51,6 +58,7 @@ class Renting final : public MachineProvider {
     Capabilities facts = cloud_->capabilities();
     if (facts.charges_interval == Duration{}) facts.charges_interval = kChargesInterval;
     if (cloud_->needs_reaper()) facts.tend_interval = kTendInterval;
+    facts.billing.tells_ends = facts.stop_ends_billing;
     return facts;
   }
   Status check(const PoolSpec& spec) override;
@@ -110,6 +118,8 @@ class Renting final : public MachineProvider {
   Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
   // Starts another one where it is gone.
   Status keep_reaper(const Cluster& cluster, Plan& plan);
+  // Of machines that end themselves, those that have.
+  Status look_for_ends(const Cluster& cluster, const std::vector<std::string>& ids, Time deadline);
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
   // The pool has to be open, and mutex_ held while the plan is read.
@@ -327,6 +337,9 @@ Status Renting::enter_pool(const Cluster& cluster, const Plan& plan, const Offer
     settings[kLeastChargeSetting] = std::to_string(least);
   }
   const bool ends_itself = capabilities().stop_ends_billing;
+  if (const Duration lease = lease_of(plan.spec); ends_itself && lease > Duration{}) {
+    book_of(cluster).set_longest_unseen(lease + kLooksAndEnd);
+  }
   return enter_in_ledger(cluster, {.job = plan.spec.job_id,
                                    .settings = std::move(settings),
                                    .expires_s = ends_itself ? plan.mark.expires_s : 0});
@@ -350,9 +363,7 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
   terms.boot.end_timer.unclaimed =
       facts.stop_ends_billing ? std::max(kUnclaimed, facts.provision_timeout + kConnectTime)
                               : Duration(std::chrono::seconds(left_s));
-  if (plan.spec.lease > Duration{}) {
-    terms.boot.end_timer.lease = std::max(plan.spec.lease, kLeastSilence);
-  }
+  terms.boot.end_timer.lease = lease_of(plan.spec);
   terms.boot.host_key = std::move(host_key->secret);
   terms.boot.host_key_public = std::move(host_key->public_line);
   terms.boot.login_key = plan.login_key;
@@ -409,26 +420,33 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   return out;
 }
 
+Status Renting::look_for_ends(const Cluster& cluster, const std::vector<std::string>& ids,
+                              Time deadline) {
+  if (!capabilities().stop_ends_billing) return {};
+  const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
+  return PoolMachines(book_of(cluster), *api).look_for_ends(ids, deadline);
+}
+
 // A machine's time begins with the request that brought it, not with those before it, and ends when
-// it alone is seen to be gone. What the cloud says of a machine of a failed launch wins over what
-// the ledger has: its price may have changed since the offer, and it may have ended before this
-// computer saw that.
+// it alone is seen to be gone, or must have ended itself unseen. What the cloud says of a machine
+// of a failed launch wins over what the ledger has: its price may have changed since the offer, and
+// it may have ended before this computer saw that.
 Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
                                              const std::vector<std::string>& ids, Time deadline) {
-  const PoolBook& book = book_of(cluster);
+  PoolBook& book = book_of(cluster);
   const std::vector<LedgerEntry>& wasted = book.wasted();
   std::vector<Charge> told;
   std::vector<Charge> out;
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
-    if (plan->second.site->keeps_our_time()) out = book.times_of(ids);
+    if (plan->second.site->keeps_our_time()) {
+      if (Status looked = look_for_ends(cluster, ids, deadline); !looked) return fail(looked);
+      out = book.times_of(ids);
+    }
     std::vector<std::string> all = ids;
     std::ranges::transform(wasted, std::back_inserter(all), &LedgerEntry::id);
     auto answer = plan->second.site->charges(all, deadline);
     if (!answer) return fail(answer);
     told = *std::move(answer);
-  }
-  if (capabilities().billing.tells_ends) {
-    for (Charge& charge : out) charge.ended.reset();
   }
   for (const LedgerEntry& entry : wasted) {
     bool known = false;
