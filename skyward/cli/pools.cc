@@ -119,6 +119,9 @@ CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entrie
     return value;
   };
   BillingRules rules{.least = number(provider::kLeastChargeSetting)};
+  if (!pool.setting(provider::kMinimumSetting).empty()) {
+    rules.minimum = std::chrono::seconds(number(provider::kMinimumSetting));
+  }
   rules.set_increment(number(provider::kBillingSetting));
   CostBook book(rules);
   bool answered = true;

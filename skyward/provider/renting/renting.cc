@@ -333,9 +333,11 @@ Status Renting::enter_pool(const Cluster& cluster, const Plan& plan, const Offer
   if (offer.billing_increment_minutes > 0) {
     settings[kBillingSetting] = std::to_string(offer.billing_increment_minutes);
   }
-  if (const MicroDollars least = capabilities().billing.least; least > 0) {
-    settings[kLeastChargeSetting] = std::to_string(least);
+  const BillingRules billing = capabilities().billing;
+  if (billing.minimum != BillingRules().minimum) {
+    settings[kMinimumSetting] = std::to_string(billing.minimum / 1s);
   }
+  if (billing.least > 0) settings[kLeastChargeSetting] = std::to_string(billing.least);
   const bool ends_itself = capabilities().stop_ends_billing;
   if (const Duration lease = lease_of(plan.spec); ends_itself && lease > Duration{}) {
     book_of(cluster).set_longest_unseen(lease + kLooksAndEnd);
