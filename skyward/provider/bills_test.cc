@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 
 #include "skyward/provider/doubled_computers_fixture.h"
 #include "skyward/spec/cost.h"
@@ -24,6 +26,11 @@ std::optional<MachinePrice> price_of(const Instance& machine, const Offer& offer
 template <typename Computer>
 class Bills : public ::testing::Test, public Computer {
  protected:
+  MicroDollars price_in_ledger(const Cluster& cluster, const std::string& id) {
+    const auto entries = (*open_ledger(this->fixture_.world))->entries(cluster.id, false);
+    const auto found = std::ranges::find(*entries, id, &LedgerEntry::id);
+    return found == entries->end() ? 0 : found->hourly_micro_dollars;
+  }
   // Compares after so long.
   void live_for(Duration time, double tolerance = 0.01) {
     this->spec_.timeout = 24h;
@@ -41,6 +48,7 @@ class Bills : public ::testing::Test, public Computer {
     ASSERT_TRUE(machines) << machines.error().message;
     for (const Instance& one : *machines) {
       book.on_launched(one.id, 0, asked, price_of(one, offer));
+      EXPECT_EQ(price_in_ledger(*cluster, one.id), price_of(one, offer)->hourly);
     }
     this->fixture_.now += time;
     std::vector<std::string> ids;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <utility>
 
 namespace skyward::provider {
 
@@ -59,7 +60,16 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
 
 void PoolBook::note_price(const std::string& id, MicroDollars hourly) {
   for (LedgerEntry& entry : requested_) {
-    if (entry.id == id) entry.hourly_micro_dollars = hourly;
+    if (entry.id != id || std::exchange(entry.hourly_micro_dollars, hourly) == hourly) continue;
+    (void)ledger_.price(pool_, id, hourly);  // else it keeps the offer's
+  }
+}
+
+void PoolBook::note_taken_back(const std::string& id, Duration limit) {
+  const auto stay = stays_.find(id);
+  if (stay == stays_.end() || !stay->second.gone) return;
+  if (*stay->second.gone - stay->second.asked < limit) {
+    (void)ledger_.price(pool_, id, kTakenBackFree);
   }
 }
 

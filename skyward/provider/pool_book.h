@@ -37,9 +37,10 @@ class PoolBook {
   Status ask(LedgerEntry entry);
   // The cloud's answer.
   Status made(const std::string& key, const std::vector<std::string>& ids);
-  // What this machine costs an hour, where the cloud says so: the offer may be out of date. The
-  // ledger keeps the offer's price.
+  // What this machine costs an hour, where the cloud says so: the offer may be out of date.
   void note_price(const std::string& id, MicroDollars hourly);
+  // The cloud took this machine back, and charges nothing if it stood for less than `limit`.
+  void note_taken_back(const std::string& id, Duration limit);
   // Machines of a failed launch, which cost money all the same. Call before gone().
   void note_wasted(const std::vector<std::string>& ids);
   const std::vector<LedgerEntry>& wasted() const { return wasted_; }

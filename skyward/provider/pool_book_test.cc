@@ -99,6 +99,31 @@ TEST_F(PoolBookTest, TimeAsleepIsOfAMachinesTime) {
   EXPECT_EQ(book_->age_of({.key = "t"}), 9h + 3min);
 }
 
+TEST_F(PoolBookTest, TheLedgerLearnsAMachinesOwnPrice) {
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  book_->note_price("a2", 2'500'000);
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_EQ(entry.hourly_micro_dollars, entry.id == "a2" ? 2'500'000 : 0) << entry.id;
+  }
+}
+
+TEST_F(PoolBookTest, AMachineThatIsTakenBackEarlyIsFreeInTheLedger) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  world_.now += 30min;
+  book_->see_gone("a1");
+  world_.now += 30min;
+  book_->see_gone("a2");
+  for (const char* id : {"a1", "a2"}) book_->note_taken_back(id, 1h);
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_EQ(entry.hourly_micro_dollars, entry.id == "a1" ? kTakenBackFree : 0) << entry.id;
+  }
+}
+
 TEST_F(PoolBookTest, AnEndSoonAfterALookIsNoLatestOne) {
   using namespace std::chrono_literals;
   EXPECT_TRUE(book_->made("t", {"a1", "a2"}));

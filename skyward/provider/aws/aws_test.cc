@@ -146,6 +146,14 @@ TEST_F(AwsTest, WhatAmazonTookBackIsToldToTheMeter) {
   ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
   EXPECT_THAT(taken_back(), testing::ElementsAre(ids[0]));
   EXPECT_THAT(taken_back(), testing::IsEmpty()) << "it is told once";
+  const auto ledger = open_ledger(fixture_.world);
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  const auto entries = (*ledger)->entries(cluster->id, false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    if (entry.kind != "instance") continue;
+    EXPECT_EQ(entry.hourly_micro_dollars == kTakenBackFree, entry.id == ids[0]) << entry.id;
+  }
   ASSERT_TRUE(aws->teardown(*cluster, soon()));
 }
 

@@ -450,6 +450,10 @@ Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
     if (!answer) return fail(answer);
     told = *std::move(answer);
   }
+  for (const Charge& charge : told) {
+    if (!charge.taken_back) continue;
+    book.note_taken_back(charge.instance, capabilities().billing.free_when_taken_back);
+  }
   for (const LedgerEntry& entry : wasted) {
     bool known = false;
     for (Charge& charge : told) {
