@@ -118,6 +118,30 @@ def test_the_least_that_a_cloud_charges_counts(state):
     assert cost["dollars"] == pytest.approx(60)
 
 
+@pytest.mark.parametrize(("minimum", "billed_s"), [({}, 60), ({"minimum_seconds": "0"}, 18)])
+def test_a_cloud_without_a_minimum_bills_seconds(state, minimum, billed_s):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        (settings,) = ledger.execute("SELECT settings FROM pool").fetchone()
+        settings = json.dumps(json.loads(settings) | minimum)
+        ledger.execute("UPDATE pool SET settings = ?", (settings,))
+        ledger.execute("UPDATE entry SET gone_s = asked_s + 18")
+    ledger.close()
+    (cost,) = rows("cost")
+    assert cost["dollars"] == pytest.approx(8 * billed_s / 3600, abs=0.0001)
+
+
+def test_a_machine_that_the_cloud_took_back_early_costs_nothing(state):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE entry SET gone_s = asked_s + 1800")
+        ledger.execute("UPDATE entry SET hourly_micro_dollars = -1 WHERE id = 'i-0'")
+    ledger.close()
+    (cost,) = rows("cost")
+    assert cost["dollars"] == pytest.approx(2) and cost["machines"] == 2
+    assert cost["complete"] and not cost["at_most"]
+
+
 def test_the_costs_of_pools_add_up_to_the_sum(state):
     left_behind(state)
     with sqlite3.connect(state / "ledger.db") as ledger:

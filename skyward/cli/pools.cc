@@ -94,10 +94,11 @@ int not_found(const Streams& streams, const std::string& id) {
 
 std::string moment_text(std::int64_t time_s) { return time_s == 0 ? "-" : utc_moment(time_s); }
 
-// Of a machine; empty: not known, or it is no machine.
+// Of a machine; empty: not known, or it is no machine. Zero: it is free.
 std::optional<MicroDollars> price_of(const LedgerPool& pool, const LedgerEntry& entry) {
   if (entry.kind != "instance") return std::nullopt;
   if (entry.hourly_micro_dollars > 0) return entry.hourly_micro_dollars;
+  if (entry.hourly_micro_dollars == provider::kTakenBackFree) return 0;
   const provider::TableRow* row = provider::find_row(pool.provider);
   return row != nullptr && !row->has_prices ? std::optional<MicroDollars>(0) : std::nullopt;
 }
@@ -119,6 +120,9 @@ CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entrie
     return value;
   };
   BillingRules rules{.least = number(provider::kLeastChargeSetting)};
+  if (!pool.setting(provider::kMinimumSetting).empty()) {
+    rules.minimum = std::chrono::seconds(number(provider::kMinimumSetting));
+  }
   rules.set_increment(number(provider::kBillingSetting));
   CostBook book(rules);
   bool answered = true;

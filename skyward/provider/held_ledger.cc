@@ -71,6 +71,11 @@ Status HeldLedger::made(const std::string& pool, const std::string& key,
   return use([&](Ledger& ledger) { return ledger.made(pool, key, ids); });
 }
 
+Status HeldLedger::price(const std::string& pool, const std::string& id,
+                         std::int64_t hourly_micro_dollars) {
+  return use([&](Ledger& ledger) { return ledger.price(pool, id, hourly_micro_dollars); });
+}
+
 Status HeldLedger::gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
                         std::int64_t now_s) {
   return use([&](Ledger& ledger) { return ledger.gone(pool, keys_or_ids, now_s); });

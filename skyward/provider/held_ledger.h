@@ -27,6 +27,8 @@ class HeldLedger final : public Ledger {
   Status ask(const LedgerEntry& entry) override;
   Status made(const std::string& pool, const std::string& key,
               const std::vector<std::string>& ids) override;
+  Status price(const std::string& pool, const std::string& id,
+               std::int64_t hourly_micro_dollars) override;
   Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
               std::int64_t now_s) override;
   Status gone_by(const std::string& pool, const std::string& key_or_id,

@@ -27,12 +27,13 @@ struct MachineStatus {
   Instance instance{};
   std::string zone{};
   Stage stage = Stage::pending;
-  std::string reason{};                   // why it terminates: the cloud's code
-  std::string message{};                  // ... and message
-  std::string hint{};                     // what to do about it, if known
-  bool capacity = false;                  // no capacity: another place may have some
-  bool switched_off = false;              // in the cloud's own word: nothing runs on it
-  std::optional<std::int64_t> ended_s{};  // seconds since 1970, if the cloud reports it
+  std::string reason{};       // why it terminates: the cloud's code
+  std::string message{};      // ... and message
+  std::string hint{};         // what to do about it, if known
+  bool capacity = false;      // no capacity: another place may have some
+  bool switched_off = false;  // in the cloud's own word: nothing runs on it
+  // Seconds since 1970 by this computer's clock, if the cloud reports it.
+  std::optional<std::int64_t> ended_s{};
 };
 
 // Why an attempt failed: the cloud refused it, or the machines that it launched were released.

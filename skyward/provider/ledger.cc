@@ -207,6 +207,12 @@ class SqliteLedger final : public Ledger {
     });
   }
 
+  Status price(const std::string& pool, const std::string& id,
+               std::int64_t hourly_micro_dollars) override {
+    return run("UPDATE entry SET hourly_micro_dollars=? WHERE pool=? AND id=?",
+               {hourly_micro_dollars, pool, id});
+  }
+
   Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
               std::int64_t now_s) override {
     return transaction([&] {
@@ -439,6 +445,7 @@ class BlankLedger final : public Ledger {
   Status made(const std::string&, const std::string&, const std::vector<std::string>&) override {
     return {};
   }
+  Status price(const std::string&, const std::string&, std::int64_t) override { return {}; }
   Status gone(const std::string&, const std::vector<std::string>&, std::int64_t) override {
     return {};
   }

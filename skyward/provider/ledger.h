@@ -35,6 +35,9 @@ struct LedgerPool {
   bool operator==(const LedgerPool&) const = default;
 };
 
+// The price of a machine that the cloud took back, so early that it charges nothing.
+inline constexpr std::int64_t kTakenBackFree = -1;
+
 // One resource of a pool. `key` is our own name for it, chosen before it exists: a client token, a
 // name.
 struct LedgerEntry {
@@ -45,7 +48,9 @@ struct LedgerEntry {
   int count = 1;       // machines requested with this key
   bool spot = false;
   std::string instance_type{};
-  std::int64_t hourly_micro_dollars = 0;  // of one machine; 0: unknown, or free (table.h)
+  // Of one machine; 0: unknown, or free (table.h). kTakenBackFree: the cloud charges nothing for
+  // it.
+  std::int64_t hourly_micro_dollars = 0;
   std::int64_t asked_s = 0;
   std::optional<std::int64_t> gone_s{};
   bool gone_late = false;  // nobody saw it go: `gone_s` is an upper bound
@@ -79,6 +84,9 @@ class Ledger {
   // than were asked for, it stays, with the rest of its count.
   virtual Status made(const std::string& pool, const std::string& key,
                       const std::vector<std::string>& ids) = 0;
+  // The price of a machine, where it is not that of the request.
+  virtual Status price(const std::string& pool, const std::string& id,
+                       std::int64_t hourly_micro_dollars) = 0;
   // The cloud says that these do not exist, or never did: all are marked, or none.
   virtual Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
                       std::int64_t now_s) = 0;

@@ -62,6 +62,8 @@ int head_port_of(std::string_view pool);
 inline constexpr const char* kJobSetting = "job";
 // ... and the one that names Offer::billing_increment_minutes, if there are any.
 inline constexpr const char* kBillingSetting = "billing_minutes";
+// ... and the one that names BillingRules::minimum, in seconds, if it is not the usual one.
+inline constexpr const char* kMinimumSetting = "minimum_seconds";
 // ... and the one that names BillingRules::least, in millionths of a dollar, if there is any.
 inline constexpr const char* kLeastChargeSetting = "least_micro_dollars";
 

@@ -4,10 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <utility>
 
 namespace skyward::provider {
 
 namespace {
+
+// Machines of an open pool are looked at more often than this. When a pool closes, they may end
+// themselves a moment before they are terminated: that is no end that nobody saw.
+constexpr Duration kRarestLook = std::chrono::minutes(10);
 
 bool is_called(const LedgerEntry& entry, const std::string& key_or_id) {
   return entry.id == key_or_id || (entry.id.empty() && entry.key == key_or_id);
@@ -19,7 +25,7 @@ Status PoolBook::ask(LedgerEntry entry) {
   entry.pool = pool_;
   entry.asked_s = world_.wall_s();
   if (Status status = ledger_.ask(entry); !status) return status;
-  asked_[entry.key] = world_.now();
+  asked_[entry.key] = world_.time_with_sleep();
   requested_.push_back(std::move(entry));
   return {};
 }
@@ -46,7 +52,7 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
     for (const std::string& id : fresh) {
       entry.id = id;
       requested_.push_back(entry);
-      stays_.try_emplace(id, Stay{.asked = asked_[key]});
+      stays_.try_emplace(id, Stay{.asked = asked_[key], .seen = world_.time_with_sleep()});
     }
   }
   return ledger_.made(pool_, key, ids);
@@ -54,7 +60,16 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
 
 void PoolBook::note_price(const std::string& id, MicroDollars hourly) {
   for (LedgerEntry& entry : requested_) {
-    if (entry.id == id) entry.hourly_micro_dollars = hourly;
+    if (entry.id != id || std::exchange(entry.hourly_micro_dollars, hourly) == hourly) continue;
+    (void)ledger_.price(pool_, id, hourly);  // else it keeps the offer's
+  }
+}
+
+void PoolBook::note_taken_back(const std::string& id, Duration limit) {
+  const auto stay = stays_.find(id);
+  if (stay == stays_.end() || !stay->second.gone) return;
+  if (*stay->second.gone - stay->second.asked < limit) {
+    (void)ledger_.price(pool_, id, kTakenBackFree);
   }
 }
 
@@ -69,7 +84,9 @@ void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
     see_gone(one);
     std::erase_if(requested_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
     for (LedgerEntry& entry : wasted_) {
-      if (entry.id == one && !entry.gone_s) entry.gone_s = world_.wall_s();
+      if (entry.id != one || entry.gone_s) continue;
+      const auto end = ends_.find(one);
+      entry.gone_s = end == ends_.end() ? world_.wall_s() : end->second.at_s;
     }
   }
   if (!record_gone(keys_or_ids)) {
@@ -77,30 +94,85 @@ void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
   }
 }
 
-void PoolBook::see_gone(const std::string& id) {
+void PoolBook::see_gone(const std::string& id, const MachineEnd& end) {
+  if (ends_.contains(id)) return;
+  const Time now = world_.time_with_sleep();
   const auto stay = stays_.find(id);
-  if (stay != stays_.end() && !stay->second.gone) stay->second.gone = world_.now();
+  const bool is_known = stay != stays_.end();
+  if (is_known && stay->second.gone) return;
+  Duration ago{};  // it ended, or must have
+  if (end.told_s) {
+    ago = std::chrono::seconds(world_.wall_s() - *end.told_s);
+  } else if (end.unseen && is_known && longest_unseen_) {
+    ago = now - stay->second.seen - *longest_unseen_;
+  }
+  ago = std::max(ago, Duration{});
+  if (is_known) ago = std::min(ago, now - stay->second.asked);
+  if (is_known) stay->second.gone = now - ago;
+  const bool is_late = end.unseen && !(is_known && now - stay->second.seen < kRarestLook);
+  if (!end.told_s && !is_late) return;
+  ends_[id] = {.at_s = world_.wall_s() - ago / std::chrono::seconds(1), .late = !end.told_s};
+}
+
+// What was missing for a while did not end.
+void PoolBook::see_standing(const std::string& id) {
+  const auto stay = stays_.find(id);
+  if (stay == stays_.end()) return;
+  stay->second.seen = world_.time_with_sleep();
+  const auto end = ends_.find(id);
+  if (end == ends_.end() || !end->second.late) return;
+  stay->second.gone.reset();
+  ends_.erase(end);
+}
+
+void PoolBook::miss(const std::string& id) {
+  const auto stay = stays_.find(id);
+  if (stay == stays_.end() || !longest_unseen_) return;
+  const Duration unseen = world_.time_with_sleep() - stay->second.seen;
+  if (unseen > *longest_unseen_) see_gone(id, {.unseen = true});
+}
+
+std::vector<std::string> PoolBook::standing(const std::vector<std::string>& ids) const {
+  std::vector<std::string> out;
+  std::ranges::copy_if(ids, std::back_inserter(out), [this](const std::string& id) {
+    const auto stay = stays_.find(id);
+    return stay != stays_.end() && !stay->second.gone;
+  });
+  return out;
 }
 
 std::vector<Charge> PoolBook::times_of(const std::vector<std::string>& ids) const {
+  const Time now = world_.time_with_sleep();
   std::vector<Charge> out;
   for (const std::string& id : ids) {
     const auto stay = stays_.find(id);
     if (stay == stays_.end()) continue;
-    Charge charge{.instance = id, .began = world_.now() - stay->second.asked};
-    if (stay->second.gone) charge.ended = world_.now() - *stay->second.gone;
+    Charge charge{.instance = id, .began = now - stay->second.asked};
+    if (stay->second.gone) charge.ended = now - *stay->second.gone;
     out.push_back(std::move(charge));
   }
   return out;
 }
 
 Status PoolBook::record_gone(const std::vector<std::string>& keys_or_ids) {
-  return keys_or_ids.empty() ? Status() : ledger_.gone(pool_, keys_or_ids, world_.wall_s());
+  std::map<std::int64_t, std::vector<std::string>> by_end;
+  for (const std::string& one : keys_or_ids) {
+    const auto end = ends_.find(one);
+    if (end == ends_.end() || !end->second.late) {
+      by_end[end == ends_.end() ? world_.wall_s() : end->second.at_s].push_back(one);
+    } else if (Status told = ledger_.gone_by(pool_, one, end->second.at_s); !told) {
+      return told;
+    }
+  }
+  for (const auto& [at_s, ended] : by_end) {
+    if (Status told = ledger_.gone(pool_, ended, at_s); !told) return told;
+  }
+  return {};
 }
 
 Duration PoolBook::age_of(const LedgerEntry& entry) const {
   const auto asked = asked_.find(entry.key);
-  if (asked != asked_.end()) return world_.now() - asked->second;
+  if (asked != asked_.end()) return world_.time_with_sleep() - asked->second;
   return std::chrono::seconds(world_.wall_s() - entry.asked_s);
 }
 

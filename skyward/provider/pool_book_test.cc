@@ -86,6 +86,76 @@ TEST_F(PoolBookTest, AMachinesTimeIsThatOfItsOwnRequestAndEnd) {
                           Charge{.instance = "b2", .began = 60s}));
 }
 
+TEST_F(PoolBookTest, TimeAsleepIsOfAMachinesTime) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  world_.now += 3min;
+  world_.asleep += 8h;
+  EXPECT_THAT(book_->times_of({"a1"}), ElementsAre(Charge{.instance = "a1", .began = 8h + 3min}));
+  book_->see_gone("a1");
+  world_.asleep += 1h;
+  EXPECT_THAT(book_->times_of({"a1"}),
+              ElementsAre(Charge{.instance = "a1", .began = 9h + 3min, .ended = 1h}));
+  EXPECT_EQ(book_->age_of({.key = "t"}), 9h + 3min);
+}
+
+TEST_F(PoolBookTest, TheLedgerLearnsAMachinesOwnPrice) {
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  book_->note_price("a2", 2'500'000);
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_EQ(entry.hourly_micro_dollars, entry.id == "a2" ? 2'500'000 : 0) << entry.id;
+  }
+}
+
+TEST_F(PoolBookTest, AMachineThatIsTakenBackEarlyIsFreeInTheLedger) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  world_.now += 30min;
+  book_->see_gone("a1");
+  world_.now += 30min;
+  book_->see_gone("a2");
+  for (const char* id : {"a1", "a2"}) book_->note_taken_back(id, 1h);
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_EQ(entry.hourly_micro_dollars, entry.id == "a1" ? kTakenBackFree : 0) << entry.id;
+  }
+}
+
+TEST_F(PoolBookTest, AnEndSoonAfterALookIsNoLatestOne) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  world_.now += 5min;
+  book_->see_gone("a1", {.unseen = true});
+  world_.now += 1h;
+  book_->see_gone("a2", {.unseen = true});
+  book_->gone({"a1", "a2"});
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) EXPECT_EQ(entry.gone_late, entry.id == "a2");
+}
+
+TEST_F(PoolBookTest, AMachineThatIsMissingStandsUntilItMustHaveEndedItself) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  book_->set_longest_unseen(20min);
+  const std::vector<std::string> both = {"a1", "a2"};
+  world_.now += 10min;
+  book_->see_standing("a1");
+  book_->see_standing("a2");
+  world_.now += 20min;
+  book_->miss("a1");
+  EXPECT_EQ(book_->standing(both), both);
+  world_.asleep += 1h;
+  book_->miss("a1");
+  EXPECT_THAT(book_->standing(both), ElementsAre("a2"));
+  EXPECT_EQ(book_->times_of({"a1"}).front().ended, 1h);
+  book_->see_standing("a1");
+  EXPECT_EQ(book_->standing(both), both) << "it was not listed for a while";
+}
+
 TEST_F(PoolBookTest, AnAnswerThatCouldNotBeWrittenIsKnown) {
   trouble_ = full_;
   EXPECT_FALSE(book_->made("t", {"a1", "a2"}));

@@ -224,10 +224,12 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
   return std::unexpected(std::move(why));
 }
 
-// What the cloud charges for them. One that is stopped may cost less, or nothing.
-void PoolMachines::note_prices(const std::vector<MachineStatus>& machines) {
+// That they stand, and what the cloud charges for them. One that is stopped may cost less, or
+// nothing.
+void PoolMachines::note_sight(const std::vector<MachineStatus>& machines) {
   for (const MachineStatus& one : machines) {
     const Instance& told = one.instance;
+    if (one.stage != Stage::terminated) book_.see_standing(told.id);
     const auto& price = told.spot ? told.price_spot : told.price_on_demand;
     if (price && one.stage < Stage::stopped) book_.note_price(told.id, to_micro_dollars(*price));
   }
@@ -285,7 +287,7 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
     if (!found) missing.clear();  // nobody saw that they are
     if (found) {
       looked = world.now();
-      note_prices(*found);
+      note_sight(*found);
       add_vanished(*found, ids, missing, world.now(), api_.facts().known_after);
       stop_slow(*found);
       if (auto ended = find_ended(*found)) return std::unexpected(*std::move(ended));
@@ -419,10 +421,16 @@ namespace {
 // What was seen of a machine that is to end.
 struct Sight {
   std::optional<Time> made{};   // empty: long ago, or by nobody
+  bool stood = false;           // when it was looked at
   bool asked = false;           // to end
   std::optional<Time> heard{};  // last
   int absent = 0;               // looks in a row
 };
+
+// Nobody here has ended what was gone at the first look.
+MachineEnd end_of(const Sight& sight, std::optional<std::int64_t> told_s = {}) {
+  return {.told_s = told_s, .unseen = !sight.stood && !sight.heard};
+}
 
 std::map<std::string, Sight> sights_of(PoolBook& book, const std::vector<std::string>& ids) {
   std::map<std::string, Sight> out;
@@ -444,9 +452,9 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
                                         std::vector<std::string>& gone, Time deadline) {
   const World& world = book_.world();
   std::map<std::string, Sight> left = sights_of(book_, ids);
-  const auto note_gone = [&](const std::string& id) {
+  const auto note_gone = [&](const std::string& id, const MachineEnd& end) {
     gone.push_back(id);
-    book_.see_gone(id);
+    book_.see_gone(id, end);
   };
   const auto is_old = [&](const Sight& sight) {
     return world.now() - *sight.made >= api_.facts().known_after;
@@ -468,8 +476,12 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
       if (at == left.end()) continue;
       at->second.absent = 0;
       if (one.stage >= Stage::terminating) ending.insert(one.instance.id);
-      if (one.stage != Stage::terminated) continue;
-      note_gone(one.instance.id);
+      if (one.stage != Stage::terminated) {
+        at->second.stood = true;
+        book_.see_standing(one.instance.id);
+        continue;
+      }
+      note_gone(one.instance.id, end_of(at->second, one.ended_s));
       left.erase(at);
     }
     std::vector<std::string> standing;
@@ -481,7 +493,7 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
       const bool is_over =
           is_nobodys || (sight.made && sight.asked && (sight.heard.has_value() || is_old(sight)));
       const bool is_gone = sight.absent >= 2 && is_over;
-      if (is_gone) note_gone(id);
+      if (is_gone) note_gone(id, end_of(sight));
       const bool is_heard = sight.heard && world.now() - *sight.heard < kHeardAgain;
       if (!is_gone && !is_nobodys && !is_heard && !ending.contains(id)) standing.push_back(id);
       return is_gone;
@@ -512,6 +524,27 @@ Status PoolMachines::terminate(const std::vector<std::string>& ids, Time deadlin
   Status status = terminate_and_wait(ids, gone, deadline);
   book_.gone(gone);
   return status;
+}
+
+Status PoolMachines::look_for_ends(const std::vector<std::string>& ids, Time deadline) {
+  const std::vector<std::string> standing = book_.standing(ids);
+  if (standing.empty()) return {};
+  const auto found = api_.look_up(standing, deadline);
+  if (!found) return fail(found);
+  std::set<std::string> missed(standing.begin(), standing.end());
+  for (const MachineStatus& one : *found) {
+    const std::string& id = one.instance.id;
+    if (one.stage != Stage::terminated) {
+      book_.see_standing(id);
+    } else if (one.ended_s) {
+      book_.see_gone(id, {.told_s = one.ended_s});
+    } else {
+      continue;
+    }
+    missed.erase(id);
+  }
+  for (const std::string& id : missed) book_.miss(id);
+  return {};
 }
 
 void PoolMachines::enter_unanswered(Time deadline) {

@@ -97,6 +97,8 @@ class PoolMachines {
   // Enters what has come of requests that nobody answered. Call it before machines are terminated
   // that were found by their mark: their cost is in the ledger only if they are.
   void enter_unanswered(Time deadline);
+  // Notes in the book which of these have ended by themselves: while this computer slept, say.
+  Status look_for_ends(const std::vector<std::string>& ids, Time deadline);
   // Terminates every machine that has the pool's mark or is in the book.
   Status terminate_all(Time deadline);
 
@@ -122,7 +124,7 @@ class PoolMachines {
   };
   std::expected<std::vector<MachineStatus>, NotRunning> await_running(
       const std::vector<std::string>& ids, Time deadline);
-  void note_prices(const std::vector<MachineStatus>& machines);
+  void note_sight(const std::vector<MachineStatus>& machines);
   // Those that take too long to start count as stopped.
   void stop_slow(std::vector<MachineStatus>& machines) const;
   static std::optional<NotRunning> find_ended(const std::vector<MachineStatus>& machines);

@@ -125,10 +125,11 @@ class Shop final : public MachineApi {
   bool is_silent = false;  // it obeys, and nobody answers
   int deaf = 0;            // it does not hear so many requests
   bool blind = false;
-  bool shows_nothing = false;    // its listings are empty, whatever stands
-  Duration boot{};               // how long a machine is pending
-  std::optional<double> price;   // of a machine that is not stopped
-  std::function<bool()> is_off;  // nobody can be asked about machines by their ids
+  bool shows_nothing = false;         // its listings are empty, whatever stands
+  Duration boot{};                    // how long a machine is pending
+  std::optional<double> price;        // of a machine that is not stopped
+  std::optional<std::int64_t> end_s;  // of each that has terminated, as it is told
+  std::function<bool()> is_off;       // nobody can be asked about machines by their ids
   std::function<void()> on_launch;
   std::map<std::string, Sold> sold;
 
@@ -153,6 +154,7 @@ class Shop final : public MachineApi {
       out.capacity = !is_hopeless;
     }
     if (off.contains(one.type) && out.stage == Stage::running) out.stage = Stage::stopped;
+    if (out.stage == Stage::terminated) out.ended_s = end_s;
     if (price) out.instance.price_on_demand = out.stage < Stage::stopped ? *price : 0.1;
     return out;
   }
@@ -212,6 +214,38 @@ class StockTest : public ::testing::Test {
   std::optional<PoolBook> book_;
   LaunchSpec spec_;
 };
+
+TEST_F(StockTest, AnEndThatNobodySawIsALatestOne) {
+  const auto ids = launch();
+  ASSERT_TRUE(ids);
+  shop_.vanished = {"a1"};
+  world_.now += 1h;
+  world_.wall_s += 3600;
+  ASSERT_TRUE(pool_machines().terminate(*ids, world_.now + 60s));
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_EQ(entry.gone_s, world_.wall_s);
+    EXPECT_EQ(entry.gone_late, entry.id == "a1") << entry.id;
+  }
+}
+
+TEST_F(StockTest, TheCloudsMomentOfTheEndIsTheLedgers) {
+  const auto ids = launch();
+  ASSERT_TRUE(ids);
+  world_.now += 1h;
+  world_.wall_s += 3600;
+  shop_.end_s = world_.wall_s - 600;
+  for (auto& [id, one] : shop_.sold) one.ended = world_.now;
+  ASSERT_TRUE(pool_machines().terminate(*ids, world_.now + 60s));
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_EQ(entry.gone_s, world_.wall_s - 600);
+    EXPECT_FALSE(entry.gone_late);
+  }
+  for (const Charge& charge : book_->times_of(*ids)) EXPECT_EQ(charge.ended, 600s);
+}
 
 TEST_F(StockTest, MoreThanOneRequestCanCarryComesInBatches) {
   shop_.facts_.most_per_batch = 2;

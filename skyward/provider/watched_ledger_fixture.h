@@ -41,6 +41,10 @@ class WatchedLedger final : public Ledger {
               const std::vector<std::string>& ids) override {
     return written([&] { return ledger_->made(pool, key, ids); });
   }
+  Status price(const std::string& pool, const std::string& id,
+               std::int64_t hourly_micro_dollars) override {
+    return written([&] { return ledger_->price(pool, id, hourly_micro_dollars); });
+  }
   Status gone(const std::string& pool, const std::vector<std::string>& keys_or_ids,
               std::int64_t now_s) override {
     return written([&] { return ledger_->gone(pool, keys_or_ids, now_s); });

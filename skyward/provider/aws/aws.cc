@@ -53,9 +53,7 @@ class AwsCloud final : public RentedCloud {
             .stop_ends_billing = true,
             .preemption = "ec2",
             .greet_timeout = kGreetTimeout,
-            .billing = {.free_when_taken_back = kFreeWhenTakenBack,
-                        .prices_change = true,
-                        .tells_ends = true},
+            .billing = {.free_when_taken_back = kFreeWhenTakenBack, .prices_change = true},
             .tends_connections = true};
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -46,7 +47,8 @@ std::string hint_for(const Ec2Instance& told) {
   return std::string(meaning_of(cause.substr(dot + 1), 400).hint);
 }
 
-MachineStatus to_status(const Ec2Instance& told) {
+// `ahead_s`: Amazon's clock, of this computer's.
+MachineStatus to_status(const Ec2Instance& told, std::int64_t ahead_s) {
   const std::string_view cause = cause_of(told);
   MachineStatus out{.instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
                     .zone = told.zone,
@@ -55,16 +57,18 @@ MachineStatus to_status(const Ec2Instance& told) {
                     .message = told.state_message,
                     .hint = hint_for(told),
                     .capacity = cause.empty() || cause.starts_with("Server.")};
-  out.ended_s = told.ended_s;
+  if (told.ended_s) out.ended_s = *told.ended_s - ahead_s;
   if (!told.public_ip.empty()) out.instance.public_ip = told.public_ip;
   out.instance.instance_type = told.type;
   return out;
 }
 
-Result<std::vector<MachineStatus>> to_status(const Result<std::vector<Ec2Instance>>& told) {
+Result<std::vector<MachineStatus>> to_status(const Client& client,
+                                             const Result<std::vector<Ec2Instance>>& told) {
   if (!told) return fail(told);
+  const std::int64_t ahead_s = client.wall_s() - client.world().wall_s();
   std::vector<MachineStatus> out;
-  for (const Ec2Instance& one : *told) out.push_back(to_status(one));
+  for (const Ec2Instance& one : *told) out.push_back(to_status(one, ahead_s));
   return out;
 }
 
@@ -139,7 +143,7 @@ Result<std::vector<MachineStatus>> Fleet::find(std::string_view token, Time dead
   const Filter mark = token.empty()
                           ? Filter{fmt::format("tag:{}", kPoolTag), {pool_}}
                           : Filter{fmt::format("tag:{}", kLaunchTag), {std::string(token)}};
-  return to_status(list({mark}, deadline));
+  return to_status(client_, list({mark}, deadline));
 }
 
 // By a filter: one id that is not known would spoil a request that names them.
@@ -159,7 +163,7 @@ Result<std::vector<Ec2Instance>> Fleet::describe(const std::vector<std::string>&
 
 Result<std::vector<MachineStatus>> Fleet::look_up(const std::vector<std::string>& ids,
                                                   Time deadline) {
-  return to_status(describe(ids, deadline));
+  return to_status(client_, describe(ids, deadline));
 }
 
 // One that Amazon does not know (yet, or any more) spoils the request for all; its refusal names

@@ -26,8 +26,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kAddressTime = 20s;
-// Between two looks at what has ended, and what it takes a machine to end.
-constexpr Duration kLooksAndEnd = 600s;
 // In dollars an hour: the lowest bid that EC2 rejects as too low rather than as invalid.
 constexpr double kLeastBid = 0.0001;
 // How long Amazon keeps spot prices.
@@ -78,7 +76,7 @@ Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest&
 class AwsSite final : public RentedSite {
  public:
   AwsSite(Client& client, ProviderSpec settings, CallerIdentity caller, std::string vpc,
-          BootImage boot, std::vector<LaunchTarget> places, Duration lease)
+          BootImage boot, std::vector<LaunchTarget> places)
       : client_(client),
         settings_(std::move(settings)),
         caller_(std::move(caller)),
@@ -86,8 +84,7 @@ class AwsSite final : public RentedSite {
         boot_(std::move(boot)),
         places_(std::move(places)),
         login_{.user = boot_.user,
-               .image = fmt::format("{}, \"{}\"", boot_.image.id, boot_.image.name)},
-        lease_(lease) {
+               .image = fmt::format("{}, \"{}\"", boot_.image.id, boot_.image.name)} {
     login_.silent_hint = silent_hint(settings_);
     if (settings_.setting("use_ssm") == "true") login_.session_region = client.region();
   }
@@ -121,7 +118,6 @@ class AwsSite final : public RentedSite {
  private:
   Status add_spot_prices(std::vector<Charge>& out, const std::vector<std::string>& ids,
                          Time deadline);
-  Status add_ended(std::vector<Charge>& out, const std::vector<std::string>& ids, Time deadline);
   Status add_taken_back(std::vector<Charge>& out, Time deadline);
 
   Client& client_;
@@ -136,12 +132,6 @@ class AwsSite final : public RentedSite {
   std::set<std::string> admitted_;                       // addresses of this computer
   std::map<std::string, LaunchTarget> spot_machines_{};  // by instance
   std::set<std::string> ended_spot_{};                   // of these, until why is known
-  struct Stay {
-    std::int64_t seen_s = 0;  // when it was last seen to stand
-    std::optional<std::int64_t> released_s{};
-  };
-  std::map<std::string, Stay> stays_{};  // of machines whose end was not told
-  Duration lease_{};
 };
 
 Status AwsSite::furnish(PoolBook& book, const Mark& mark, const std::string&, Time deadline) {
@@ -202,7 +192,6 @@ Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const L
 void AwsSite::on_launched(const std::vector<MachineStatus>& machines) {
   for (const MachineStatus& machine : machines) {
     const Instance& instance = machine.instance;
-    stays_[instance.id] = {.seen_s = client_.wall_s()};
     if (!instance.spot) continue;
     spot_machines_[instance.id] = {.type = instance.instance_type, .zone = machine.zone};
   }
@@ -210,44 +199,8 @@ void AwsSite::on_launched(const std::vector<MachineStatus>& machines) {
 
 void AwsSite::on_terminate(const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
-    const auto stay = stays_.find(id);
-    if (stay != stays_.end() && !stay->second.released_s)
-      stay->second.released_s = client_.wall_s();
     if (spot_machines_.contains(id)) ended_spot_.insert(id);
   }
-}
-
-// When machines ended: by themselves, when their lease expired while this computer slept, say.
-// Amazon may not date that, and forgets the machine an hour later. It ended at the latest one lease
-// after the look that should have followed the last one, and before it was released.
-Status AwsSite::add_ended(std::vector<Charge>& out, const std::vector<std::string>& ids,
-                          Time deadline) {
-  std::vector<std::string> open;
-  std::ranges::copy_if(ids, std::back_inserter(open),
-                       [this](const std::string& id) { return stays_.contains(id); });
-  if (open.empty()) return {};
-  const auto found = Fleet(client_, pool_).look_up(open, deadline);
-  if (!found) return fail(found);
-  const std::int64_t now_s = client_.wall_s();
-  const auto add = [&](const std::string& id, std::int64_t ended_s) {
-    if (ended_s >= now_s) return;
-    out.push_back({.instance = id, .ended = std::chrono::seconds(now_s - ended_s)});
-    stays_.erase(id);
-  };
-  for (const MachineStatus& one : *found) {
-    const std::string& id = one.instance.id;
-    const bool stands = one.stage != Stage::terminated;
-    if (stands && !stays_[id].released_s) stays_[id].seen_s = now_s;
-    if (!stands && one.ended_s) add(id, *one.ended_s);
-    if (stands || one.ended_s) std::erase(open, id);
-  }
-  if (lease_ == Duration{}) return {};
-  for (const std::string& id : open) {
-    const Stay stay = stays_[id];
-    const std::int64_t last_s = stay.seen_s + (lease_ + kLooksAndEnd) / 1s;
-    add(id, std::min(last_s, stay.released_s.value_or(last_s)));
-  }
-  return {};
 }
 
 // Of machines that have ended, those which Amazon preempted.
@@ -266,12 +219,10 @@ Status AwsSite::add_taken_back(std::vector<Charge>& out, Time deadline) {
   return {};
 }
 
-// A request for the prices of all spot machines, one for all that should run, and one for spot
-// machines that have ended.
+// A request for the prices of all spot machines, and one for spot machines that have ended.
 Result<std::vector<Charge>> AwsSite::charges(const std::vector<std::string>& ids, Time deadline) {
   std::vector<Charge> out;
   Status told = add_spot_prices(out, ids, deadline);
-  if (told) told = add_ended(out, ids, deadline);
   if (told) told = add_taken_back(out, deadline);
   if (!told) return fail(told);
   return out;
@@ -323,7 +274,7 @@ Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest&
   auto boot = find_image(client, request.spec, request.offers.front(), deadline);
   if (!boot) return fail(boot);
   return std::make_unique<AwsSite>(client, settings, *std::move(caller), subnets->front().vpc,
-                                   *std::move(boot), *std::move(places), request.spec.lease);
+                                   *std::move(boot), *std::move(places));
 }
 
 }  // namespace skyward::provider::aws

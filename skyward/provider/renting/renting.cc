@@ -36,8 +36,15 @@ constexpr Duration kConnectTime = 300s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
+// Between two looks at what has ended, and what it takes a machine to end.
+constexpr Duration kLooksAndEnd = 600s;
 
 bool has_password(std::string_view text) { return without_logins(text) != text; }
+
+// As the machines of a pool have it; zero: they wait for ever.
+Duration lease_of(const PoolSpec& spec) {
+  return spec.lease > Duration{} ? std::max(spec.lease, kLeastSilence) : Duration{};
+}
 
 class Renting final : public MachineProvider {
  public:
@@ -50,6 +57,7 @@ class Renting final : public MachineProvider {
     if (facts.charges_interval == Duration{}) facts.charges_interval = kChargesInterval;
     // refresh() may send a request, and without a reaper there is less to look after.
     facts.tend_interval = cloud_->needs_reaper() ? kTendInterval : 2 * kTendInterval;
+    facts.billing.tells_ends = facts.stop_ends_billing;
     return facts;
   }
   Status check(const PoolSpec& spec) override;
@@ -109,6 +117,8 @@ class Renting final : public MachineProvider {
   Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
   // Writes those again that somebody has deleted.
   Status keep_keys(const Plan& plan) const;
+  // Of machines that end themselves, those that have.
+  Status look_for_ends(const Cluster& cluster, const std::vector<std::string>& ids, Time deadline);
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   static std::string login_file(const Plan& plan) { return plan.directory.path + "/login"; }
   SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
@@ -330,10 +340,15 @@ Status Renting::enter_pool(const Cluster& cluster, const Plan& plan, const Offer
   if (offer.billing_increment_minutes > 0) {
     settings[kBillingSetting] = std::to_string(offer.billing_increment_minutes);
   }
-  if (const MicroDollars least = capabilities().billing.least; least > 0) {
-    settings[kLeastChargeSetting] = std::to_string(least);
+  const BillingRules billing = capabilities().billing;
+  if (billing.minimum != BillingRules().minimum) {
+    settings[kMinimumSetting] = std::to_string(billing.minimum / 1s);
   }
+  if (billing.least > 0) settings[kLeastChargeSetting] = std::to_string(billing.least);
   const bool ends_itself = capabilities().stop_ends_billing;
+  if (const Duration lease = lease_of(plan.spec); ends_itself && lease > Duration{}) {
+    book_of(cluster).set_longest_unseen(lease + kLooksAndEnd);
+  }
   return enter_in_ledger(cluster, {.job = plan.spec.job_id,
                                    .settings = std::move(settings),
                                    .expires_s = ends_itself ? plan.mark.expires_s : 0});
@@ -358,9 +373,7 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
   terms.boot.end_timer.unclaimed =
       facts.stop_ends_billing ? std::max(kUnclaimed, facts.provision_timeout + kConnectTime)
                               : Duration(std::chrono::seconds(left_s));
-  if (plan.spec.lease > Duration{}) {
-    terms.boot.end_timer.lease = std::max(plan.spec.lease, kLeastSilence);
-  }
+  terms.boot.end_timer.lease = lease_of(plan.spec);
   terms.boot.host_key = std::move(host_key->secret);
   terms.boot.host_key_public = std::move(host_key->public_line);
   terms.boot.login_key = plan.login_key;
@@ -417,26 +430,37 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   return out;
 }
 
+Status Renting::look_for_ends(const Cluster& cluster, const std::vector<std::string>& ids,
+                              Time deadline) {
+  if (!capabilities().stop_ends_billing) return {};
+  const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
+  return PoolMachines(book_of(cluster), *api).look_for_ends(ids, deadline);
+}
+
 // A machine's time begins with the request that brought it, not with those before it, and ends when
-// it alone is seen to be gone. What the cloud says of a machine of a failed launch wins over what
-// the ledger has: its price may have changed since the offer, and it may have ended before this
-// computer saw that.
+// it alone is seen to be gone, or must have ended itself unseen. What the cloud says of a machine
+// of a failed launch wins over what the ledger has: its price may have changed since the offer, and
+// it may have ended before this computer saw that.
 Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
                                              const std::vector<std::string>& ids, Time deadline) {
-  const PoolBook& book = book_of(cluster);
+  PoolBook& book = book_of(cluster);
   const std::vector<LedgerEntry>& wasted = book.wasted();
   std::vector<Charge> told;
   std::vector<Charge> out;
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
-    if (plan->second.site->keeps_our_time()) out = book.times_of(ids);
+    if (plan->second.site->keeps_our_time()) {
+      if (Status looked = look_for_ends(cluster, ids, deadline); !looked) return fail(looked);
+      out = book.times_of(ids);
+    }
     std::vector<std::string> all = ids;
     std::ranges::transform(wasted, std::back_inserter(all), &LedgerEntry::id);
     auto answer = plan->second.site->charges(all, deadline);
     if (!answer) return fail(answer);
     told = *std::move(answer);
   }
-  if (capabilities().billing.tells_ends) {
-    for (Charge& charge : out) charge.ended.reset();
+  for (const Charge& charge : told) {
+    if (!charge.taken_back) continue;
+    book.note_taken_back(charge.instance, capabilities().billing.free_when_taken_back);
   }
   for (const LedgerEntry& entry : wasted) {
     bool known = false;

@@ -80,12 +80,20 @@ class MallApi final : public MachineApi {
   }
   Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids, Time) override {
     std::vector<MachineStatus> out;
-    for (const std::string& id : ids) out.push_back(mall_.machines.at(id));
+    for (const std::string& id : ids) {
+      if (mall_.machines.contains(id)) out.push_back(mall_.machines.at(id));
+    }
     return out;
   }
   Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids, Time) override {
-    for (const std::string& id : ids) mall_.machines.at(id).stage = Stage::terminated;
-    return ids;
+    std::vector<std::string> heard;
+    for (const std::string& id : ids) {
+      const auto found = mall_.machines.find(id);
+      if (found == mall_.machines.end()) continue;
+      found->second.stage = Stage::terminated;
+      heard.push_back(id);
+    }
+    return heard;
   }
 
  private:
@@ -328,6 +336,58 @@ TEST_F(RentingTest, KeysForVolumesThatExpireAreToldOfOnce) {
   EXPECT_THAT(told(), IsEmpty());
   fixture_.variables["AWS_SESSION_TOKEN"] = "token";
   EXPECT_THAT(told(), ElementsAre(HasSubstr("they expire, often after an hour")));
+}
+
+// ---- Their cost
+
+// This computer was asleep, and the lease of one expired.
+TEST_F(RentingTest, AMachineThatEndedWithItsLeaseCostsNoMore) {
+  spec_.lease = 10min;
+  open();
+  EXPECT_TRUE(cloud_->capabilities().billing.tells_ends) << "the budget waits for the charges";
+  const std::vector<std::string> ids = {life_.instances[0].id, life_.instances[1].id};
+  const auto ends = [&] {
+    std::map<std::string, Duration> out;
+    const auto charges = cloud_->charges(life_.cluster, ids, soon());
+    EXPECT_TRUE(charges);
+    for (const Charge& one : *charges) {
+      if (one.ended) out[one.instance] = *one.ended;
+    }
+    return out;
+  };
+  fixture_.now += 30min;
+  EXPECT_THAT(ends(), IsEmpty()) << "they stand";
+  mall_.machines.erase(ids[0]);
+  fixture_.now += 5min;
+  EXPECT_THAT(ends(), IsEmpty()) << "it may be missing from a listing";
+  fixture_.asleep += 8h;
+  EXPECT_THAT(ends(), ElementsAre(Pair(ids[0], Duration(8h + 5min - 20min))));
+  const std::int64_t now_s = fixture_.world.wall_s();
+  ASSERT_TRUE(cloud_->terminate(life_.cluster, ids, soon()));
+  const auto ledger = open_ledger(fixture_.world);
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  const auto entries = (*ledger)->entries(life_.cluster.id, false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) {
+    EXPECT_EQ(entry.gone_late, entry.id == ids[0]);
+    if (entry.gone_late) {
+      EXPECT_EQ(entry.gone_s, now_s - (8h + 5min - 20min) / 1s);
+    }
+  }
+}
+
+TEST_F(RentingTest, AMachineThatEndsForNoLeaseCostsMoneyUntilItIsSeenToBeGone) {
+  for (const bool ends_itself : {true, false}) {
+    spec_.lease = ends_itself ? 0min : 10min;
+    mall_.facts.stop_ends_billing = ends_itself;
+    open();
+    mall_.machines.clear();
+    fixture_.asleep += 8h;
+    const auto charges = cloud_->charges(life_.cluster, {life_.instances[0].id}, soon());
+    ASSERT_TRUE(charges);
+    ASSERT_THAT(*charges, SizeIs(1));
+    EXPECT_EQ(charges->front().ended, std::nullopt);
+  }
 }
 
 // ---- Replacements

@@ -111,7 +111,8 @@ class RunPodCloud final : public NamedCloud {
             .strangers = limits_.tier == Tier::community,
             .stop_ends_billing = true,
             .provision_timeout = 2 * limits_.start_limit,
-            .greet_timeout = kPodGreetTimeout};
+            .greet_timeout = kPodGreetTimeout,
+            .billing = {.minimum = Duration{}}};
   }
   // Whether a pod could end itself is only known afterwards.
   bool needs_reaper() const override { return true; }

@@ -187,7 +187,8 @@ class VastCloud final : public NamedCloud {
             .strangers = !filter_of(spec_).datacenters,
             .stop_ends_billing = true,
             .provision_timeout = 2 * start_limit() + kTakes,
-            .greet_timeout = kContainerTimeout};
+            .greet_timeout = kContainerTimeout,
+            .billing = {.minimum = Duration{}}};
   }
   // Whether a container could destroy itself is only known afterwards.
   bool needs_reaper() const override { return true; }

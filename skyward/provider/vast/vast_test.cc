@@ -78,6 +78,16 @@ TEST_F(VastTest, APoolLivesAndLeavesNothing) {
   EXPECT_THAT(countries, SizeIs(1)) << "a pool stays in one country";
 }
 
+TEST_F(VastTest, SecondsAreBilledWithoutAMinimum) {
+  const auto [cloud, life] = lived();
+  EXPECT_EQ(cloud->capabilities().billing.minimum, Duration{});
+  const auto ledger = open_ledger(fixture_.world);
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  const auto pool = (*ledger)->find_pool(life.cluster.id);
+  ASSERT_TRUE(pool && *pool);
+  EXPECT_EQ((*pool)->setting(kMinimumSetting), "0") << "'skyward cost' knows it, too";
+}
+
 TEST_F(VastTest, ItIsReachedAtItsPortAndCanDestroyItself) {
   const auto [cloud, life] = opened();
   const Instance& machine = life.instances.front();
