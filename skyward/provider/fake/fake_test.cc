@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ranges>
@@ -171,6 +172,22 @@ class FakeTest : public ::testing::Test {
   Status trouble_;  // of the ledger
   std::uint64_t random_ = 0;
 };
+
+TEST_F(FakeTest, AForkedChildEndsNothingOfItsParentsCloud) {
+  const std::string directory = home_ + "/cloud";
+  std::filesystem::create_directory(directory);
+  auto cloud = Simulation::start({.config = standard_config(), .directory = directory});
+  // Else the child waits for ever for its parent's thread, or removes the directory.
+  EXPECT_EXIT(
+      {
+        cloud.reset();
+        std::_Exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(std::filesystem::exists(directory));
+  cloud.reset();
+  EXPECT_FALSE(std::filesystem::exists(directory));
+}
 
 TEST_F(FakeTest, APoolLivesAndLeavesNothing) {
   const auto fake = provider();
