@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -31,6 +32,15 @@ int parent_here();  // program_end_test.cc
 namespace {
 
 constexpr auto agent_of_a_worker = skyward::compute<parent_here>;
+
+// What a program destroys after its pools: their callbacks may use it until then.
+struct Destroyed {
+  std::atomic<bool> in_use{false};
+  ~Destroyed() {
+    if (in_use) std::_Exit(9);
+  }
+};
+Destroyed destroyed_late;
 
 // A program that ends in one of several ways while its pool is open, for program_end_test.cc.
 int end_with_an_open_pool(std::string_view way, const char* folder) {
@@ -69,6 +79,15 @@ int end_with_an_open_pool(std::string_view way, const char* folder) {
   if (way == "exit in a callback") {
     submit(agent_of_a_worker(), pool).on_done([] { std::exit(3); });
     std::promise<void>().get_future().wait_for(std::chrono::minutes(2));  // it ends the program
+  }
+  if (way == "exit beside a callback") {
+    destroyed_late.in_use = true;
+    submit(agent_of_a_worker(), pool).on_done([] {
+      // Longer than the pool takes to close.
+      std::promise<void>().get_future().wait_for(std::chrono::milliseconds(500));
+      destroyed_late.in_use = false;
+    });
+    std::exit(3);
   }
   if (way == "exception") throw std::runtime_error("nobody catches this");
   if (way == "thread") std::thread([] { throw std::runtime_error("nor this"); }).join();

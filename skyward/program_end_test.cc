@@ -111,7 +111,7 @@ TEST_F(ProgramEndTest, AnUncaughtExceptionIsToldAndLeavesNothing) {
 }
 
 TEST_F(ProgramEndTest, ExitLeavesNothing) {
-  for (const char* way : {"exit", "exit in a callback"}) {
+  for (const char* way : {"exit", "exit in a callback", "exit beside a callback"}) {
     const int status = run(way);
     ASSERT_TRUE(WIFEXITED(status)) << way << text_of(folder_ / "stderr");
     EXPECT_EQ(WEXITSTATUS(status), 3);

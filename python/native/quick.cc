@@ -401,7 +401,8 @@ class Quick {
         kept_out.attr(names_.flush)();
         kept_err.attr(names_.flush)();
         const nb::gil_scoped_release released;  // whoever reads the pipe may need it
-        std::fflush(nullptr);
+        std::fflush(stdout);
+        std::fflush(stderr);
         return;
       } catch (nb::python_error&) {  // the user has closed it
       }

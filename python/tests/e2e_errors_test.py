@@ -61,6 +61,16 @@ def test_an_exception_keeps_its_class_and_gains_a_place(pool):
     assert "skyward/worker/" not in text
 
 
+def test_an_exception_behind_much_output_that_is_not_utf_8(pool):
+    def fail():
+        sys.stdout.buffer.write(b"\xff" * (7 << 20))
+        raise ValueError("bad image")
+
+    with pytest.raises(ValueError, match="bad image") as caught:
+        call(fail) >> pool
+    assert set("".join(caught.value.output)) == {"\ufffd"}
+
+
 def test_an_exception_that_does_not_pickle(pool):
     with pytest.raises(sky.ExecutionError, match="no pickle"):
         call(lambda: throw(HoldsLockError("no pickle"))) >> pool

@@ -507,6 +507,29 @@ def test_a_killed_driver_leaves_nothing():
     wait_until(lambda: not any(map(is_alive, pids)))
 
 
+def test_a_killed_driver_leaves_nothing_though_its_forked_child_lives_on():
+    child = start("""
+        import os, signal, skyward as sky
+        pids = sky.compute(lambda: (os.getpid(), os.getppid()))
+        with sky.ComputePool(display="quiet") as pool:
+            found = pids() >> pool
+            forked = os.fork()
+            if forked:
+                print(forked, *found, flush=True)
+            while True:
+                signal.pause()
+    """)
+    forked, *pids = map(int, child.stdout.readline().split())
+    try:
+        child.kill()
+        child.wait(DEADLINE)
+        wait_until(lambda: not any(map(is_alive, pids)))
+        assert is_alive(forked)
+    finally:
+        os.kill(forked, signal.SIGKILL)
+    child.communicate(timeout=DEADLINE)
+
+
 def test_a_pool_entered_by_hand_is_closed_at_exit():
     child = start("""
         import os, skyward as sky

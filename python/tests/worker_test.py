@@ -361,6 +361,23 @@ def test_output_is_there_before_the_result(agent):
     assert agent.output(2) == b"error\n"
 
 
+def test_a_thread_that_reads_a_c_stream_holds_no_answer_back(agent):
+    def leave_a_reader():
+        import ctypes
+        import os
+        import threading
+
+        libc = ctypes.CDLL(None)
+        libc.fdopen.restype = ctypes.c_void_p
+        stream = ctypes.c_void_p(libc.fdopen(os.pipe()[0], b"r"))
+        threading.Thread(target=libc.fgetc, args=(stream,), daemon=True).start()
+        while libc.ftrylockfile(stream) == 0:  # until the thread has the lock
+            libc.funlockfile(stream)
+
+    assert call(agent, leave_a_reader).status == OK
+    assert call(agent, lambda: 1).value() == 1
+
+
 def test_lines_that_c_prints_outlive_the_process(agent):
     def crash():
         import ctypes

@@ -30,6 +30,9 @@ using wire::TaskStatus;
 constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;  // of one Output message, roughly
 constexpr std::size_t kLineOverheadBytes = 64;
 
+static_assert(kTailLines * (kMaxLineBytes + kLineOverheadBytes) < kMaxFrameHeaderBytes / 2,
+              "the last lines of a task fit into its answer's header");
+
 void remember_line(std::list<std::string>& tail, const std::string& line) {
   tail.push_back(line);
   if (tail.size() > kTailLines) tail.pop_front();

@@ -16,6 +16,7 @@
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/other_processes.h"
+#include "skyward/io/own_process.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
 constexpr Duration kOrphanInterval = std::chrono::seconds(5);
+constexpr Duration kParentInterval = std::chrono::seconds(1);
 constexpr Duration kAliveInterval = std::chrono::seconds(3);
 constexpr Duration kTerminateGrace = std::chrono::milliseconds(200);
 constexpr std::string_view kAlive = "alive ";  // a step of the bootstrap
@@ -56,6 +58,7 @@ AgentLoop::AgentLoop(bool outlives)
 
 AgentLoop::AgentLoop(io::FileDescriptor read, io::FileDescriptor write) : AgentLoop(false) {
   link_.attach(std::move(read), std::move(write));
+  watch_parent(io::parent_process_id());
 }
 
 AgentLoop::AgentLoop(io::FileDescriptor listener, std::string directory) : AgentLoop(true) {
@@ -193,6 +196,12 @@ void AgentLoop::show_alive(const std::string& path) {
 void AgentLoop::collect_orphans() {
   io::reap_orphans();
   events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); });
+}
+
+// A child that the driver has forked keeps the connection open when the driver is killed.
+void AgentLoop::watch_parent(std::uint64_t parent) {
+  if (io::parent_process_id() != parent) return disconnect("the driver is gone");
+  events_.start_timer(now() + kParentInterval, [this, parent] { watch_parent(parent); });
 }
 
 template <typename Step>

@@ -3,6 +3,7 @@
 // Does what the core decides: the link to the engine, the worker processes, the bootstrap, timers
 // and metrics of one node.
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -30,8 +31,8 @@ namespace skyward::agent {
 
 class AgentLoop final : public AgentEffects {
  public:
-  // An agent that ends with its connection. `write` is empty when `read` is a socket. Both must be
-  // non-blocking.
+  // An agent that ends with its connection, and with the process that started it. `write` is empty
+  // when `read` is a socket. Both must be non-blocking.
   AgentLoop(io::FileDescriptor read, io::FileDescriptor write);
   // A daemon, with its directory: engines connect to the listening socket, one after another, while
   // it lives. SIGTERM ends it in order.
@@ -73,6 +74,7 @@ class AgentLoop final : public AgentEffects {
   void report_what_was_written();
   void sample_metrics(Duration interval);
   void collect_orphans();
+  void watch_parent(std::uint64_t parent);
   void show_alive(const std::string& path);
   void relieve();
   void make_directory() const;

@@ -169,11 +169,20 @@ void OutputSplitter::flush(Stamp stamp, std::vector<wire::OutputLine>& lines) {
 
 void OutputSplitter::emit(std::string_view text, Stamp stamp,
                           std::vector<wire::OutputLine>& lines) const {
-  lines.push_back({.task = task_,
-                   .worker = worker_,
-                   .stream = stream_,
-                   .wall_us = stamp.wall_us,
-                   .text = to_utf8(text)});
+  const auto add = [&](std::string piece) {
+    lines.push_back({.task = task_,
+                     .worker = worker_,
+                     .stream = stream_,
+                     .wall_us = stamp.wall_us,
+                     .text = std::move(piece)});
+  };
+  std::string rest = to_utf8(text);  // three bytes for each one that is not UTF-8
+  while (rest.size() > kMaxLineBytes) {
+    const std::size_t cut = cut_length(rest, kMaxLineBytes);
+    add(rest.substr(0, cut));
+    rest.erase(0, cut);
+  }
+  add(std::move(rest));
 }
 
 }  // namespace skyward::agent

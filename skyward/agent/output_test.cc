@@ -206,8 +206,18 @@ TEST(OutputSplitter, CutsLongLines) {
   // "é" lies across the limit and stays whole.
   bench.feed(std::string(kMaxLineBytes - 1, 'x') + "\xC3\xA9!\n");
   EXPECT_EQ(bench.take(), (Lines{{0, std::string(kMaxLineBytes - 1, 'x')}, {0, "\xC3\xA9!"}}));
+}
+
+TEST(OutputSplitter, CutsWhatIsLongOnlyAsUtf8) {
+  Bench bench;
   bench.feed(std::string(3 * kMaxLineBytes, '\x80') + "\n");
-  EXPECT_EQ(bench.take().size(), 3U);
+  std::string whole;
+  for (const auto& [task, text] : bench.take()) {
+    EXPECT_LE(text.size(), kMaxLineBytes);
+    EXPECT_EQ(text.size() % 3, 0U) << "each U+FFFD is whole";
+    whole += text;
+  }
+  EXPECT_EQ(whole.size(), 9 * kMaxLineBytes);
 }
 
 TEST(OutputSplitter, KeepsUtf8Whole) {

@@ -83,17 +83,24 @@ std::optional<FileDescriptor> kill_exactly(const ProcessEntry& victim) {
   return process;
 }
 
-// What end_process() does where the kernel has no descriptors of processes (Linux before 5.3).
+// Whether the process exits in time. `handle` is empty where the kernel has no descriptors of
+// processes (Linux before 5.3).
+bool wait_for_end(const ProcessEntry& process, const FileDescriptor& handle, Time deadline) {
+  if (handle) return poll_until(handle.get(), POLLIN, deadline) > 0;
+  while (true) {
+    const auto now = read_process_entry(process.pid);
+    if (!now || now->is_dead() || now->started != process.started) return true;
+    if (EventLoop::now() >= deadline) return false;
+    std::this_thread::sleep_for(kKernelPollInterval);  // the kernel tells only its parent
+  }
+}
+
+// What end_process() does there.
 bool end_by_number(pid_t process, int signal, Time deadline) {
   const auto begun = read_process_entry(process);
   if (!begun) return ::kill(process, 0) != 0 && errno == ESRCH;  // else /proc cannot be read
   ::kill(process, signal);
-  while (true) {
-    const auto now = read_process_entry(process);
-    if (!now || now->is_dead() || now->started != begun->started) return true;
-    if (EventLoop::now() >= deadline) return false;
-    std::this_thread::sleep_for(kKernelPollInterval);  // the kernel tells only its parent
-  }
+  return wait_for_end(*begun, {}, deadline);
 }
 
 std::vector<pid_t> family_above() {
@@ -106,7 +113,7 @@ std::vector<pid_t> family_above() {
 }
 
 struct Marked {
-  std::vector<pid_t> processes;
+  std::vector<ProcessEntry> processes;
   std::vector<pid_t> blank;  // without any environment, as one is for a moment inside exec()
 };
 
@@ -114,12 +121,14 @@ struct Marked {
 Marked marked_processes(const std::vector<std::string>& prefixes) {
   Marked found;
   for (const pid_t process : process_ids()) {
-    const std::string entry = fmt::format("/proc/{}", process);
-    const auto environment = read_file(entry + "/environ");
-    if (!environment) continue;
+    // Read first: only a process that has both this start and the mark is killed.
+    const auto entry = read_process_entry(process);
+    const std::string folder = fmt::format("/proc/{}", process);
+    const auto environment = read_file(folder + "/environ");
+    if (!entry || !environment) continue;
     // A process that has ended, and a thread of the kernel, run no program.
     std::error_code error;
-    if (environment->empty() && std::filesystem::exists(entry + "/exe", error)) {
+    if (environment->empty() && std::filesystem::exists(folder + "/exe", error)) {
       found.blank.push_back(process);
     }
     for (std::string_view rest = *environment; !rest.empty();) {
@@ -127,7 +136,7 @@ Marked marked_processes(const std::vector<std::string>& prefixes) {
       rest.remove_prefix(std::min(variable.size() + 1, rest.size()));
       const auto fits = [&](const std::string& prefix) { return variable.starts_with(prefix); };
       if (std::ranges::none_of(prefixes, fits)) continue;
-      found.processes.push_back(process);
+      found.processes.push_back(*entry);
       break;
     }
   }
@@ -161,11 +170,11 @@ int kill_marked(const std::string& name, const std::vector<std::string>& prefixe
     Marked marked = marked_processes(entries);
     bool any = false;
     bool ended = false;
-    for (const pid_t process : marked.processes) {
-      if (std::ranges::find(spared, process) != spared.end()) continue;
+    for (const ProcessEntry& process : marked.processes) {
+      if (std::ranges::find(spared, process.pid) != spared.end()) continue;
       any = true;
-      if (!end_process(process, SIGKILL, std::max(deadline - EventLoop::now(), Duration{})))
-        continue;
+      const auto handle = kill_exactly(process);
+      if (!handle || !wait_for_end(process, *handle, deadline)) continue;
       ended = true;
       ++killed;
     }

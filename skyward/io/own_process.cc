@@ -141,4 +141,6 @@ std::string machine_id() {
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
 
+std::uint64_t parent_process_id() { return static_cast<std::uint64_t>(::getppid()); }
+
 }  // namespace skyward::io

@@ -52,5 +52,7 @@ std::string boot_id();
 // a virtual machine. Secret (machine-id(5)). Empty when it is not known, as in most containers.
 std::string machine_id();
 std::uint64_t process_id();
+// Of the process that started this one, while that lives; then another one's.
+std::uint64_t parent_process_id();
 
 }  // namespace skyward::io

@@ -158,6 +158,8 @@ SKYWARD_IN_CHILD int run_child(void* argument) {
   __builtin_unreachable();
 }
 
+// The environment of this moment, in which a program may have renewed what commands need. Its
+// threads must not change it meanwhile (docs/guide/environments.md); no lock of ours could help.
 std::vector<std::string> environment_of(const SpawnOptions& options) {
   std::map<std::string, std::string> values;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -44,6 +44,11 @@ class Callbacks {
     return wait_within(lock, returned_, limit, [this, owner] { return !left_.contains(owner); });
   }
 
+  bool wait_for_all(Duration limit) {
+    std::unique_lock lock(mutex_);
+    return wait_within(lock, returned_, limit, [this] { return left_.empty(); });
+  }
+
  private:
   struct Owned {
     CallbackOwner owner;
@@ -104,6 +109,10 @@ bool runs_callbacks() { return delivers_events || callbacks().is_this_thread(); 
 
 bool wait_for_callbacks(CallbackOwner owner, Duration limit) {
   return runs_callbacks() || callbacks().wait(owner, limit);
+}
+
+bool wait_for_all_callbacks(Duration limit) {
+  return runs_callbacks() || callbacks().wait_for_all(limit);
 }
 
 }  // namespace skyward

@@ -31,5 +31,7 @@ bool runs_callbacks();
 // Waits until none of the owner's callbacks waits or runs, or the limit is over; returns whether
 // that is so. Where runs_callbacks(), it does not wait.
 bool wait_for_callbacks(CallbackOwner owner, Duration limit = kForever);
+// The same for all owners.
+bool wait_for_all_callbacks(Duration limit);
 
 }  // namespace skyward

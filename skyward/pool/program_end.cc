@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdint>
@@ -26,12 +27,15 @@
 #include "skyward/call/error.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/start_thread.h"
+#include "skyward/pool/callbacks.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward {
 namespace {
 
 constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+// A callback may wait for the very thread that ends the program.
+constexpr Duration kLastCallbacks = std::chrono::seconds(2);
 
 // What the signals' function needs. It wakes a thread and does nothing else.
 std::atomic<int> wake_pipe{-1};
@@ -143,7 +147,11 @@ class ProgramEnd {
     const bool ended = changed_.wait_for(lock, timeout_, [this] {
       return std::ranges::all_of(open_, [](const auto* one) { return one->returned_; });
     });
-    if (ended) return;
+    lock.unlock();
+    if (ended) {
+      static_cast<void>(wait_for_all_callbacks(kLastCallbacks));
+      return;
+    }
     write_stderr_line(
         "skyward: the program ends before its pools have closed; 'skyward gc' terminates what "
         "they leave behind");

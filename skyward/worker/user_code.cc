@@ -23,7 +23,9 @@ void set_stream_flush(void (*flush)()) { flush_streams = flush; }
 
 void flush_output() {
   if (flush_streams != nullptr) flush_streams();
-  std::fflush(nullptr);
+  // Not all streams: a thread that reads one of them holds its lock.
+  std::fflush(stdout);
+  std::fflush(stderr);
 }
 
 }  // namespace skyward

@@ -12,7 +12,8 @@ std::string thrown_name();
 // What writes out what the C++ streams still hold; set before tasks run. It is not here, since the
 // agent has no such streams, which make a program half a megabyte larger.
 void set_stream_flush(void (*flush)());
-// What the function has printed leaves this process.
+// What the function has printed leaves this process. What it wrote to other files stays in their
+// buffers.
 void flush_output();
 
 }  // namespace skyward

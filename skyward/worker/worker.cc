@@ -254,6 +254,7 @@ class Worker final : private ItemChannel {
   // Ends the process without running the program's destructors: main() has not begun.
   [[noreturn]] static void leave(int status) {
     flush_output();
+    std::fflush(nullptr);
     _exit(status);
   }
 
@@ -433,9 +434,7 @@ class Worker final : private ItemChannel {
   // A child of the function, which has returned from it: it must claim nothing, and cannot wait for
   // threads that only its parent has.
   void end_child() const {
-    if (io::process_generation() == generation_) return;
-    flush_output();
-    _exit(EXIT_SUCCESS);
+    if (io::process_generation() != generation_) leave(EXIT_SUCCESS);
   }
 
   void send_outcome(TaskId task, ByteView value) {

@@ -166,6 +166,18 @@ int takes_three(const std::vector<double>&, const std::vector<double>&,
   return 3;
 }
 int closes(int descriptor) { return close(descriptor); }
+// Leaves a thread that waits for a line of a pipe.
+int leaves_a_reader() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
+  FILE* const stream = fdopen(ends[0], "r");
+  std::thread([stream] { (void)std::fgetc(stream); }).detach();
+  while (ftrylockfile(stream) == 0) {
+    funlockfile(stream);
+    std::this_thread::yield();
+  }
+  return 1;
+}
 std::string head_address() { return instance_info().head_addr; }
 bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
 
@@ -464,6 +476,11 @@ TEST_F(WorkerTest, OutputIsThereBeforeTheResult) {
   EXPECT_THAT(read_until(out_, "without newline"),
               StartsWith("one to stdout\none without newline"));
   EXPECT_THAT(read_until(err_, "stderr\n"), StartsWith("one to stderr\n"));
+}
+
+TEST_F(WorkerTest, AThreadThatReadsAStreamHoldsNoAnswerBack) {
+  send(1, compute<leaves_a_reader>());
+  EXPECT_EQ(value<int>(receive(1)), 1);
 }
 
 TEST_F(WorkerTest, OutputOfATaskBehindAnotherBeginsWithAMark) {

@@ -31,7 +31,7 @@ def main() -> None:
         worker.connect(os.environ.pop("SKYWARD_MPI_SOCKET"))
         told = pickle.loads(_receive(worker))
         _adopt(told)
-        from skyward.worker.output import flush_output, send_lines
+        from skyward.worker.output import flush_all, send_lines
         from skyward.worker.sentinels import keep_sentinels
 
         keep_sentinels()
@@ -40,7 +40,7 @@ def main() -> None:
         answer, rank, code = _run(told)
         worker.sendall(_ANSWER.pack(len(answer), code, rank) + answer)
     if code:
-        flush_output()
+        flush_all()
         if (mpi := sys.modules.get("mpi4py.MPI")) is not None:
             mpi.COMM_WORLD.Abort(code)  # the other ranks may wait for this one
         os.kill(os.getpid(), signal.SIGKILL)  # MPICH may wait for ever for one that just exits

@@ -120,4 +120,6 @@ def _flush() -> None:
             stream.flush()
         except Exception:  # closed or replaced by the function
             continue
-    ctypes.CDLL(None).fflush(None)
+    libc = ctypes.CDLL(None)
+    for name in ("stdout", "stderr"):  # a thread that reads another stream holds its lock
+        libc.fflush(ctypes.c_void_p.in_dll(libc, name))

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from .output import flush_output
+from .output import flush_all
 
 forks = 0
 
@@ -45,6 +45,6 @@ def end_child(error):
             code = error.code & 0xFF
         else:
             print(error.code, file=sys.stderr)
-        flush_output()
+        flush_all()
     finally:
         os._exit(code)

@@ -22,7 +22,7 @@ from .failures import (
     is_device_error,
 )
 from .forks import end_child, has_children, has_forked
-from .output import flush_output, settle_output, write_mark
+from .output import flush_all, flush_output, settle_output, write_mark
 from .protocol import (
     ANSWER_HEAD,
     CANCEL_PIPE,
@@ -215,7 +215,7 @@ class Worker(Connection):
     def end_if_asked(self):
         """The next call needs a new process. No exit handler of the user's may hold that up."""
         if self.ends:
-            flush_output()
+            flush_all()
             os._exit(LEAVES)
 
     def take_told(self):

@@ -7,6 +7,7 @@ import sys
 
 libc = ctypes.CDLL(None)
 libc_flush = libc.fflush
+C_STREAMS = tuple(ctypes.c_void_p.in_dll(libc, name) for name in ("stdout", "stderr"))
 LINES = 1  # _IOLBF of stdio.h
 
 
@@ -14,7 +15,7 @@ def send_lines() -> None:
     """What Python and C libraries print reaches the pipes line by line."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, **TEXT)
-    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, LINES, 0)
+    libc.setvbuf(C_STREAMS[0], None, LINES, 0)
 
 
 def flush_output() -> None:
@@ -24,6 +25,18 @@ def flush_output() -> None:
         sys.stderr.flush()
     except Exception:
         pass  # closed or replaced by the user
+    flush_c_output()
+
+
+def flush_c_output():
+    """Not all streams of the C library: a thread that reads one of them holds its lock."""
+    for stream in C_STREAMS:
+        libc_flush(stream)
+
+
+def flush_all():
+    """flush_output(), and the files that C libraries write, for a process that ends by _exit()."""
+    flush_output()
     libc_flush(None)
 
 
@@ -33,7 +46,7 @@ def settle_output():
     try:
         out.flush()  # raises when it is closed
         err.flush()
-        libc_flush(None)
+        flush_c_output()
         if out is sys.__stdout__ and err is sys.__stderr__:
             return
     except Exception:

@@ -13,7 +13,7 @@ import types
 
 from . import results
 from .loop import Worker
-from .output import flush_output, send_lines
+from .output import flush_all, send_lines
 from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
 from .result_memory import MOST_BYTES
 
@@ -119,6 +119,6 @@ def main():
         gc.enable()
     worker.loop()
     atexit._run_exitfuncs()
-    flush_output()
+    flush_all()
     # Leaving the pool waits for this process: do not wait for threads or finalizers.
     os._exit(0)

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ranges>
@@ -181,6 +182,22 @@ TEST_F(FakeTest, APoolIsInUseThoughItsFolderWasDeleted) {
   EXPECT_TRUE(fake->tend(life.cluster, soon()));
   EXPECT_TRUE(is_open_here(world, life.cluster.id));
   EXPECT_TRUE(fake->teardown(life.cluster, soon()));
+}
+
+TEST_F(FakeTest, AForkedChildEndsNothingOfItsParentsCloud) {
+  const std::string directory = home_ + "/cloud";
+  std::filesystem::create_directory(directory);
+  auto cloud = Simulation::start({.config = standard_config(), .directory = directory});
+  // Else the child waits for ever for its parent's thread, or removes the directory.
+  EXPECT_EXIT(
+      {
+        cloud.reset();
+        std::_Exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(std::filesystem::exists(directory));
+  cloud.reset();
+  EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 TEST_F(FakeTest, APoolLivesAndLeavesNothing) {

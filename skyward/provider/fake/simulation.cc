@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "skyward/io/event_loop.h"
+#include "skyward/io/forks.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 
@@ -57,7 +58,11 @@ Simulation::~Simulation() {
 }
 
 std::shared_ptr<Simulation> Simulation::start(Options options) {
-  std::shared_ptr<Simulation> made(new Simulation(std::move(options)));
+  // A forked child has no part in it: neither its thread nor its directory.
+  const auto end = [generation = io::process_generation()](const Simulation* cloud) {
+    if (io::process_generation() == generation) delete cloud;
+  };
+  std::shared_ptr<Simulation> made(new Simulation(std::move(options)), end);
   const std::scoped_lock lock(known().mutex);
   known().clouds[made->name_] = made;
   return made;

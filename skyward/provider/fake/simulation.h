@@ -5,7 +5,7 @@
 // time: a test on it gives the same result on every machine.
 //
 // Pools find it by its name, which is in their ProviderSpec. It ends with its last owner: the test,
-// or an open pool.
+// or an open pool. Copies in forked children end nothing.
 
 #include <condition_variable>
 #include <functional>
