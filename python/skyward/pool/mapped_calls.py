@@ -49,7 +49,7 @@ LOOK_REST = 50.0
 GROUPS_AHEAD = 4
 """Groups for each slot."""
 MOST_GROUPS_AHEAD = 16
-"""The same where answers of a gather() travel far: the engine gives a slot no more work."""
+"""The same where answers of a gather() travel far: 4 ms of work."""
 SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
 
