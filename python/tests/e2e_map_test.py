@@ -51,8 +51,9 @@ def test_a_slow_call_does_not_hold_up_those_behind_it(pool, tmp_path):
     assert list(answers) == inputs
 
 
-def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path):
-    inputs = ["slow", *range(500), "last"]
+@pytest.mark.parametrize("count", [500, 3000])
+def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path, count):
+    inputs = ["slow", *range(count), "last"]
     answers = pool.map(
         wait_at, inputs, itertools.repeat("slow"), LAST, itertools.repeat(str(tmp_path))
     )
@@ -224,6 +225,52 @@ def test_large_results_that_nobody_reads_hold_up_further_calls(
     wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
     assert len(list(tmp_path.iterdir())) <= 16
     assert sum(1 for _ in answers) == 54
+
+
+def test_results_that_become_large_hold_up_further_calls(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr("skyward.pool.mapped_calls.default_limit", lambda: 64 << 20)
+
+    def produce(x, folder):
+        import pathlib
+        import time
+
+        pathlib.Path(folder, str(x)).touch()
+        time.sleep(0.02)  # on a worker: too long for a group
+        return bytes(10 if x < 20 else 8 << 20)
+
+    answers = pool.map(produce, range(300), itertools.repeat(str(tmp_path)))
+    assert sum(len(next(answers)) for _ in range(20)) == 200
+    wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
+    assert (
+        len(list(tmp_path.iterdir())) <= 60
+    )  # 20, and what two slots run in a quarter of a second
+    for _ in range(10):
+        next(answers)
+        wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
+        assert len(list(tmp_path.iterdir())) <= 60
+    answers.close()
+
+
+def test_arguments_that_become_large_are_not_all_packed(pool, monkeypatch):
+    """An array in a file, for example, is in memory only then."""
+    monkeypatch.setattr("skyward.pool.mapped_calls.AHEAD_BYTES", 1 << 20)
+    packed = []
+
+    class Loaded:
+        def __init__(self, at):
+            self.at = at
+
+        def __reduce__(self):
+            packed.append(self.at)
+            return len, (bytes(1 << 19),)
+
+    inputs = [*range(2000), *map(Loaded, range(200))]
+    most = 0
+    for at, value in enumerate(pool.map(lambda x: x, inputs)):
+        assert value == (at if at < 2000 else 1 << 19)
+        most = max(most, len(set(packed)) - max(0, at - 2000))
+    assert len(set(packed)) == 200
+    assert most < 100
 
 
 class Directory:
