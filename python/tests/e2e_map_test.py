@@ -10,7 +10,7 @@ import time
 import numpy
 import pytest
 from quick_calls import Strange, double, fail_once, lose_node_at, note, runs, wait_at
-from skyward.pool.grouped_calls import new_draft
+from skyward.pool.grouped_calls import BETWEEN, REFUSED, Pace, new_draft
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
@@ -202,6 +202,30 @@ def test_large_results_and_arguments_go_alone(pool):
     assert [len(x) for x in pool.map(lambda n: b"x" * n, sizes * 40)] == sizes * 40
     values = [bytes(size) for size in sizes] * 40
     assert list(pool.map(len, values)) == sizes * 40
+
+
+def test_a_few_large_values_leave_the_others_in_groups(pool):
+    def tasks(function, inputs, outputs):
+        before = pool._engine().core.task_counts()[0]
+        assert list(pool.map(function, inputs)) == outputs
+        return pool._engine().core.task_counts()[0] - before
+
+    numbers = range(20_000)
+    large = [bytes(5000) if x % 500 == 250 else x for x in numbers]  # 40 of them
+    enlarged = lambda x: bytes(5000) if x % 500 == 250 else x
+    assert any(tasks(enlarged, numbers, large) < 5000 for _ in range(8))
+    assert any(tasks(lambda x: x, large, large) < 5000 for _ in range(8))
+
+
+def test_groups_end_when_large_results_follow_each_other():
+    pace = Pace()
+    for _ in range(3 * REFUSED):
+        pace.note_results(BETWEEN // 2, False)
+        pace.note_results(BETWEEN // 2, True)
+    assert pace.in_groups
+    for _ in range(REFUSED):
+        pace.note_results(BETWEEN // 2, True)
+    assert not pace.in_groups
 
 
 @pytest.mark.parametrize("retries", [0, 1])

@@ -384,8 +384,10 @@ class MappedCalls(GroupedCalls):
         if taken == before == 0:
             self._pace.refuse()
             self._pace.in_groups &= not self._all_end
-        if taken > 0 and len(self._drafted) >= self._pace.size:
-            self._send_group()
+        if taken > 0:
+            self._pace.refused = 0
+            if len(self._drafted) >= self._pace.size:
+                self._send_group()
         return taken
 
     def _begin_group(self, first: tuple[Any, ...]) -> bool:
