@@ -11,6 +11,7 @@ import numpy
 import pytest
 from quick_calls import Strange, double, fail_once, lose_node_at, note, runs, wait_at
 from skyward.pool.grouped_calls import BETWEEN, REFUSED, Pace, new_draft
+from skyward.transport import serialize
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
@@ -202,6 +203,17 @@ def test_large_results_and_arguments_go_alone(pool):
     assert [len(x) for x in pool.map(lambda n: b"x" * n, sizes * 40)] == sizes * 40
     values = [bytes(size) for size in sizes] * 40
     assert list(pool.map(len, values)) == sizes * 40
+
+
+def test_a_call_that_is_too_large_raises_at_its_place(pool, monkeypatch):
+    monkeypatch.setattr(serialize, "IN_BAND_BYTES", 1)
+    monkeypatch.setattr(serialize, "MOST_BUFFERS", 1 << 20)
+    many = [numpy.zeros(1) for _ in range(1 << 16)]
+    got = []
+    with pytest.raises(sky.ConfigurationError, match="65537 buffers") as caught:
+        got.extend(pool.map(lambda x: x, [*range(20), many, 20]))
+    assert got == list(range(20))
+    assert caught.value.__notes__[-1].startswith("call: ")
 
 
 def test_a_few_large_values_leave_the_others_in_groups(pool):

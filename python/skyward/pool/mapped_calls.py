@@ -432,32 +432,47 @@ class MappedCalls(GroupedCalls):
                 items.append(self._make(*args))
         except Exception as error:  # a call that is written wrongly
             failure = error
-        calls: list[Any] = []
         try:
             calls = self._pool.packing.calls(items, known=self._known)
-        except Exception:  # one of them cannot be pickled: which?
-            for position, item in enumerate(items):
-                try:
-                    calls += self._pool.packing.calls([item], known=self._known)
-                except Exception as error:
-                    if self._all_end:
-                        self.unsent = self._sent + position
-                    else:
-                        error.add_note(f"call: {call_text(item)}")
-                    failure, items = error, items[:position]
-                    break
-        if failure is not None:
+            handles = self._pool.core.submit_many(calls) if calls else []
+        except NotProvisionedError:
+            raise
+        except Exception:  # one of them cannot be sent: which?
+            self._send_each(items)
+        else:
+            self._enter_singles(items, calls, handles)
+        if self._failure is None:
             self._failure = failure
+
+    def _send_each(self, items: list[PendingCompute[Any]]) -> None:
+        for position, item in enumerate(items):
+            try:
+                calls = self._pool.packing.calls([item], known=self._known)
+                handles = self._pool.core.submit_many(calls)
+            except NotProvisionedError as reason:
+                self._enter_refused(len(items) - position, reason)
+                return
+            except Exception as error:
+                if self._all_end:
+                    self.unsent = self._sent
+                else:
+                    error.add_note(f"call: {call_text(item)}")
+                self._failure = error
+                return
+            self._enter_singles([item], calls, handles)
+
+    def _enter_singles(
+        self, items: list[PendingCompute[Any]], calls: list[Any], handles: list[Any]
+    ) -> None:
+        """They have been sent."""
         if not calls:
             return
-        # In a done callback, where the reader keeps answers from coming, it retries them itself.
-        retried = items[0].retries and not calls[0].is_stream and not self._pool.answers.is_here()
-        if retried:
-            self._pool.answers.start()
-        handles = self._pool.core.submit_many(calls)
         try:
+            retried = items[0].retries and not calls[0].is_stream
             sent: Iterable[SentCalls]
-            if retried:
+            # In a done callback, the reader keeps answers from coming, and retries calls itself.
+            if retried and not self._pool.answers.is_here():
+                self._pool.answers.start()
                 futures = self._pool.futures_of(items, calls, handles, OutcomeFuture)
                 sent = map(RetriedCall, items, calls, futures)
             else:
