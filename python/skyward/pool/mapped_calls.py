@@ -69,8 +69,8 @@ class MappedCalls(GroupedCalls):
 
     With `all_end`, a call that fails ends nothing: its answer is a Failed. A slow one keeps no slot
     idle: then all calls behind it are sent at once, each by itself. One that cannot be sent ends
-    all of them. `total`: how many calls there are, where that is known. `round_trip`: what the way
-    to the nodes and back takes at most, in seconds."""
+    all of them, or with `go_past` none. `total`: how many calls there are, where that is known.
+    `round_trip`: what the way to the nodes and back takes at most, in seconds."""
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class MappedCalls(GroupedCalls):
         all_end: bool = False,
         total: int = 0,
         round_trip: float = 0.0,
+        go_past: bool = False,
     ) -> None:
         super().__init__(go_on=all_end)
         self._patience = patience(FIRST_SECONDS, round_trip)
@@ -88,6 +89,7 @@ class MappedCalls(GroupedCalls):
         self._make = make
         self._inputs = inputs
         self._all_end = all_end
+        self._go_past = go_past
         self._name = ""
         self._window: deque[SentCalls] = deque()
         self._calls = self._bytes = 0  # of the window
@@ -143,8 +145,7 @@ class MappedCalls(GroupedCalls):
                     continue
                 if isinstance(first, RefusedCalls):
                     self._leave(first, first.calls)
-                    text = str(first.reason)
-                    yield from (Failed(NotProvisionedError(text)) for _ in range(first.calls))
+                    yield from first.take()
                     continue
                 if isinstance(first, RetriedCall):
                     if not first.wait(_left(end)):
@@ -453,6 +454,9 @@ class MappedCalls(GroupedCalls):
                 self._enter_refused(len(items) - position, reason)
                 return
             except Exception as error:
+                if self._go_past:
+                    self._enter(RefusedCalls(1, error.with_traceback(None)), 1)
+                    continue
                 if self._all_end:
                     self.unsent = self._sent
                 else:
