@@ -171,9 +171,10 @@ nb::tuple run_one(Pool& pool, const Function& function, const nb::tuple& argumen
 void Sent::send(PoolPacker& packer, nb::sequence items, const Preparation& how) {
   const Names names;
   std::vector<Call> calls;
+  std::vector<std::pair<std::size_t, Call>> kept;
   pack_calls(packer, std::move(items), how, names, [&](nb::handle item, Call call) {
     if (call.options.stream_window > 0 || nb::cast<int>(attribute(item, names.retries)) > 0) {
-      kept_.emplace_back(handles_.size() + calls.size(), call);
+      kept.emplace_back(handles_.size() + calls.size(), call);
     }
     calls.push_back(std::move(call));
   });
@@ -183,12 +184,15 @@ void Sent::send(PoolPacker& packer, nb::sequence items, const Preparation& how) 
     handles = packer.pool.submit(std::move(calls));
   }
   std::ranges::move(handles, std::back_inserter(handles_));
+  std::ranges::move(kept, std::back_inserter(kept_));
 }
 
 void Sent::add(PoolPacker& packer, const Call& call, bool kept) {
-  if (kept) kept_.emplace_back(handles_.size(), call);
-  const GilReleased released;
-  handles_.push_back(packer.pool.submit(call));
+  {
+    const GilReleased released;
+    handles_.push_back(packer.pool.submit(call));
+  }
+  if (kept) kept_.emplace_back(handles_.size() - 1, call);
 }
 
 nb::list Sent::calls() const {

@@ -20,6 +20,20 @@ def test_draws_as_many_as_there_is_room_for():
     assert list(source.draw(60)) == [[(x,) for x in range(60, 100)]] and source.is_dry
 
 
+def test_what_is_put_back_is_drawn_first():
+    def inputs():
+        yield from [(0,), (1,), (2,)]
+        raise LookupError("no more rows")
+
+    parts, source = drawn(inputs(), 10)
+    assert source.is_dry
+    source.put_back(parts[0][2:])
+    source.put_back(parts[0][1:2])
+    assert not source.is_dry
+    assert list(source.draw(1)) == [[(1,)]] and not source.is_dry
+    assert list(source.draw(5)) == [[(2,)]] and source.is_dry
+
+
 def test_what_can_be_changed_is_given_out_before_the_next_one_is_drawn():
     had = []
 

@@ -85,6 +85,35 @@ def test_a_call_that_cannot_be_sent_is_named(pool, at):
     assert double(4) >> pool == 8
 
 
+@pytest.mark.parametrize("at", [0, 700, 2999])
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_cannot_be_sent_is_an_error_among_the_answers(pool, at, retries, stream):
+    work = sky.compute(retries=retries)(double.local)
+    calls = [work(threading.Lock() if i in (at, 1500) else i) for i in range(3000)]
+    answers = list(sky.gather(*calls, stream=stream, return_exceptions=True) >> pool)
+    for place in (at, 1500):
+        assert isinstance(answers[place], sky.SerializationError)
+        (told,) = (note for note in answers[place].__notes__ if note.startswith("call "))
+        assert told.startswith(f"call {place + 1} of 3000: double(")
+        answers[place] = 2 * place
+    assert answers == list(range(0, 6000, 2))
+
+
+def test_calls_none_of_which_can_be_sent_are_all_errors(pool):
+    calls = [double(threading.Lock()) for _ in range(3)]
+    for stream in (False, True):
+        answers = list(sky.gather(*calls, stream=stream, return_exceptions=True) >> pool)
+        assert [type(answer) for answer in answers] == 3 * [sky.SerializationError]
+
+
+def test_a_function_that_cannot_be_sent_is_raised(pool):
+    lock = threading.Lock()
+    calls = [sky.compute(lambda x: (x, lock))(i) for i in range(3)]
+    with pytest.raises(sky.SerializationError):
+        sky.gather(*calls, return_exceptions=True) >> pool
+
+
 def test_what_does_not_fit_a_group_is_sent_all_the_same(pool):
     sizes = [1, 100_000, 5] * 400
     assert sky.gather(*[double(bytes(n)) for n in sizes]) >> pool == tuple(

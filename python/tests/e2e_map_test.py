@@ -10,7 +10,8 @@ import time
 import numpy
 import pytest
 from quick_calls import Strange, double, fail_once, lose_node_at, note, runs, wait_at
-from skyward.pool.grouped_calls import new_draft
+from skyward.pool.grouped_calls import BETWEEN, REFUSED, Pace, new_draft
+from skyward.transport import serialize
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
@@ -51,8 +52,9 @@ def test_a_slow_call_does_not_hold_up_those_behind_it(pool, tmp_path):
     assert list(answers) == inputs
 
 
-def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path):
-    inputs = ["slow", *range(500), "last"]
+@pytest.mark.parametrize("count", [500, 3000])
+def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path, count):
+    inputs = ["slow", *range(count), "last"]
     answers = pool.map(
         wait_at, inputs, itertools.repeat("slow"), LAST, itertools.repeat(str(tmp_path))
     )
@@ -203,6 +205,41 @@ def test_large_results_and_arguments_go_alone(pool):
     assert list(pool.map(len, values)) == sizes * 40
 
 
+def test_a_call_that_is_too_large_raises_at_its_place(pool, monkeypatch):
+    monkeypatch.setattr(serialize, "IN_BAND_BYTES", 1)
+    monkeypatch.setattr(serialize, "MOST_BUFFERS", 1 << 20)
+    many = [numpy.zeros(1) for _ in range(1 << 16)]
+    got = []
+    with pytest.raises(sky.ConfigurationError, match="65537 buffers") as caught:
+        got.extend(pool.map(lambda x: x, [*range(20), many, 20]))
+    assert got == list(range(20))
+    assert caught.value.__notes__[-1].startswith("call: ")
+
+
+def test_a_few_large_values_leave_the_others_in_groups(pool):
+    def tasks(function, inputs, outputs):
+        before = pool._engine().core.task_counts()[0]
+        assert list(pool.map(function, inputs)) == outputs
+        return pool._engine().core.task_counts()[0] - before
+
+    numbers = range(20_000)
+    large = [bytes(5000) if x % 500 == 250 else x for x in numbers]  # 40 of them
+    enlarged = lambda x: bytes(5000) if x % 500 == 250 else x
+    assert any(tasks(enlarged, numbers, large) < 5000 for _ in range(8))
+    assert any(tasks(lambda x: x, large, large) < 5000 for _ in range(8))
+
+
+def test_groups_end_when_large_results_follow_each_other():
+    pace = Pace()
+    for _ in range(3 * REFUSED):
+        pace.note_results(BETWEEN // 2, False)
+        pace.note_results(BETWEEN // 2, True)
+    assert pace.in_groups
+    for _ in range(REFUSED):
+        pace.note_results(BETWEEN // 2, True)
+    assert not pace.in_groups
+
+
 @pytest.mark.parametrize("retries", [0, 1])
 def test_large_results_that_nobody_reads_hold_up_further_calls(
     pool, retries, tmp_path, monkeypatch
@@ -224,6 +261,52 @@ def test_large_results_that_nobody_reads_hold_up_further_calls(
     wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
     assert len(list(tmp_path.iterdir())) <= 16
     assert sum(1 for _ in answers) == 54
+
+
+def test_results_that_become_large_hold_up_further_calls(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr("skyward.pool.mapped_calls.default_limit", lambda: 64 << 20)
+
+    def produce(x, folder):
+        import pathlib
+        import time
+
+        pathlib.Path(folder, str(x)).touch()
+        time.sleep(0.02)  # on a worker: too long for a group
+        return bytes(10 if x < 20 else 8 << 20)
+
+    answers = pool.map(produce, range(300), itertools.repeat(str(tmp_path)))
+    assert sum(len(next(answers)) for _ in range(20)) == 200
+    wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
+    assert (
+        len(list(tmp_path.iterdir())) <= 60
+    )  # 20, and what two slots run in a quarter of a second
+    for _ in range(10):
+        next(answers)
+        wait_until(lambda: pool._engine().core.task_counts()[1] == 0)
+        assert len(list(tmp_path.iterdir())) <= 60
+    answers.close()
+
+
+def test_arguments_that_become_large_are_not_all_packed(pool, monkeypatch):
+    """An array in a file, for example, is in memory only then."""
+    monkeypatch.setattr("skyward.pool.mapped_calls.AHEAD_BYTES", 1 << 20)
+    packed = []
+
+    class Loaded:
+        def __init__(self, at):
+            self.at = at
+
+        def __reduce__(self):
+            packed.append(self.at)
+            return len, (bytes(1 << 19),)
+
+    inputs = [*range(2000), *map(Loaded, range(200))]
+    most = 0
+    for at, value in enumerate(pool.map(lambda x: x, inputs)):
+        assert value == (at if at < 2000 else 1 << 19)
+        most = max(most, len(set(packed)) - max(0, at - 2000))
+    assert len(set(packed)) == 200
+    assert most < 100
 
 
 class Directory:

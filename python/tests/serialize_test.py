@@ -203,6 +203,17 @@ def test_large_bytes_that_are_inside_another_argument_too_are_sent_once(dumps):
     assert args[0] is args[1][0] is kwargs["table"]["key"]
 
 
+@pytest.mark.parametrize("dumps", [serialize.dumps_arguments, serialize.dumps_arguments_by_value])
+def test_no_more_buffers_are_beside_the_stream_than_a_call_takes(dumps, monkeypatch):
+    assert serialize.MOST_BUFFERS == 65_536  # kMaxBuffers
+    monkeypatch.setattr(serialize, "MOST_BUFFERS", 4)
+    arrays = [numpy.full(serialize.IN_BAND_BYTES, k, numpy.uint8) for k in range(10)]
+    stream, buffers = dumps(double, "double", (arrays,), {})
+    assert len(buffers) == 3  # and the stream
+    ((got,), _) = pickle.loads(stream, buffers=buffers)
+    assert [array[-1] for array in got] == list(range(10))
+
+
 def test_arrays_of_any_layout():
     fortran = numpy.asfortranarray(numpy.arange(200_000.0).reshape(400, 500))
     strided = numpy.arange(200_000.0)[::3]

@@ -69,6 +69,8 @@ class CoreTest : public testing::Test {
   // It answers, and that is the outcome.
   void complete(std::uint32_t node, TaskId task, Duration run = std::chrono::seconds(1));
   void run_on(std::uint32_t node, Duration run);  // a task, from its submission to its outcome
+  // The same, and the answer arrives so much later than the run explains.
+  void run_far_on(std::uint32_t node, Duration run, Duration way);
   std::uint32_t attempt_of(TaskId task) const;
   // From a running pool to the end, when nothing is in the way.
   void finish_closing(std::vector<InstanceId> instances);

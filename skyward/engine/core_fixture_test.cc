@@ -271,6 +271,12 @@ void CoreTest::complete(std::uint32_t node, TaskId task, Duration run) {
 
 void CoreTest::run_on(std::uint32_t node, Duration run) { complete(node, submit_to(node), run); }
 
+void CoreTest::run_far_on(std::uint32_t node, Duration run, Duration way) {
+  const TaskId id = submit_to(node);
+  now += way + run;
+  complete(node, id, run);
+}
+
 void CoreTest::finish_closing(std::vector<InstanceId> instances) {
   EXPECT_EQ(effects.take<Terminate>().instances, instances);
   effects.drop_events();

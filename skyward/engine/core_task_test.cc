@@ -438,6 +438,70 @@ TEST_F(CoreTaskTest, ShortTasksAreSentAheadAsFarAsTheirWorkGoes) {
   for (int i = 0; i < 1 + kPrefetchWork / 1ms; ++i) effects.take_message<wire::RunTask>(kFirst);
 }
 
+// Each answer takes so much longer than the run.
+constexpr Duration kFarWay = 60ms;
+
+TEST_F(CoreTaskTest, CallsAreSentAheadAsFarAsTheWayIsLong) {
+  open_to_running();
+  for (int i = 0; i < 9; ++i) run_far_on(0, 20ms, kFarWay);
+  submit_to(0);
+  for (int i = 0; i < (kPrefetchWork + kFarWay) / 20ms; ++i) submit_to(0);
+  submit();
+}
+
+TEST_F(CoreTaskTest, CallsMuchLongerThanTheWayAreNotSentAhead) {
+  open_to_running();
+  for (int i = 0; i < 9; ++i) run_far_on(0, 1s, kFarWay);
+  submit_to(0);
+  submit();
+}
+
+TEST_F(CoreTaskTest, AShortWayChangesNothing) {
+  open_to_running();
+  for (int i = 0; i < 9; ++i) run_far_on(0, 3ms, kPrefetchWork);
+  submit_to(0);
+  submit_to(0);
+  submit();
+}
+
+// Processes load their modules, and a machine may be busy for a moment.
+TEST_F(CoreTaskTest, OfTheTimesThatAnswersTakeTheShortestCounts) {
+  open_to_running();
+  for (int i = 0; i < 8; ++i) run_far_on(0, 20ms, 500ms);
+  run_far_on(0, 20ms, 1ms);
+  submit_to(0);
+  submit();
+}
+
+TEST_F(CoreTaskTest, AFewAnswersSayNothingAboutTheWay) {
+  open_to_running();
+  for (int i = 0; i < 8; ++i) run_far_on(0, 20ms, kFarWay);
+  submit_to(0);
+  submit();
+}
+
+TEST_F(CoreTaskTest, NoWayCountsAsLongerThanTheLimit) {
+  open_to_running();
+  for (int i = 0; i < 9; ++i) run_far_on(0, 500ms, 5s);
+  submit_to(0);
+  for (int i = 0; i < kMaxWay / 500ms; ++i) submit_to(0);
+  submit();
+}
+
+TEST_F(CoreTaskTest, WhatWasSentALongWayAheadIsRecalledForAnIdleNode) {
+  open_to_running({.nodes = 2});
+  for (int i = 0; i < 9; ++i) run_far_on(0, 50ms, kFarWay);
+  submit_to(0);
+  const TaskId other = submit_to(1);
+  const TaskId ahead = submit_to(0);
+  complete(1, other, 50ms);
+  ASSERT_NE(state.tasks.deadline(), kNever);
+  advance();
+  EXPECT_EQ(effects.take_message<wire::RecallTasks>(kFirst).count, 1U);
+  receive(0, wire::Recalled{{ahead}});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, ahead);
+}
+
 TEST_F(CoreTaskTest, PrefetchIsBounded) {
   open_to_running();
   const TaskId first = submit_to(0);

@@ -18,10 +18,28 @@ constexpr Duration kMaxRecallDelay = 1s;
 // How improbable failures in a row must be, if calls failed on all nodes alike, before their node
 // is blamed: pools run millions of calls, and a sound node that gets none for a while costs money.
 constexpr double kMaxChance = 1e-8;
+// Answers of a machine, beyond the first one of each slot, before its way counts as known.
+constexpr std::uint32_t kFewAnswers = 8;
 // Weight of the newest run time in the running mean.
 constexpr double kMeanWeight = 1.0 / 16;
 
 }  // namespace
+
+// What has waited behind other tasks took longer, and so did the first call of a process, which
+// loaded its modules: the shortest time counts. A stream may have waited for its reader.
+void NodeLoad::note_way(const Task& task, const wire::TaskResult& result, Time now) {
+  if (result.status != wire::TaskStatus::ok && result.status != wire::TaskStatus::raised) return;
+  const bool is_stream = task.call.options.stream_window > 0 && !task.call.options.group;
+  if (task.is_bound() || is_stream) return;
+  ++answers;
+  const Duration run(static_cast<std::int64_t>(std::min(result.run_ns, wire::kMaxRunNs)));
+  way = std::clamp(now - task.sent - run, Duration{}, way);
+}
+
+Duration NodeLoad::known_way() const {
+  const bool is_known = answers >= slots + kFewAnswers;
+  return is_known && way > kPrefetchWork ? way : Duration{};
+}
 
 Loads::Loads(std::size_t nodes) : nodes_(nodes) {
   for (std::size_t i = 0; i < nodes; ++i) nodes_[i].id = NodeId{static_cast<std::uint32_t>(i)};
@@ -29,7 +47,7 @@ Loads::Loads(std::size_t nodes) : nodes_(nodes) {
 
 std::uint32_t Loads::prefetch_depth(const NodeLoad& node) const {
   if (mean_run_ns_ < 0) return 0;
-  const auto work = static_cast<double>(kPrefetchWork.count());
+  const auto work = static_cast<double>((kPrefetchWork + node.known_way()).count());
   const double tasks = std::floor(work / std::max(mean_run_ns_, 1.0));
   const auto limit = static_cast<double>(kMaxPrefetchPerSlot);
   return static_cast<std::uint32_t>(std::min(tasks, limit)) * node.slots;
@@ -92,6 +110,8 @@ void Loads::clear(NodeLoad& node) {
   node.set_aside = false;
   node.failing = false;
   node.functions.clear();
+  node.way = kMaxWay;
+  node.answers = 0;
   unlist_loaded(node);
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 // Which tasks each node has, and which node gets the next one. A node gets a task for each free
-// slot, and some more while tasks are short, so that it never waits for the network. Tasks that
-// were sent too early are recalled when another node becomes idle. A part of the core: pure;
-// core_task_test.cc shows its rules.
+// slot, and some more while tasks are short beside the way to the node, so that it never waits for
+// the network. Tasks that were sent too early are recalled when another node becomes idle. A part
+// of the core: pure; core_task_test.cc shows its rules.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +34,9 @@ enum class Intake : std::uint8_t {
   finishing,  // its machine will be gone soon: no new tasks, but those for what runs there
   open,
 };
+
+// No way to a node and back counts as longer. It includes the time that large arguments take.
+inline constexpr Duration kMaxWay = std::chrono::seconds(1);
 
 // Calls that failed on a node in a row, and how many ended elsewhere before.
 struct FailedRow {
@@ -67,9 +70,11 @@ struct alignas(64) NodeLoad {
   std::uint32_t slots = 0;
   std::uint32_t outstanding = 0;  // tasks sent and not answered
   std::uint32_t bound = 0;        // of these, those for one worker whose callers still wait
+  std::uint32_t answers = 0;      // of the present machine: those that note_way() has seen
   TaskList tasks;                 // of these, those whose callers still wait; Tasks has them
   Time busy_since{};              // when the first of the outstanding tasks was sent
   Time answered_at{};             // when the last answer arrived
+  Duration way = kMaxWay;         // shortest time that an answer took beyond its run
   Done done;
   // Waiting for this node only, and those that wait for one of its workers; may name tasks that are
   // gone.
@@ -84,6 +89,10 @@ struct alignas(64) NodeLoad {
 
   bool is_open() const { return intake == Intake::open; }
   bool takes_tasks() const { return is_open() && !set_aside; }
+  // The task has been answered: how long does the way take?
+  void note_way(const Task& task, const wire::TaskResult& result, Time now);
+  // To the node and back, once it is known; 0 if kPrefetchWork covers it.
+  Duration known_way() const;
 };
 
 class Loads {

@@ -25,7 +25,8 @@ struct Task {
   bool item_seen = false;         // a stream that has delivered cannot start over
   std::uint32_t group_calls = 0;  // of a group: calls without a result
   std::uint32_t items_ahead = 0;  // delivered, but not read yet
-  NodeId node;                    // when assigned
+  NodeId node;                    // when assigned ...
+  Time sent{};                    // ... and since when
   Task* previous = nullptr;       // its neighbours in the node's TaskList
   Task* next = nullptr;
 

@@ -160,6 +160,7 @@ void Tasks::give_pinned(EngineEffects& effects, Time now, NodeLoad& node) {
 void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task) {
   task.assigned = true;
   task.node = node.id;
+  task.sent = now;
   node.tasks.add(task);
   if (task.is_bound()) ++node.bound;
   if (node.outstanding++ == 0) node.busy_since = now;
@@ -428,6 +429,7 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
     Task& task = found->second;
     SKYWARD_CHECK(task.assigned && task.node == node.id && task.attempt == result.attempt);
     loads_.note_run(result);
+    node.note_way(task, result, now);
     // What a call does on one certain node may well fail on that one alone.
     if (!task.call.options.node && loads_.fails_alone(node, result.status))
       blame(effects, now, node);

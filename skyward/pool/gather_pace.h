@@ -60,7 +60,7 @@ class GatherPace {
   static constexpr Duration kGroupTime = std::chrono::microseconds(250);  // that a group should run
   static constexpr std::size_t kGrowth = 4;  // a group is at most so much larger than the last one
   static constexpr int kGroupsPerSlot = 4;
-  static constexpr int kMostGroups = 16;  // the engine gives a slot no more work (kPrefetchWork)
+  static constexpr int kMostGroups = 16;  // 4 ms of work for a slot
   static constexpr int kSlowGroups = 16;  // after so many, the others go alone
   static constexpr int kTrips = 2;        // round trips by which a distant call may be late
   static constexpr Duration kLongestTrip = std::chrono::milliseconds(500);

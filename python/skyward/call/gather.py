@@ -116,7 +116,7 @@ def gather(
     comes; calls that have not finished by then, or when the iterator is dropped, are cancelled.
 
     With `return_exceptions`, the error of a failing call takes the place of its result, and nothing
-    is raised."""
+    is raised. A call whose arguments cannot be sent counts as failing."""
     for position, item in enumerate(computations):
         if not isinstance(item, PendingCompute):
             fix = (

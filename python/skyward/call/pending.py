@@ -286,7 +286,8 @@ class PendingStream(Generic[S]):
         submit = getattr(resolve(pool), "submit_batch", None)
         if submit is None:
             return NotImplemented
-        answers = _as_they_come(deque(submit(PendingBatch(self.items))), self)
+        futures = submit(PendingBatch(self.items, self.return_exceptions))
+        answers = _as_they_come(deque(futures), self)
         next(answers)  # from here on, dropping it cancels the rest
         return answers
 

@@ -355,7 +355,8 @@ class ComputePool(PoolRequest, StaysHere):
 
     def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> "list[AwaitableFuture[Any]]":
         """The same for each call of a batch."""
-        return self._engine().submit_all(_batch(batch).items)
+        items = _batch(batch).items
+        return self._engine().submit_all(items, go_past=batch.return_exceptions)
 
     @overload
     def map(

@@ -31,7 +31,8 @@ class DrawnInputs:
 
     def __init__(self, inputs: Iterator[tuple[Any, ...]], one_by_one: bool = False) -> None:
         self._inputs = inputs
-        self._one_by_one = one_by_one
+        self.may_put_back = not one_by_one
+        self._back: deque[tuple[Any, ...]] = deque()
         self._step = 1  # inputs to draw before it looks at the clock
         self.is_dry = False
         """All have been drawn, as far as that was possible."""
@@ -40,7 +41,7 @@ class DrawnInputs:
 
     def draw(self, room: int) -> Generator[list[tuple[Any, ...]], None, None]:
         """So many inputs, in parts; fewer if that takes long."""
-        if not self._one_by_one:
+        if self.may_put_back:
             yield self._together(room)
             return
         end = time.monotonic() + STEP_SECONDS
@@ -62,9 +63,14 @@ class DrawnInputs:
         if fixed:
             yield fixed
 
+    def put_back(self, inputs: list[tuple[Any, ...]]) -> None:
+        """They are drawn first, next time."""
+        self._back.extendleft(reversed(inputs))
+        self.is_dry = False
+
     def _together(self, room: int) -> list[tuple[Any, ...]]:
         end = time.monotonic() + STEP_SECONDS
-        inputs: list[tuple[Any, ...]] = []
+        inputs = [self._back.popleft() for _ in range(min(room, len(self._back)))]
         while room > len(inputs):
             wanted = len(inputs) + min(self._step, room - len(inputs))
             inputs.extend(self._some(wanted - len(inputs)))
@@ -78,6 +84,8 @@ class DrawnInputs:
         return inputs
 
     def _some(self, most: int) -> Iterator[tuple[Any, ...]]:
+        if self.failure is not None:
+            return
         try:
             yield from islice(self._inputs, most)
         except Exception as error:

@@ -25,7 +25,11 @@ GROWTH = 4
 GROUPED_BYTES = 2000  # kMaxGatheredBytes
 """Larger arguments make no group, and results from about that size on end theirs."""
 REFUSED = 16
-"""So many calls that are not for a group, and all go alone: one by one they take longer."""
+"""So many calls in a row that are not for a group, or that end theirs by a large result, and all go
+alone: they take longer this way."""
+BETWEEN = 64
+"""With so many small results between them, large ones are not in a row: sending the calls behind
+each again costs less than groups save."""
 FIRST_SECONDS = 0.01
 """While a first answer takes longer, calls are sent one by one, so that all slots get some."""
 ATTEMPTS = 4
@@ -37,13 +41,15 @@ _LOSSES = ("lost", "unreachable")
 class Pace:
     """How many calls of one function make a group, by what the last one took."""
 
-    __slots__ = ("in_groups", "refused", "seconds", "size", "slow", "tried")
+    __slots__ = ("in_groups", "large", "refused", "seconds", "size", "slow", "small", "tried")
 
     def __init__(self) -> None:
         self.size = 0  # calls of the next group; 0: no call has ended yet
         self.seconds = 0.0  # that each call of the last group took
         self.slow = 0  # groups in a row of calls that take too long for groups
         self.refused = 0  # calls in a row that are not for a group
+        self.large = 0  # large results in a row
+        self.small = 0  # other results since the last of them
         self.tried = 0  # calls that were made before one had ended
         self.in_groups = True
 
@@ -52,9 +58,17 @@ class Pace:
         return self.in_groups and self.size > 1
 
     def refuse(self) -> None:
-        """A call is not for a group. After some, all go alone: one by one they take longer."""
+        """A call is not for a group. After some, all go alone."""
         self.refused += 1
         self.in_groups &= self.refused < REFUSED
+
+    def note_results(self, small: int, ended_by_large: bool) -> None:
+        """Of one group."""
+        self.small += small
+        if ended_by_large:
+            self.large = 1 if self.small >= BETWEEN else self.large + 1
+            self.small = 0
+            self.in_groups &= self.large < REFUSED
 
     def measure(self, outcome: Any, calls: int) -> None:
         if not outcome.run_seconds:  # nothing of it ran
@@ -213,8 +227,8 @@ class GroupedCalls:
             return [
                 ([call], Ended(outcome, group.core, place)) for place, call in enumerate(rest, at)
             ]
-        if outcome.status == "ok" and group.sent > 1 and outcome.size > GROUPED_BYTES:
-            group.pace.in_groups = False  # a large result has ended its group
+        is_large = outcome.status == "ok" and group.sent > 1 and outcome.size > GROUPED_BYTES
+        group.pace.note_results(at, is_large)
         ended = [] if is_loaded else [(rest[:1], Ended(outcome, group.core, at))]
         if outcome.status == "ok" or outcome.may_retry or self._go_on:
             self._send_again(group, at + len(ended), None)

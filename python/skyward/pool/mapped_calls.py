@@ -42,14 +42,23 @@ AHEAD_CALLS = 1024
 AHEAD_BYTES = 64 << 20
 """map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to
 fill the slots. Results that are not read yet may take default_limit()."""
+BEHIND_CALLS = 65_536
+BEHIND_CALLS_PER_SLOT = 64
+"""While a slow call is waited for, further ones are sent up to the larger of these: each takes
+about a kilobyte here."""
+AHEAD_SECONDS = 0.25
+"""Calls that go alone and have not ended: two for each slot, or as many as have ended in so long.
+No distant node runs out of them, and not many are out when results become large."""
+PACKED_TOGETHER = 16
+"""Calls that are packed before it looks how large their arguments are."""
 LOOK_SECONDS = 0.25
 """How often it looks, while the first answer has not come, how large the results of others are."""
 LOOK_REST = 50.0
-"""It looks at how many calls still run only after so many times as long as the last look took."""
+"""It looks at which calls have ended only after so many times as long as the last look took."""
 GROUPS_AHEAD = 4
 """Groups for each slot."""
 MOST_GROUPS_AHEAD = 16
-"""The same where answers of a gather() travel far: the engine gives a slot no more work."""
+"""The same where answers of a gather() travel far: 4 ms of work."""
 SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
 
@@ -60,8 +69,8 @@ class MappedCalls(GroupedCalls):
 
     With `all_end`, a call that fails ends nothing: its answer is a Failed. A slow one keeps no slot
     idle: then all calls behind it are sent at once, each by itself. One that cannot be sent ends
-    all of them. `total`: how many calls there are, where that is known. `round_trip`: what the way
-    to the nodes and back takes at most, in seconds."""
+    all of them, or with `go_past` none. `total`: how many calls there are, where that is known.
+    `round_trip`: what the way to the nodes and back takes at most, in seconds."""
 
     def __init__(
         self,
@@ -71,6 +80,7 @@ class MappedCalls(GroupedCalls):
         all_end: bool = False,
         total: int = 0,
         round_trip: float = 0.0,
+        go_past: bool = False,
     ) -> None:
         super().__init__(go_on=all_end)
         self._patience = patience(FIRST_SECONDS, round_trip)
@@ -79,12 +89,18 @@ class MappedCalls(GroupedCalls):
         self._make = make
         self._inputs = inputs
         self._all_end = all_end
+        self._go_past = go_past
         self._name = ""
         self._window: deque[SentCalls] = deque()
         self._calls = self._bytes = 0  # of the window
         self._blobs: Counter[int] = Counter()  # calls of the window that share each
-        self._result_bytes: float | None = None  # of recent results, on average
-        self._next_look = 0.0  # at how many calls still run
+        self._result_bytes: float | None = None  # of recent results: the largest, or less
+        self._unended: set[SentCalls] = set()  # of the window, as far as is known ...
+        self._kept: dict[SentCalls, int] = {}  # ... and the results of the others, in bytes
+        self._kept_bytes = 0  # of all of them
+        self._next_look = 0.0  # at which calls have ended
+        self._ahead = 0  # calls that have ended in AHEAD_SECONDS, and ...
+        self._counted = (0.0, 0)  # ... when they were counted, and how many had ended in all
         self._memory = 0  # for results that are not read yet
         self._news = _core.GroupNews()
         self._packer = pool.core.packer()
@@ -129,8 +145,7 @@ class MappedCalls(GroupedCalls):
                     continue
                 if isinstance(first, RefusedCalls):
                     self._leave(first, first.calls)
-                    text = str(first.reason)
-                    yield from (Failed(NotProvisionedError(text)) for _ in range(first.calls))
+                    yield from first.take()
                     continue
                 if isinstance(first, RetriedCall):
                     if not first.wait(_left(end)):
@@ -175,7 +190,7 @@ class MappedCalls(GroupedCalls):
                 if self._failure is not None:
                     break
             self._send_group()
-            if self._failure is None:
+            if self._failure is None and self._inputs.is_dry:
                 self._failure = self._inputs.failure
             # Where drawing takes long, answers do not wait for it.
             if drawn < room and self._window and self._window[0].wait(0):
@@ -191,31 +206,63 @@ class MappedCalls(GroupedCalls):
         result_bytes = self._expected_bytes()
         if calls == 0 or is_new or result_bytes is None:
             return fill_slots
+        if not self._all_end and not self._pace.is_quick:
+            return fill_slots or self._room_alone(slots, result_bytes)
         most = max(AHEAD_CALLS, self._groups_ahead * slots * max(1, self._pace.size))
         if result_bytes * AHEAD_CALLS > AHEAD_BYTES:
             self._memory = self._memory or default_limit()
             most = max(2 * slots, min(most, self._memory // result_bytes))
-        room = 0
-        if calls <= most // 2:  # else wait until many can be sent together
-            by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
-            room = max(fill_slots, min(most - calls, by_size))
-        return room or self._room_behind(slots, most, result_bytes)
+        if calls > most // 2:  # wait until many can be sent together
+            return 0
+        return max(fill_slots, min(most - calls, self._fitting_arguments()))
 
-    def _room_behind(self, slots: int, most: int, result_bytes: int) -> int:
-        """How many more calls may be sent while a slow one is waited for: those behind it that have
-        ended keep no slot busy. Their arguments and results are kept."""
-        if self._pace.is_quick or self._calls >= most or self._window[0].has_news:
+    def _room_alone(self, slots: int, result_bytes: int) -> int:
+        """The same for calls that are not quick. Those that have ended keep no slot busy, but their
+        arguments and results are kept until they are read."""
+        most = max(AHEAD_CALLS, GROUPS_AHEAD * slots)
+        if not self._window[0].has_news:  # a slow one: those behind it cannot be read
+            most = max(BEHIND_CALLS, BEHIND_CALLS_PER_SLOT * slots)
+        if self._calls >= most:
             return 0
+        self._look()
+        running = len(self._unended)
+        room = 2 * slots - running
+        if running <= self._ahead // 2:
+            room = max(room, min(self._ahead - running, self._fitting_arguments()))
         self._memory = self._memory or default_limit()
-        if self._bytes + self._calls * result_bytes > self._memory:
-            return 0
+        free = self._memory - self._bytes - self._kept_bytes
+        return max(0, min(room, free // max(1, result_bytes) - running, most - self._calls))
+
+    def _fitting_arguments(self) -> int:
+        """Calls for which there is room if their arguments are as large as those in the window."""
+        return (AHEAD_BYTES - self._bytes) * self._calls // max(self._bytes, 1)
+
+    def _look(self) -> None:
+        """Notes which calls have ended."""
         begin = time.monotonic()
         if begin < self._next_look:
-            return 0
-        running = sum(sent.running for sent in self._window)
+            return
+        for sent in [one for one in self._unended if not one.running]:
+            self._unended.discard(sent)
+            self._kept[sent] = size = sent.result_bytes
+            self._kept_bytes += size
+            self._note_result(size)
+        counted, before = self._counted
+        if begin - counted >= AHEAD_SECONDS:
+            ended = self._tasks - len(self._unended)
+            rate = (ended - before) / (begin - counted)
+            self._ahead = min(AHEAD_CALLS, int(rate * AHEAD_SECONDS))
+            self._counted = begin, ended
         end = time.monotonic()
         self._next_look = end + LOOK_REST * (end - begin)
-        return max(0, min(2 * slots - running, most - self._calls))
+
+    def _note_result(self, size: int) -> None:
+        """Larger than expected counts at once, smaller only slowly."""
+        known = self._result_bytes
+        if known is None or size > known:
+            self._result_bytes = size
+        else:
+            self._result_bytes = known + (size - known) / 8
 
     def _expected_bytes(self) -> int | None:
         """Of a result that is kept until it is read; None while no call has ended."""
@@ -256,6 +303,9 @@ class MappedCalls(GroupedCalls):
         """Sends calls, as groups where it can. The last group may wait for more calls."""
         at = 0
         while at < len(inputs) and self._failure is None:
+            if at and self._has_too_much():
+                self._inputs.put_back(inputs[at:])
+                return
             try:
                 if taken := self._draft_some(inputs, at):
                     at += taken
@@ -263,12 +313,19 @@ class MappedCalls(GroupedCalls):
                 if self._drafted:
                     self._send_group()
                     continue
-                some = inputs[at : at + 1] if self._pace.in_groups else inputs[at:]
+                together = len(inputs) if self._all_end else PACKED_TOGETHER
+                some = inputs[at : at + (1 if self._pace.in_groups else together)]
                 self._send_singles(some)
             except NotProvisionedError as reason:
                 self._enter_refused(len(inputs) - at, reason)
                 return
             at += len(some)
+
+    def _has_too_much(self) -> bool:
+        """Whether arguments are larger than was expected when room was made for them."""
+        if self._bytes <= AHEAD_BYTES or self._all_end or not self._inputs.may_put_back:
+            return False
+        return self._calls >= 2 * int(self._pool.core.total_slots)
 
     def _packer_now(self) -> Any:
         return self._packer
@@ -309,6 +366,7 @@ class MappedCalls(GroupedCalls):
         else:
             self._window.insert(place, sent)
         self._tasks += 1
+        self._unended.add(sent)
         self._calls += calls
         self._bytes += sent.bytes
         for blob, size in sent.blobs.items():
@@ -327,8 +385,10 @@ class MappedCalls(GroupedCalls):
         if taken == before == 0:
             self._pace.refuse()
             self._pace.in_groups &= not self._all_end
-        if taken > 0 and len(self._drafted) >= self._pace.size:
-            self._send_group()
+        if taken > 0:
+            self._pace.refused = 0
+            if len(self._drafted) >= self._pace.size:
+                self._send_group()
         return taken
 
     def _begin_group(self, first: tuple[Any, ...]) -> bool:
@@ -373,32 +433,50 @@ class MappedCalls(GroupedCalls):
                 items.append(self._make(*args))
         except Exception as error:  # a call that is written wrongly
             failure = error
-        calls: list[Any] = []
         try:
             calls = self._pool.packing.calls(items, known=self._known)
-        except Exception:  # one of them cannot be pickled: which?
-            for position, item in enumerate(items):
-                try:
-                    calls += self._pool.packing.calls([item], known=self._known)
-                except Exception as error:
-                    if self._all_end:
-                        self.unsent = self._sent + position
-                    else:
-                        error.add_note(f"call: {call_text(item)}")
-                    failure, items = error, items[:position]
-                    break
-        if failure is not None:
+            handles = self._pool.core.submit_many(calls) if calls else []
+        except NotProvisionedError:
+            raise
+        except Exception:  # one of them cannot be sent: which?
+            self._send_each(items)
+        else:
+            self._enter_singles(items, calls, handles)
+        if self._failure is None:
             self._failure = failure
+
+    def _send_each(self, items: list[PendingCompute[Any]]) -> None:
+        for position, item in enumerate(items):
+            try:
+                calls = self._pool.packing.calls([item], known=self._known)
+                handles = self._pool.core.submit_many(calls)
+            except NotProvisionedError as reason:
+                self._enter_refused(len(items) - position, reason)
+                return
+            except Exception as error:
+                if self._go_past:
+                    self._enter(RefusedCalls(1, error.with_traceback(None)), 1)
+                    continue
+                if self._all_end:
+                    self.unsent = self._sent
+                else:
+                    error.add_note(f"call: {call_text(item)}")
+                self._failure = error
+                return
+            self._enter_singles([item], calls, handles)
+
+    def _enter_singles(
+        self, items: list[PendingCompute[Any]], calls: list[Any], handles: list[Any]
+    ) -> None:
+        """They have been sent."""
         if not calls:
             return
-        # In a done callback, where the reader keeps answers from coming, it retries them itself.
-        retried = items[0].retries and not calls[0].is_stream and not self._pool.answers.is_here()
-        if retried:
-            self._pool.answers.start()
-        handles = self._pool.core.submit_many(calls)
         try:
+            retried = items[0].retries and not calls[0].is_stream
             sent: Iterable[SentCalls]
-            if retried:
+            # In a done callback, the reader keeps answers from coming, and retries calls itself.
+            if retried and not self._pool.answers.is_here():
+                self._pool.answers.start()
                 futures = self._pool.futures_of(items, calls, handles, OutcomeFuture)
                 sent = map(RetriedCall, items, calls, futures)
             else:
@@ -469,8 +547,11 @@ class MappedCalls(GroupedCalls):
             if not self._blobs[blob]:
                 del self._blobs[blob]
                 self._bytes -= size
-        known, latest = self._result_bytes, sent.result_bytes
-        self._result_bytes = latest if known is None else known + (latest - known) / 8
+        if sent in self._unended:
+            self._unended.discard(sent)
+            self._note_result(sent.result_bytes)
+        else:
+            self._kept_bytes -= self._kept.pop(sent)
 
     def _send_withdrawn(self, _: Group | None = None) -> None:
         """Of all groups: the slots are to be kept busy."""

@@ -131,43 +131,55 @@ class OpenPool:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
         sent = _core.Sent()
+        unsent: dict[int, Exception] | None = {} if return_exceptions else None
         try:
-            answers, errors = self._run_sent(items, sent)
+            answers, errors = self._run_sent(items, sent, unsent)
         except BaseException:  # one cannot be pickled, or Ctrl-C: nobody will read the answers
             sent.cancel()
             raise
         return _in_places(items, answers, errors, return_exceptions)
 
     def _run_sent(
-        self, items: Sequence[PendingCompute[Any]], sent: Any
+        self,
+        items: Sequence[PendingCompute[Any]],
+        sent: Any,
+        unsent: dict[int, Exception] | None,
     ) -> tuple[list[Any], dict[int, Exception]]:
         """The answers, in order, and the errors by position. `sent`: a Sent of the core, which has
-        what was sent if this raises."""
+        what was sent if this raises. `unsent`: as in Packing.parts()."""
         tried = max(TRIED_CALLS, int(self.core.total_slots))  # they keep all slots busy
         refused = ""  # why the rest was: the pool has closed meanwhile
         if len(items) > tried and (make := maker_of(self, items)):
-            self.packing.send(items, SENT_TOGETHER, sent, 0, tried)
-            quick, round_trip = are_quick(sent.handles())
-            if quick:
-                return self._run_mapped(make, items, sent, round_trip)
+            self.packing.send(items, SENT_TOGETHER, sent, 0, tried, unsent)
+            if not unsent:
+                quick, round_trip = are_quick(sent.handles())
+                if quick:
+                    return self._run_mapped(make, items, sent, round_trip, unsent is not None)
             try:
-                self.packing.send(items, SENT_TOGETHER, sent, tried)
+                self.packing.send(items, SENT_TOGETHER, sent, tried, unsent=unsent)
             except NotProvisionedError as reason:
                 refused = str(reason)
         else:
-            self.packing.send(items, SENT_TOGETHER, sent)
+            self.packing.send(items, SENT_TOGETHER, sent, unsent=unsent)
         taken = None
+        places = [at for at in range(len(items)) if at not in unsent] if unsent else []
         if sent.is_plain:
             answers, others = taken = sent.take(pickle.loads)
-            if not others and not refused:
+            if not others and not refused and not unsent:
                 self.tell_lines()
                 return answers, {}
         calls, handles = sent.calls(), sent.handles()
-        answers, errors = self._collect(items[: len(calls)], calls, handles, taken=taken)
-        for position in range(len(answers), len(items)):
+        some = [items[at] for at in places[: len(calls)]] if unsent else items[: len(calls)]
+        answers, errors = self._collect(some, calls, handles, taken=taken)
+        for position in range(len(answers), len(places) if unsent else len(items)):
             answers.append(None)
             errors[position] = NotProvisionedError(refused)
-        return answers, errors
+        if not unsent:
+            return answers, errors
+        spread: list[Any] = [None] * len(items)
+        for at, answer in zip(places, answers, strict=True):
+            spread[at] = answer
+        return spread, unsent | {places[at]: error for at, error in errors.items()}
 
     def _run_mapped(
         self,
@@ -175,15 +187,17 @@ class OpenPool:
         items: Sequence[PendingCompute[Any]],
         sent: Any,
         round_trip: float,
+        go_past: bool,
     ) -> tuple[list[Any], dict[int, Exception]]:
-        """_run_sent() of calls that can travel in groups, of which the first ones have ended."""
+        """_run_sent() of calls that can travel in groups, of which the first ones have ended.
+        `go_past`: calls that cannot be sent."""
         first, others = sent.take(pickle.loads)
         answers, errors = self._collect(
             items[: len(first)], sent.calls(), sent.handles(), taken=(first, others)
         )
         rest = len(items) - len(answers)
         inputs = DrawnInputs(item.args for item in islice(items, len(answers), None))
-        calls = MappedCalls(self, make, inputs, all_end=True, total=rest, round_trip=round_trip)
+        calls = MappedCalls(self, make, inputs, True, rest, round_trip, go_past)
         try:
             with contextlib.closing(calls.answers(None)) as arriving:  # Ctrl-C cancels them
                 next(arriving)
@@ -237,23 +251,49 @@ class OpenPool:
         items: Sequence[PendingCompute[Any]],
         shared: SharedArguments | None = None,
         known: dict[int, tuple[Any, int]] | None = None,
+        go_past: bool = False,
     ) -> "list[AwaitableFuture[Any]]":
         """Sends the calls; the first ones run while the others are pickled. If one cannot be
-        pickled, all are cancelled. `shared`: keeps large arguments that several calls have in
-        common. `known`: see Packing.calls()."""
+        pickled, all are cancelled, or with `go_past` its future alone fails. `shared`: keeps large
+        arguments that several calls have in common. `known`: see Packing.calls()."""
         futures: list[TaskFuture] = []
         handles: list[Any] = []
+        unsent: dict[int, Exception] | None = {} if go_past else None
         self.answers.start()
         try:
-            for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared, known=known):
+            for calls in self.packing.parts(
+                items, SENT_TOGETHER, shared=shared, known=known, unsent=unsent
+            ):
                 handles = self.core.submit_many(calls)
                 first = len(futures)
-                futures += self.futures_of(items[first : first + len(handles)], calls, handles)
+                if unsent:
+                    some = enumerate(items[first : first + SENT_TOGETHER], first)
+                    futures += self._futures_past(list(some), calls, handles, unsent)
+                else:
+                    futures += self.futures_of(items[first : first + len(handles)], calls, handles)
         except BaseException:
             for sent in (*futures, *handles):
                 sent.cancel()
             raise
         return futures  # type: ignore[return-value]
+
+    def _futures_past(
+        self,
+        placed: Sequence[tuple[int, PendingCompute[Any]]],
+        calls: Sequence[Any],
+        handles: Sequence[Any],
+        unsent: dict[int, Exception],
+    ) -> list[TaskFuture]:
+        """futures_of() of the calls at these positions, of which some could not be sent."""
+        sent = iter(self.futures_of([it for at, it in placed if at not in unsent], calls, handles))
+        futures: list[TaskFuture] = []
+        for position, item in placed:
+            if (error := unsent.get(position)) is None:
+                futures.append(next(sent))
+            else:
+                futures.append(TaskFuture(None))
+                futures[-1].fail(item, error)
+        return futures
 
     def futures_of(
         self,

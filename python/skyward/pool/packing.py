@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import cloudpickle  # noqa: F401  # else the first call that needs it would import it
@@ -13,7 +14,7 @@ from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import STARTS_ATTRIBUTE
 from skyward.call.text import note_position
-from skyward.exceptions import ConfigurationError, SerializationError
+from skyward.exceptions import ConfigurationError, NotProvisionedError, SerializationError
 from skyward.pool.machines import Teller
 from skyward.transport import functions, serialize
 from skyward.transport.forks import renewed
@@ -79,10 +80,12 @@ class Packing:
         sent: Any,
         begin: int = 0,
         end: int | None = None,
+        unsent: dict[int, Exception] | None = None,
     ) -> None:
         """Sends the calls from `begin` to `end`, `size` at a time: the first ones run while the
-        others are pickled. `sent`: a Sent of the core, which has what was sent if this raises."""
-        for _ in self.parts(items, size, sent=sent, begin=begin, end=end):
+        others are pickled. `sent`: a Sent of the core, which has what was sent if this raises.
+        `unsent` as in parts()."""
+        for _ in self.parts(items, size, sent=sent, begin=begin, end=end, unsent=unsent):
             pass
 
     def parts(
@@ -95,22 +98,14 @@ class Packing:
         begin: int = 0,
         end: int | None = None,
         known: dict[int, tuple[Any, int]] | None = None,
+        unsent: dict[int, Exception] | None = None,
     ) -> Iterator[list[Any]]:
         """The calls, at most `size` at a time; they share what they have in common all the same.
-        With `sent` they are sent, and none are returned."""
+        With `sent` they are sent, and none are returned. `unsent` gets the errors of calls that
+        cannot be sent, by position, and they are left out; without it, the first one is raised."""
         packer = self._core.packer()
-        # Each distinct function once per batch.
         distinct: dict[int, tuple[Any, int]] = {} if known is None else known
-
-        def function_of(item: PendingCompute[Any]) -> tuple[Any, int]:
-            function = distinct.get(id(item.fn))
-            if function is None:
-                if not everywhere:
-                    self._refuse_alone(item)
-                window = STREAM_WINDOW if is_generator(item.fn) else 0
-                body = self.function(item, again=known is None)
-                function = distinct[id(item.fn)] = (body, window)
-            return function
+        function_of = partial(self._function_in, distinct, everywhere, known is None)
 
         def pack(item: PendingCompute[Any], position: int, dumps: Any) -> Any:
             function, window = function_of(item)
@@ -118,7 +113,8 @@ class Packing:
             try:
                 stream, buffers = dumps(item.fn, item.name, args, item.kwargs)
             except SerializationError as error:
-                note_position(error, items, position)
+                if unsent is None:
+                    note_position(error, items, position)
                 raise
             if shared is not None:
                 buffers = shared.buffers(self._core, buffers)
@@ -129,9 +125,8 @@ class Packing:
         plain = shared is None and not registered_by_value()
         reference = self.read_only.for_calls()
         beside, buffers = serialize.collector(reference)
-        end = len(items) if end is None else end
-        for first in range(begin, end, max(1, size)):
-            some = items[first : min(first + size, end)]
+
+        def pack_some(some: Sequence[PendingCompute[Any]], first: int) -> list[Any]:
             if plain:
                 how = (
                     some,
@@ -139,21 +134,46 @@ class Packing:
                     plain_dumps,
                     beside,
                     buffers,
-                    lambda item, position, first=first: pack(
-                        item, first + position, serialize.dumps_beyond_plain
-                    ),
+                    lambda item, at: pack(item, first + at, serialize.dumps_beyond_plain),
                     self.timeout,
                 )
-                yield packer.calls(*how) if sent is None else sent.send(packer, *how) or []
-                continue
+                return packer.calls(*how) if sent is None else sent.send(packer, *how) or []
             calls = [
                 pack(item, position, serialize.dumps_arguments)
                 for position, item in enumerate(some, first)
             ]
-            if sent is not None:
-                for item, call in zip(some, calls, strict=True):
-                    sent.add(packer, call, bool(item.retries or call.is_stream))
-            yield calls if sent is None else []
+            if sent is None:
+                return calls
+            for item, call in zip(some, calls, strict=True):
+                sent.add(packer, call, bool(item.retries or call.is_stream))
+            return []
+
+        end = len(items) if end is None else end
+        if sent is not None and unsent is not None and not plain:
+            size = 1  # else some of them may have been sent when one fails
+        for first in range(begin, end, max(1, size)):
+            some = items[first : min(first + size, end)]
+            if unsent is None:
+                yield pack_some(some, first)
+            else:
+                yield _packed_past(some, first, pack_some, function_of, unsent)
+
+    def _function_in(
+        self,
+        distinct: dict[int, tuple[Any, int]],
+        everywhere: bool,
+        again: bool,
+        item: PendingCompute[Any],
+    ) -> tuple[Any, int]:
+        """The function of the call, and its stream's window: each function once per batch."""
+        function = distinct.get(id(item.fn))
+        if function is None:
+            if not everywhere:
+                self._refuse_alone(item)
+            window = STREAM_WINDOW if is_generator(item.fn) else 0
+            body = self.function(item, again=again)
+            function = distinct[id(item.fn)] = (body, window)
+        return function
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
         """Refuses a distributed function if there are other workers: it would wait for them until
@@ -263,6 +283,31 @@ class Packing:
             f"{item.name}() is from before {module} was reloaded: import it again, or call"
             f" {module}.{item.fn.__qualname__}()"
         )
+
+
+def _packed_past(
+    some: Sequence[PendingCompute[Any]],
+    first: int,
+    pack_some: Callable[[Sequence[PendingCompute[Any]], int], list[Any]],
+    function_of: Callable[[PendingCompute[Any]], Any],
+    unsent: dict[int, Exception],
+) -> list[Any]:
+    """What pack_some() makes of the calls from position `first` on, without those that fail."""
+    try:
+        return pack_some(some, first)
+    except NotProvisionedError:
+        raise
+    except Exception:  # which of them?
+        calls = []
+    for position, item in enumerate(some, first):
+        function_of(item)  # its error is that of all its calls
+        try:
+            calls += pack_some([item], position)
+        except NotProvisionedError:
+            raise
+        except Exception as error:
+            unsent[position] = error.with_traceback(None)
+    return calls
 
 
 def _edited_texts(paths: list[str]) -> list[str]:

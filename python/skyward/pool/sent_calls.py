@@ -120,7 +120,7 @@ class RetriedCall:
 
 
 class RefusedCalls:
-    """Calls that could not be sent, since the pool has closed meanwhile."""
+    """Calls that could not be sent, mostly since the pool has closed meanwhile."""
 
     __slots__ = ("calls", "reason")
 
@@ -128,9 +128,16 @@ class RefusedCalls:
     blobs: ClassVar[dict[int, int]] = {}
     has_news = True
 
-    def __init__(self, calls: int, reason: NotProvisionedError) -> None:
+    def __init__(self, calls: int, reason: Exception) -> None:
         self.calls = calls
         self.reason = reason
+
+    def take(self) -> "list[Failed]":
+        """Each with its own error."""
+        if self.calls == 1:
+            return [Failed(self.reason)]
+        text = str(self.reason)
+        return [Failed(NotProvisionedError(text)) for _ in range(self.calls)]
 
     def wait(self, _: float | None) -> bool:
         return True

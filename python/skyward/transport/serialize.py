@@ -14,6 +14,8 @@ IN_BAND_BYTES = 16 << 10
 BESIDE_BYTES = 1 << 20
 """``bytes`` of this size are a buffer of their own, too. A worker's results.py and pickling.cc have
 the same number."""
+MOST_BUFFERS = 65_536
+"""Of one call, the stream among them (kMaxBuffers); further ones are copied into the stream."""
 
 
 class _Beside:
@@ -106,7 +108,7 @@ def collector(
             view = buffer.raw()
         except BufferError:  # not contiguous
             return True
-        if view.nbytes < IN_BAND_BYTES:
+        if view.nbytes < IN_BAND_BYTES or len(buffers) + 1 >= MOST_BUFFERS:
             return True
         buffers.append(view if reference is None else reference(view))
         return False
