@@ -6,7 +6,7 @@ import polars
 import pyarrow
 import pytest
 import torch
-from skyward.transport.shared_arguments import _is_candidate, _Packed, _packed
+from skyward.transport.shared_arguments import _is_candidate, _packed
 
 import skyward as sky
 
@@ -75,13 +75,11 @@ def test_sampler_of_a_data_loader(workers, drop_last):
 
 def test_tables_of_texts_travel_as_one_lump():
     texts = [f"{n:0200}" for n in range(1000)]
-    for value in (pandas.Series(texts), pandas.DataFrame({"text": texts, "n": range(1000)})):
-        packed = _packed(value)
-        if isinstance(packed, _Packed):
-            loads, (data,) = packed.__reduce_ex__(5)
-            assert loads(data).equals(value)
-        else:  # this pandas keeps texts in buffers of their own
-            assert packed is value
+    columns = {"text": pandas.Series(texts, dtype=object), "n": numpy.arange(1000.0)}
+    mixed, times = pandas.DataFrame(columns), pandas.date_range("2020", periods=20_000, freq="s")
+    for value in (columns["text"], mixed, pandas.DataFrame({"t": times, "n": range(20_000)})):
+        loads, (data,) = _packed(value).__reduce_ex__(5)
+        assert loads(data).equals(value)
     for numbers in (pandas.Series(numpy.arange(9999.0)), numpy.arange(9999), torch.arange(9999)):
         assert _packed(numbers) is numbers
     assert _is_candidate(numpy.arange(4000)[::2]) and not _is_candidate(numpy.arange(4000))

@@ -1,5 +1,7 @@
 """How functions travel: bodies once, objects of methods as arguments, and from any process."""
 
+import dataclasses
+import fractions
 import os
 import subprocess
 import sys
@@ -136,6 +138,38 @@ def test_a_function_that_takes_long_to_serialize_is_worth_a_word(monkeypatch):
         assert [sky.compute(look)(i) >> pool for i in range(3)] == [0, 1, 2]
     (told,) = [event.message for event in seen if isinstance(event, sky.Error)]
     assert told.startswith("look() carries ") and "KiB of data" in told and "('table')" in told
+
+
+def test_items_of_a_class_of_the_script_are_reported_once(monkeypatch):
+    @dataclasses.dataclass
+    class Row:
+        number: int
+
+    def score(row):
+        return row.number
+
+    monkeypatch.setattr(packing, "BY_VALUE_CALLS", 20)
+    seen = []
+    with sky.ComputePool(display="quiet", on_event=seen.append) as pool:
+        assert list(pool.map(score, map(Row, range(50)))) == list(range(50))
+        assert [sky.compute(score)(Row(i)) >> pool for i in range(3)] == [0, 1, 2]
+        assert list(pool.map(abs, map(fractions.Fraction, range(50)))) == list(range(50))
+    (told,) = [event.message for event in seen if isinstance(event, sky.Error)]
+    assert told.startswith("20 arguments were objects of ") and "<locals>.Row, a class" in told
+    assert "in a module that your program imports" in told
+
+
+def test_single_calls_count_objects_of_a_class_of_the_script(monkeypatch):
+    class Row:
+        pass
+
+    monkeypatch.setattr(packing, "BY_VALUE_CALLS", 3)
+    seen = []
+    with sky.ComputePool(display="quiet", on_event=seen.append) as pool:
+        for _ in range(5):
+            sky.compute(id)(Row()) >> pool
+    told = [event.message for event in seen if isinstance(event, sky.Error)]
+    assert len(told) == 1 and told[0].startswith("3 arguments were objects of ")
 
 
 def test_a_map_serializes_its_function_once(monkeypatch):

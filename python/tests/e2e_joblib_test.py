@@ -422,6 +422,27 @@ def test_long_lists_are_stored_once_too(backend):
     assert 1_000_000 < backend._arguments.stored_bytes < 1_100_000
 
 
+def size_of_mixed(mixed, extra):
+    texts, numbers = mixed[:-1], mixed[-1]
+    numbers += extra  # of this task alone
+    return sum(map(len, texts)) + float(numbers[0])
+
+
+def test_texts_beside_numbers_are_stored_once(backend):
+    texts, numbers = [f"{n:0500}" for n in range(2000)], numpy.zeros(1 << 16)
+    mixed = [*texts, numbers]
+    got = Parallel(n_jobs=-1, batch_size=1)(delayed(size_of_mixed)(mixed, n) for n in range(20))
+    assert got == [500 * 2000 + n for n in range(20)]
+    assert 1_000_000 < backend._arguments.stored_bytes - numbers.nbytes < 1_100_000
+
+
+def test_times_are_stored_once(backend):
+    times = numpy.arange(1 << 16).astype("datetime64[s]")
+    got = Parallel(n_jobs=-1, batch_size=1)(delayed(numpy.max)(times) for _ in range(20))
+    assert got == [times[-1]] * 20
+    assert times.nbytes <= backend._arguments.stored_bytes < times.nbytes + 10_000
+
+
 def test_without_threads_no_parallel_call_waits_for_ever(pool, monkeypatch):
     real, refused = threading.Thread.start, []
 

@@ -1,5 +1,6 @@
 """The worker alone, with and without its compiled half."""
 
+import itertools
 import os
 import pickle
 import signal
@@ -515,6 +516,25 @@ def test_a_stream_waits_for_its_reader(agent):
     agent.interrupt(1)
     assert agent.answer()[:3] == (RESULT, CANCELLED, 1)
     agent.wait_output(b"closed\n")
+    assert call(agent, lambda: 1).value() == 1
+
+
+def test_a_stream_of_large_items_waits_for_its_reader(agent):
+    def large():
+        sys.modules["_skyward_worker"].loop.UNREAD_BYTES = 1000
+        for number in itertools.count():
+            print(number, flush=True)
+            yield bytes([number]) * 600
+
+    agent.run(1, large, window=16)
+    assert [agent.answer().value()[0] for _ in range(2)] == [0, 1]
+    agent.wait_output(b"2\n")  # made, but not sent
+    agent.credit(1, 1)
+    answer = agent.answer()
+    assert (answer.kind, answer.value()[0]) == (ITEM, 2)
+    agent.wait_output(b"3\n")
+    agent.interrupt(1)
+    assert agent.answer()[:3] == (RESULT, CANCELLED, 1)
     assert call(agent, lambda: 1).value() == 1
 
 

@@ -9,7 +9,8 @@
 //
 //   for (int number : remote_count(10) >> pool) …   // while it goes on counting
 //
-// The reader's pace is the function's: put() waits when kStreamWindow items are under way.
+// The reader's pace is the function's: put() waits when kStreamWindow items are under way, or items
+// of 64 MiB together.
 
 #include <cstdint>
 #include <functional>

@@ -22,6 +22,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,6 +57,9 @@ namespace skyward {
 namespace {
 
 constexpr const char* kMarkVariable = "SKYWARD_MARK";
+
+// A stream sends no item while its reader has so much to take; as in loop.py.
+constexpr std::uint64_t kUnreadBytes = std::uint64_t{64} << 20;
 
 // More tasks than this process ever has.
 constexpr std::size_t kRemembered = 4 * kMaxWorkerWindow;
@@ -273,13 +277,18 @@ class Worker final : private ItemChannel {
   void send(wire::Payload payload) override {
     throw_if_cancelled();
     flush_output();
-    while (credits_ == 0) await_credit();
+    while (!may_send()) await_credit();
     --credits_;
+    unread_.push_back(payload.size());
     wire::WorkerMessage item;
     item.kind = wire::WorkerKind::item;
     item.task = TaskId{running_task.load()};
     item.payload = std::move(payload);
     send(item);
+  }
+
+  bool may_send() const {
+    return credits_ > 0 && std::reduce(unread_.begin(), unread_.end()) < kUnreadBytes;
   }
 
   // Looks for a cancellation from time to time: its signal may come just before the wait.
@@ -296,6 +305,7 @@ class Worker final : private ItemChannel {
       if (stops) throw CancelledError("the pool closes, and nobody reads the stream");
     } else if (message->task.value == running_task.load()) {
       credits_ += message->count;
+      for (auto left = message->count; left > 0 && !unread_.empty(); --left) unread_.pop_front();
     }
   }
 
@@ -378,6 +388,7 @@ class Worker final : private ItemChannel {
         call_group(message, result);
       } else {
         credits_ = message.stream_window;
+        unread_.clear();
         set_item_channel(credits_ > 0 ? this : nullptr);
         call(message, message.payload, result);
         set_item_channel(nullptr);
@@ -513,7 +524,8 @@ class Worker final : private ItemChannel {
   wire::AnswerWriter answers_;
   const std::uint64_t generation_ = io::process_generation();
   std::deque<wire::WorkerMessage> inbox_;
-  std::uint32_t credits_ = 0;  // items that the reader of the running task's stream takes
+  std::uint32_t credits_ = 0;         // items that the reader of the running task's stream takes
+  std::deque<std::uint64_t> unread_;  // sizes of the items that were sent, but not taken
   std::unordered_map<FunctionId, std::string> symbols_;
   std::uint8_t mark_[8] = {};
   bool has_mark_ = false;

@@ -106,6 +106,13 @@ bool is_woken() {
   std::puts("running");
   return poll(nullptr, 0, 300) != 0;
 }
+// Says which item it has made, each of half of what a stream may have unread.
+void makes_large_items(Sink<std::vector<double>>& out, int count) {
+  for (int i = 0; i < count; ++i) {
+    std::printf("item %d\n", i);
+    out.put(std::vector<double>((std::size_t{32} << 20) / sizeof(double), i));
+  }
+}
 int fails(const std::string& text) { throw std::invalid_argument(text); }
 int fails_oddly() { throw 7; }
 int prints(const std::string& text) {
@@ -264,8 +271,8 @@ class WorkerTest : public ::testing::Test {
     bool ring = false;
     std::uint32_t group = 0;  // so many calls, all with these arguments
   };
-  template <typename R>
-  void send(std::uint64_t task, const Pending<R>& pending, Sending how = {}) {
+  template <typename Recorded>
+  void send(std::uint64_t task, const Recorded& pending, Sending how = {}) {
     const Call call = pending.to_call({.put = &WorkerTest::store});
     wire::WorkerMessage run;
     run.kind = WorkerKind::run;
@@ -275,6 +282,7 @@ class WorkerTest : public ::testing::Test {
     run.behind = how.behind;
     run.ring = how.ring;
     run.payload = call.arguments;
+    run.stream_window = call.options.stream_window;
     wire::GroupWriter group;
     for (std::uint32_t i = 0; i < how.group; ++i) group.add(call.arguments.buffers[0].bytes.view);
     if (how.group > 0) {
@@ -414,6 +422,27 @@ TEST_F(WorkerTest, RunsTasksInOrderAndKeepsBodies) {
   EXPECT_EQ(value<std::vector<double>>(receive(1)), (std::vector<double>{2, 4}));
   EXPECT_EQ(value<std::vector<double>>(receive(2)), std::vector<double>{6});
   EXPECT_EQ(value<int>(receive(3)), 2);
+}
+
+TEST_F(WorkerTest, AStreamOfLargeItemsWaitsForItsReader) {
+  const auto next_item = [&] {
+    const auto message = answer();
+    EXPECT_TRUE(message && message->kind == WorkerKind::item);
+    return message ? value<std::vector<double>>(*message).front() : -1;
+  };
+  send(1, compute<makes_large_items>(5));
+  EXPECT_EQ(next_item(), 0);
+  EXPECT_EQ(next_item(), 1);
+  read_until(out_, "item 2\n");  // made, but not sent
+  wire::WorkerMessage credit;
+  credit.kind = WorkerKind::credit;
+  credit.task = {1};
+  credit.count = 1;
+  socket_->send(credit);
+  EXPECT_EQ(next_item(), 2);
+  read_until(out_, "item 3\n");
+  cancel(1);
+  EXPECT_EQ(receive(1).status, WorkerStatus::cancelled);
 }
 
 TEST_F(WorkerTest, LargeBuffersArePassedByDescriptor) {

@@ -112,8 +112,9 @@ def gather(
     order.
 
     With `stream` it is an iterator over the results: in this order or, if not `ordered`, in the
-    order in which they arrive. All calls are sent at once. A failing call raises when its turn
-    comes; calls that have not finished by then, or when the iterator is dropped, are cancelled.
+    order in which they arrive. All calls are sent at once, and results that are not read yet stay
+    in memory, however many there are. A failing call raises when its turn comes; calls that have
+    not finished by then, or when the iterator is dropped, are cancelled.
 
     With `return_exceptions`, the error of a failing call takes the place of its result, and nothing
     is raised. A call whose arguments cannot be sent counts as failing."""

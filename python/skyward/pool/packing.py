@@ -9,7 +9,7 @@ from typing import Any
 import cloudpickle  # noqa: F401  # else the first call that needs it would import it
 
 from skyward import _core
-from skyward.call.by_value import plain_dumps, registered_by_value
+from skyward.call.by_value import PROGRAMS, plain_dumps, registered_by_value
 from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute
 from skyward.call.starts import STARTS_ATTRIBUTE
@@ -31,6 +31,9 @@ HEAVY_BYTES = 8 << 20
 HEAVY_SECONDS = 1.0
 """A function deserves a warning if each call carries this much of its data, or if serializing it
 has taken this long in total."""
+BY_VALUE_CALLS = 500
+"""So many arguments of one class of the program deserve a warning, too: each brings the definition
+of its class along, which takes most of a millisecond."""
 CHECK_SECONDS = 0.02
 CHECK_REST = 50.0
 """How often calls check for edits of the program's modules: less than it takes to edit and reload
@@ -56,6 +59,7 @@ class Packing:
         self._heavy: set[str] = set()  # names of functions
         self._newer: set[Any] = set()  # versions of functions that a reload has made
         self._spent: dict[str, float] = {}  # seconds that functions have taken, by name
+        self._by_value: dict[str, int] = {}  # arguments of the program's own classes, by name
         self._next_check = 0.0
         self._checking = renewed(threading.Lock())
 
@@ -116,6 +120,7 @@ class Packing:
                 if unsent is None:
                     note_position(error, items, position)
                 raise
+            self._note_classes(item)
             if shared is not None:
                 buffers = shared.buffers(self._core, buffers)
             else:
@@ -205,6 +210,7 @@ class Packing:
         """A call of plain_function() with arguments that the core's plain pickle does not take.
         `reference`: of ReadOnlyArrays."""
         stream, buffers = serialize.dumps_beyond_plain(item.fn, item.name, item.args, item.kwargs)
+        self._note_classes(item)
         buffers = list(map(reference, buffers))
         payload = self._core.packer().pack(stream, buffers)
         return _core.Call(function, payload, self.limit_of(item))
@@ -257,6 +263,23 @@ class Packing:
             f"{heaviest(item.fn)}, which is serialized again for each call; pass it"
             " as an argument, or create it inside the function"
         )
+
+    def _note_classes(self, item: PendingCompute[Any]) -> None:
+        """Reports once for each name a class of the program whose objects are arguments of many
+        calls: workers cannot import it, so its definition is pickled for every call."""
+        for value in (*item.args, *item.kwargs.values()):
+            kind = type(value)
+            if kind.__module__ not in PROGRAMS and "<locals>" not in kind.__qualname__:
+                continue
+            name = kind.__qualname__
+            count = self._by_value[name] = self._by_value.get(name, 0) + 1
+            if count == BY_VALUE_CALLS:
+                self._tell(
+                    f"{BY_VALUE_CALLS} arguments were objects of {name}, a class that workers"
+                    " cannot import: its definition is serialized again for each of them, which"
+                    f" takes most of a millisecond; define {name} in a module that your program"
+                    " imports, or pass tuples"
+                )
 
     def report_edits(self) -> None:
         """Reports edited modules: nodes may have another version than the program."""

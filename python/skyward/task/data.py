@@ -230,6 +230,13 @@ def _positions(
     return order[index::total]
 
 
+def _indices(numpy: Any, positions: Sequence[int]) -> Any:
+    """The positions as an array; asarray() would read a range number by number."""
+    if isinstance(positions, range):
+        return numpy.arange(positions.start, positions.stop, positions.step, dtype=numpy.intp)
+    return numpy.asarray(positions, dtype=numpy.intp)
+
+
 def _pick(array: Any, positions: Sequence[int]) -> Any:
     if type(array) is list:
         return [array[i] for i in positions]
@@ -238,7 +245,7 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
     # A caller that passes a library's array has loaded the library; nothing needs to be imported.
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(array, numpy.ndarray):
-        return array[numpy.asarray(positions, dtype=numpy.intp)]
+        return array[_indices(numpy, positions)]
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return array[torch.as_tensor(list(positions), dtype=torch.long, device=array.device)]
@@ -248,7 +255,7 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
     if pandas is not None and isinstance(
         array, (pandas.Index, pandas.api.extensions.ExtensionArray)
     ):
-        return array.take(sys.modules["numpy"].asarray(positions, dtype="intp"))
+        return array.take(_indices(sys.modules["numpy"], positions))
     if _is_sparse(array):  # not every format has rows
         return array.tocsr()[list(positions)].asformat(array.format)
     polars = sys.modules.get("polars")

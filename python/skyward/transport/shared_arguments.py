@@ -8,6 +8,7 @@ lists, texts and other objects in their pickled form."""
 import pickle
 import threading
 import zlib
+from functools import partial
 from typing import Any
 
 from skyward.call.by_value import plain_dumps, registered_by_value
@@ -151,30 +152,31 @@ class _Kept:
 
 
 class _Packed:
-    """An object in its pickled form, which travels beside the call; a worker unpickles it to the
-    object itself."""
+    """An object in its pickled form, which travels beside the call, as do the buffers that are not
+    in it; a worker unpickles it to the object itself."""
 
-    __slots__ = ("_data",)
+    __slots__ = ("_buffers", "_data")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, buffers: list[pickle.PickleBuffer]) -> None:
         self._data = data
+        self._buffers = buffers
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return pickle.loads, (pickle.PickleBuffer(self._data),)
+        return partial(pickle.loads, buffers=self._buffers), (pickle.PickleBuffer(self._data),)
 
 
 def _packed(value: Any) -> Any:
-    """`value`, or a _Packed of it when it is large and pickles as one lump."""
+    """`value`, or a _Packed of it when its pickle is large without the buffers of arrays."""
     if not _is_candidate(value) or registered_by_value():
         return value
-    lumps: list[Any] = []
+    buffers: list[pickle.PickleBuffer] = []
     try:
-        data = plain_dumps(value, buffer_callback=lumps.append)
+        data = plain_dumps(value, buffer_callback=buffers.append)
     except Exception:  # cloudpickle may know how
         return value
-    if len(data) < SHARED_BYTES or lumps or b"_main__" in data:
+    if len(data) < SHARED_BYTES or b"_main__" in data:
         return value
-    return _Packed(data)
+    return _Packed(data, buffers)
 
 
 def _packed_values(named: dict[str, Any]) -> dict[str, Any]:
@@ -185,11 +187,11 @@ def _is_candidate(value: Any) -> bool:
     kind = type(value)
     if kind in (list, tuple, dict, set, frozenset, str, bytes):
         return len(value) >= MANY_ITEMS
-    # Numbers travel as buffers anyway; arrays and tables of objects and texts do not.
+    # Numbers travel as buffers anyway; arrays and tables of objects, texts and times do not.
     flags: Any = getattr(value, "flags", None)
     if hasattr(flags, "c_contiguous"):
         loose = not (flags.c_contiguous or flags.f_contiguous)
-        return (value.dtype == object or loose) and value.size >= MANY_ITEMS
+        return (value.dtype.kind in "OMm" or loose) and value.size >= MANY_ITEMS
     return hasattr(value, "iloc") and len(value) >= MANY_ITEMS
 
 

@@ -63,6 +63,7 @@ class Connection(Quick):
         self.told = None  # the value of COMPUTE_POOL for the calls that begin from now on
         self.stream = 0
         self.credits = 0
+        self.unread = collections.deque()  # sizes of the stream's items that nobody has taken yet
 
     def receive(self, flags=0):
         """Takes what has arrived; waits for at least something unless told MSG_DONTWAIT."""
@@ -151,7 +152,10 @@ class Connection(Quick):
                 ready.append(self.parse_run(data, position, status, count, task))
             elif kind == CREDIT:
                 if task == self.stream:
-                    self.credits += U32.unpack_from(data, position + 16)[0]
+                    taken = U32.unpack_from(data, position + 16)[0]
+                    self.credits += taken
+                    for _ in range(min(taken, len(self.unread))):
+                        self.unread.popleft()
             elif kind == STOP:
                 self.stopped = True
             elif kind == DROP:  # no run that waits here names it

@@ -42,9 +42,11 @@ from .protocol import (
     WITHDRAW_BIT,
     clock,
 )
-from .results import dump, pack
+from .results import dump, pack, size_of
 
 WRITABLE = mmap.PROT_READ | mmap.PROT_WRITE
+UNREAD_BYTES = 64 << 20
+"""A stream sends no item while its reader has so much to take; as in worker.cc."""
 IMPORT_STEP_SECONDS = 0.02
 """How often a call that is to be cancelled is looked at again while it imports."""
 
@@ -425,6 +427,7 @@ class Worker(Connection):
                 )
             result = iter(result)
         self.stream, self.credits = task, window
+        self.unread.clear()
         try:
             for item in result:
                 pieces = dump(item)
@@ -432,9 +435,10 @@ class Worker(Connection):
                 if self.forked:  # os.fork() in the generator, and this is the child
                     os._exit(0)
                 flush_output()
-                if not self.credits:
+                if not self.may_send():
                     self.await_credit(task)
                 self.credits -= 1
+                self.unread.append(sum(map(size_of, pieces)))
                 self.send(ITEM, OK, task, 0, pack(pieces))
                 self.running = task
                 if task in self.skipped:  # cancelled while it was being sent
@@ -445,13 +449,17 @@ class Worker(Connection):
             if close is not None:
                 close()
 
+    def may_send(self):
+        """Whether the stream's reader takes one more item."""
+        return self.credits > 0 and sum(self.unread) < UNREAD_BYTES
+
     def await_credit(self, task):
         self.waiting = True
         try:
             poll = select.poll()
             poll.register(self.sock, select.POLLIN)
             poll.register(CANCEL_PIPE, select.POLLIN)
-            while not self.credits:
+            while not self.may_send():
                 self.take_notes()
                 if task in self.skipped:
                     self.cancel(task)
@@ -459,7 +467,7 @@ class Worker(Connection):
                     if descriptor != CANCEL_PIPE:
                         self.receive()
                         self.parse()
-                if self.stopped and not self.credits:
+                if self.stopped and not self.may_send():
                     self.cancel(task)
         finally:
             self.waiting = False
