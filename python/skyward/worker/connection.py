@@ -50,6 +50,9 @@ TOO_MANY_FILES = (
 
 
 class Connection(Quick):
+    unread = collections.deque()
+    """Sizes of the stream's items that nobody has taken yet. Not the instance's: see `endings`."""
+
     def __init__(self, sock, shared, mark):
         """`shared`: the memory that the agent shares with this process (answer_ring.h)."""
         super().__init__(shared, mark)
@@ -63,7 +66,6 @@ class Connection(Quick):
         self.told = None  # the value of COMPUTE_POOL for the calls that begin from now on
         self.stream = 0
         self.credits = 0
-        self.unread = collections.deque()  # sizes of the stream's items that nobody has taken yet
 
     def receive(self, flags=0):
         """Takes what has arrived; waits for at least something unless told MSG_DONTWAIT."""
