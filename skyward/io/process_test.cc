@@ -29,6 +29,7 @@
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/forbidden_calls_fixture.h"
+#include "skyward/io/ignored_children_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/other_processes.h"
 #include "skyward/io/own_process.h"
@@ -454,6 +455,18 @@ TEST(RunCommand, AFailureIsToldInTheCommandsWords) {
   EXPECT_EQ(text_of("echo no >&2; exit 9"), "no");
   EXPECT_EQ(text_of("exit 9"), "exit code 9");
   EXPECT_EQ(text_of("printf %01000d 0; exit 1").size(), 300U);
+}
+
+TEST(RunCommand, AnExitCodeThatIsLostIsAnError) {
+  const IgnoredChildren ignored;
+  const auto lost = run_command(shell("exit 0"), 60s);
+  keep_exit_codes();
+  const auto known = run_command(shell("exit 3"), 60s);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(lost.error().message, HasSubstr("how 'sh' ended is unknown: this program ignores"));
+  ASSERT_TRUE(known) << known.error().message;
+  EXPECT_EQ(known->status.code, 3);
 }
 
 TEST(RunCommand, CarriesMuchInBothDirections) {

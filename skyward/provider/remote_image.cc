@@ -358,10 +358,11 @@ Result<SentFiles> add_uploads(std::vector<Upload>& uploads, const PoolSpec& spec
   }
   const bool has_python = !spec.runtime.python.empty();
   const bool is_other = !architecture.empty() && architecture != own_architecture();
-  const std::string uv =
+  const Result<std::string> uv =
       has_python && is_other ? fetch_uv(spec.runtime.python, architecture) : spec.runtime.uv;
-  if (has_python && !uv.empty()) {
-    const Result<std::string> name = send(uv);
+  if (!uv) return fail(uv);
+  if (has_python && !uv->empty()) {
+    const Result<std::string> name = send(*uv);
     if (!name) return fail(name);
     files.uv = *name;
     uploads.back().unless = enough_without_uv(request);
@@ -415,7 +416,9 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
   std::map<std::string, std::string> pip;
   UvConfig uv;
   if (has_python && !spec.image.pip.empty()) {
-    pip = pip_config(spec.runtime.python);
+    auto said = pip_config(spec.runtime.python);
+    if (!said) return fail(said);
+    pip = *std::move(said);
     if (proxies == Proxies::given) pip.erase("proxy");
     Result<UvConfig> read = read_uv_config(uv_config_files(own));
     if (!read) return fail(read);

@@ -47,7 +47,7 @@ struct RemoteMachines {
 // Whether the settings name the image of the machines.
 bool names_image(const ProviderSpec& provider);
 
-// Fails with `invalid` if a file to upload or the settings of uv cannot be read. `variable` is the
+// Fails if a file to upload or the settings of uv or pip cannot be read. `variable` is the
 // client's environment: its package indexes are used on the node, too. May run programs that fetch
 // what the machines need.
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,

@@ -126,6 +126,7 @@ Status SshProvider::check(const PoolSpec& spec) {
   io::SpawnOptions version;
   version.command = {options_.program, "-V"};
   if (const auto ran = io::run_command(version, kSshVersionTimeout); !ran) {
+    if (ran.error().kind == ErrorKind::unsupported) return fail(ran);
     return fail(ErrorKind::unsupported,
                 fmt::format("the OpenSSH client does not run: {}", ran.error().message),
                 "install it, for example with 'apt-get install openssh-client'");
