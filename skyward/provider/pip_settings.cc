@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "skyward/base/text.h"
 #include "skyward/io/process.h"
 #include "skyward/provider/local/environment.h"
 #include "skyward/spec/pip_index.h"
@@ -42,6 +43,18 @@ Result<std::string> fetch_uv(const std::string& python, const std::string& archi
   const auto printed = output_of(python, {"skyward.base.uv_for", architecture}, kFetchTimeout);
   if (!printed) return fail(printed);
   return printed->substr(0, printed->find('\n'));
+}
+
+bool is_own_proxy(std::string_view address) {
+  if (const std::size_t scheme = address.find("://"); scheme != std::string_view::npos) {
+    address.remove_prefix(scheme + 3);
+  }
+  address = address.substr(0, address.find_first_of("/?#"));
+  address.remove_prefix(address.rfind('@') + 1);  // 0 without one
+  if (address.starts_with('[')) return address.starts_with("[::1]");
+  const std::string_view host = address.substr(0, address.find(':'));
+  return lower(host) == "localhost" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
 }
 
 std::map<std::string, std::string> variables_of(const PoolSpec& spec,

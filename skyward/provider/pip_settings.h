@@ -24,6 +24,9 @@ Result<std::map<std::string, std::string>> pip_config(const std::string& python)
 // as above.
 Result<std::string> fetch_uv(const std::string& python, const std::string& architecture);
 
+// Whether a proxy listens on this computer alone: "http://localhost:3128", "127.0.0.1:3128".
+bool is_own_proxy(std::string_view address);
+
 // Those of the pool's own variables whose names are wanted; ComputePool(env=) before Image(env=).
 std::map<std::string, std::string> variables_of(const PoolSpec& spec,
                                                 bool (*is_wanted)(std::string_view name));

@@ -33,7 +33,7 @@ struct RemoteImage {
 // Which proxies a node uses for its packages.
 enum class Proxies : std::uint8_t {
   given,    // those of the pool's own variables: rented machines cannot reach this computer's
-  as_here,  // ... and this computer's
+  as_here,  // ... and this computer's, unless one of them listens here alone
 };
 
 // What a provider knows of its machines.
