@@ -18,8 +18,8 @@ namespace {
 constexpr auto kRenderSignature =
     "def render(self, name: str, fields: tuple[object, ...], wall_us: int) -> str";
 
-DisplayOptions options(int width, bool color, int utc_offset_seconds, bool ascii) {
-  return {.width = width, .color = color, .utc_offset_seconds = utc_offset_seconds, .ascii = ascii};
+DisplayOptions options(int width, bool color, bool ascii) {
+  return {.width = width, .color = color, .ascii = ascii};
 }
 
 using Variable = std::optional<std::string>;
@@ -51,10 +51,10 @@ void bind_display(nb::module_& module) {
   nb::class_<LogDisplay>(module, "LogDisplay", "Events as lines.")
       .def(
           "__init__",
-          [](LogDisplay* self, int width, bool color, int utc_offset_seconds, bool ascii) {
-            new (self) LogDisplay(options(width, color, utc_offset_seconds, ascii));
+          [](LogDisplay* self, int width, bool color, bool ascii) {
+            new (self) LogDisplay(options(width, color, ascii));
           },
-          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("ascii"))
+          nb::arg("width"), nb::arg("color"), nb::arg("ascii"))
       .def(
           "render",
           [](LogDisplay& self, const std::string& name, const nb::tuple& fields,
@@ -62,6 +62,7 @@ void bind_display(nb::module_& module) {
           nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature))
       .def("tick", &LogDisplay::tick, nb::arg("wall_us"))
       .def("set_width", &LogDisplay::set_width, nb::arg("columns"))
+      .def("set_utc_offset", &LogDisplay::set_utc_offset, nb::arg("seconds"))
       .def("set_label", &LogDisplay::set_label, nb::arg("label"))
       .def("set_ended_by", &LogDisplay::set_ended_by, nb::arg("what"))
       .def_prop_ro_static("frame_seconds", [](nb::handle) {
@@ -71,10 +72,10 @@ void bind_display(nb::module_& module) {
   nb::class_<SpinnerDisplay>(module, "SpinnerDisplay", "A line that says how things stand.")
       .def(
           "__init__",
-          [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool ascii) {
-            new (self) SpinnerDisplay(options(width, color, utc_offset_seconds, ascii));
+          [](SpinnerDisplay* self, int width, bool color, bool ascii) {
+            new (self) SpinnerDisplay(options(width, color, ascii));
           },
-          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("ascii"))
+          nb::arg("width"), nb::arg("color"), nb::arg("ascii"))
       .def(
           "render",
           [](SpinnerDisplay& self, const std::string& name, const nb::tuple& fields,

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 from skyward import events
 from skyward.pool import display
@@ -166,6 +167,17 @@ def test_lines_of_two_pools_can_be_told_apart(monkeypatch):
     alone(events.InfraCreating("33333333"))
     alone.close()
     assert "pool     INFO    opening 33333333" in terminal.getvalue()
+
+
+def test_the_clock_follows_summer_time(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    shown = display.Display("log")
+    for hours in (1, 2):
+        zone = time.struct_time((0,) * 9, {"tm_zone": "", "tm_gmtoff": hours * 3600})
+        monkeypatch.setattr(time, "localtime", lambda *_, zone=zone: zone)
+        shown(events.LogLine(0, "i-0", "hello", 12 * 3600))
+    shown.close()
+    assert [line[:8] for line in terminal.getvalue().splitlines()] == ["13:00:00", "14:00:00"]
 
 
 def test_an_interrupted_pool_ends_without_a_check_mark(monkeypatch):

@@ -120,6 +120,7 @@ int connect(const skyward::agent::DaemonId& daemon, const Words& options) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  skyward::io::keep_exit_codes();
   const Words words(arguments + 1, arguments + count);
   const std::string_view command = words.empty() ? "" : words.front();
   if (command == "run" && words.size() == 1) return run();

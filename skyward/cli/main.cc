@@ -15,6 +15,7 @@
 #include "skyward/base/nearest.h"
 #include "skyward/cli/commands.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/own_process.h"
 
 namespace {
 
@@ -383,6 +384,7 @@ int with_output(const cli::Streams& streams, int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  skyward::io::keep_exit_codes();
   CommandLine line;
   std::vector<std::string> words = in_our_words(std::vector<std::string>(argv + 1, argv + argc));
   const auto is_option = [](const std::string& word) { return word.starts_with('-'); };

@@ -57,6 +57,7 @@ class LogDisplay {
   std::string render(const Event& event, std::int64_t wall_us);
 
   void set_width(int columns) { options_.width = columns; }
+  void set_utc_offset(int seconds) { options_.utc_offset_seconds = seconds; }
   // To tell the lines of several pools apart.
   void set_label(std::string label) { label_ = std::move(label); }
   // What ended the pool, if it was not its program: "KeyboardInterrupt".

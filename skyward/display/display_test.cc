@@ -322,6 +322,8 @@ TEST_F(Log, SignsOfOurOwnAreAsciiWhereTheLocaleIs) {
 TEST_F(Log, TimeIsLocal) {
   LogDisplay east(DisplayOptions{.utc_offset_seconds = 5 * 3600 + 1800});
   EXPECT_EQ(east.render(printed(0, "a"), kNoon), "17:30:00 node 0           a\n");
+  east.set_utc_offset(6 * 3600 + 1800);  // summer time began
+  EXPECT_EQ(east.render(printed(0, "a"), kNoon), "18:30:00 node 0           a\n");
   LogDisplay west(DisplayOptions{.utc_offset_seconds = -13 * 3600});
   EXPECT_EQ(west.render(printed(0, "a"), kNoon), "23:00:00 node 0           a\n");
 }

@@ -48,10 +48,8 @@ TerminalView::TerminalView(Display display) : impl_(std::make_unique<Impl>()) {
                           .lc_all = variable("LC_ALL"),
                           .lc_ctype = variable("LC_CTYPE"),
                           .lang = variable("LANG")};
-  const DisplayOptions options{.width = terminal_width(),
-                               .color = wants_color(terminal),
-                               .utc_offset_seconds = utc_offset_seconds(io::EventLoop::wall_us()),
-                               .ascii = wants_ascii(terminal)};
+  const DisplayOptions options{
+      .width = terminal_width(), .color = wants_color(terminal), .ascii = wants_ascii(terminal)};
   if (display == Display::spinner && can_redraw(terminal)) {
     impl_->display = SpinnerDisplay(options);
   } else if (display != Display::quiet) {
@@ -66,6 +64,7 @@ void TerminalView::show(const Event& event) {
   std::string text;
   if (auto* log = std::get_if<LogDisplay>(&impl_->display)) {
     if (std::holds_alternative<PoolStopped>(event)) log->set_width(terminal_width());
+    log->set_utc_offset(utc_offset_seconds(now));
     text = log->render(event, now);
   }
   if (auto* spinner = std::get_if<SpinnerDisplay>(&impl_->display)) {

@@ -116,6 +116,7 @@ std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryF
       "set HOME or XDG_CACHE_HOME for it\"; exit 1; }}; "
       "w=packed; z=\"gzip -dc\"; "
       "command -v gzip >/dev/null 2>&1 || {{ w=plain; z=cat; }}; "
+      "x=\"set XDG_CACHE_HOME for this user on the node to a directory\"; "
       "f() {{ rm -f \"$t\"; echo skyward-agent: error \"$c/$1\" $2; exit 1; }}; "
       // Its time says that it is in use: nodes remove files that no pool asks for.
       "g() {{ if [ -x \"$c/$1\" ]; then "
@@ -124,13 +125,16 @@ std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryF
       "echo \"skyward-agent: need $2 $w\"; read n || exit 1; "
       "d=\"$c/${{1%/*}}\"; t=\"$d/new.{0}-{1}.$$\"; "
       "e=$({{ mkdir -p \"$d\" && head -c $n | $z >\"$t\" && chmod 700 \"$t\"; }} 2>&1) "
-      "|| f \"$1\" \"cannot be stored: $e\"; "
+      "|| f \"$1\" \"cannot be stored: $e; $x that it can write to\"; "
       "if command -v sha256sum >/dev/null 2>&1; then "
       "case $(sha256sum <\"$t\") in \"$2\"*) ;; "
       "*) f \"$1\" \"arrived damaged or cut off\";; esac; fi; "
+      "[ -x \"$t\" ] || f \"$1\" \"cannot be executed: its file system may be mounted noexec; "
+      "$x on another file system\"; "
       // Where several machines share the directory (NFS), one that is there already may be running.
       "ln \"$t\" \"$c/$1\" 2>/dev/null || [ -x \"$c/$1\" ] || "
-      "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e\"; rm -f \"$t\"; }}; ",
+      "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e; $x that it can write "
+      "to\"; rm -f \"$t\"; }}; ",
       place.pool, place.node.value, kCache);
   script += choose_agent(agents) + "g $a $h $s; ";
   for (const EntryFile& file : files) {

@@ -241,6 +241,18 @@ TEST_F(EntryTest, WhereNothingCanBeStoredTheNodeSaysWhy) {
   const std::string said = run({"sh", "-c"}, upload(true));
   EXPECT_THAT(said, HasSubstr("skyward-agent: error "));
   EXPECT_THAT(said, HasSubstr("mkdir"));
+  EXPECT_THAT(said, HasSubstr("; set XDG_CACHE_HOME for this user on the node to a directory"));
+}
+
+// As on a file system that is mounted noexec.
+TEST_F(EntryTest, AFileThatCannotBeExecutedIsAnErrorAtOnce) {
+  replace_program("chmod", "");
+  const std::string said = run({"sh", "-c"}, upload(true));
+  EXPECT_THAT(said, HasSubstr("skyward-agent: error " + stored().string() +
+                              " cannot be executed: its file system may be mounted noexec; set "
+                              "XDG_CACHE_HOME"));
+  EXPECT_THAT(said, Not(HasSubstr("connect --pool")));
+  EXPECT_THAT(names_beside_stored(), testing::IsEmpty());
 }
 
 TEST_F(EntryTest, ASweepCallsTheAgentThatIsThereAndDoesNothingElsewhere) {

@@ -68,6 +68,8 @@ void ignore_write_signals() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
+void keep_exit_codes() { ::signal(SIGCHLD, SIG_DFL); }
+
 void forbid_core_files() {
   const rlimit none{.rlim_cur = 0, .rlim_max = 0};
   ::setrlimit(RLIMIT_CORE, &none);

@@ -23,6 +23,10 @@ Result<StandardStreams> take_standard_streams();
 // fails instead of killing this process. Not for processes that run other people's code.
 void ignore_write_signals();
 
+// From now on, this process gets the exit codes of its children, even if the program that started
+// it ignored SIGCHLD. Not for processes that run other people's code.
+void keep_exit_codes();
+
 // No process started from here on leaves a core file.
 void forbid_core_files();
 

@@ -74,8 +74,9 @@ class Process {
 };
 
 // Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
-// it printed. Fails with `cancelled` when it is stopped. After `timeout`, or more than
-// `max_output` bytes, it is killed; if even that does not make it exit, it is left behind.
+// it printed. Fails with `cancelled` when it is stopped, and with `unsupported` when something else
+// in this process took its exit code. After `timeout`, or more than `max_output` bytes, it is
+// killed; if even that does not make it exit, it is left behind.
 struct CommandResult {
   ExitStatus status;
   std::string out;

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -21,6 +23,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -29,6 +32,7 @@
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/forbidden_calls_fixture.h"
+#include "skyward/io/ignored_children_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/other_processes.h"
 #include "skyward/io/own_process.h"
@@ -116,6 +120,42 @@ TEST_F(ProcessTest, AMissingProgramIsAnError) {
   EXPECT_EQ(nothing.error().kind, ErrorKind::invalid);
   EXPECT_EQ(count_descriptors(), before);
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "the failed children were reaped";
+}
+
+TEST_F(ProcessTest, AFileSystemThatIsMountedNoexecIsNamed) {
+  constexpr int kCannotMount = 77;
+  const std::string folder = testing::TempDir() + "skyward-noexec-" + random_hex(8);
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder + "/program") << "#!/bin/sh\n";
+  std::filesystem::permissions(folder + "/program", std::filesystem::perms::owner_all);
+  const pid_t user = ::fork();
+  if (user == 0) {
+    const char* const place = folder.c_str();
+    constexpr unsigned long kFlags = MS_REMOUNT | MS_BIND | MS_NOEXEC | MS_NOSUID | MS_NODEV;
+    const bool has_own_mounts =
+        ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 || ::unshare(CLONE_NEWNS) == 0;
+    if (!has_own_mounts || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(place, place, nullptr, MS_BIND, nullptr) != 0 ||
+        ::mount("none", place, nullptr, kFlags, nullptr) != 0) {
+      ::_exit(kCannotMount);
+    }
+    SpawnOptions options{.command = {"./program"}};
+    options.directory = folder;
+    const auto relative = run_command(options, 10s);
+    const auto absolute = run_command({.command = {folder + "/program"}}, 10s);
+    const bool is_named = !relative && !absolute &&
+                          relative.error().hint.contains("mounted noexec") &&
+                          relative.error().hint.contains("'sh ./program'") &&
+                          absolute.error().hint.contains("mounted noexec");
+    ::_exit(is_named ? 0 : 1);
+  }
+  int status = 1;
+  EXPECT_EQ(::waitpid(user, &status, 0), user);
+  std::filesystem::remove_all(folder);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotMount) {
+    GTEST_SKIP() << "this user may not mount anything";
+  }
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
 TEST_F(ProcessTest, AMissingDirectoryIsAnError) {
@@ -454,6 +494,18 @@ TEST(RunCommand, AFailureIsToldInTheCommandsWords) {
   EXPECT_EQ(text_of("echo no >&2; exit 9"), "no");
   EXPECT_EQ(text_of("exit 9"), "exit code 9");
   EXPECT_EQ(text_of("printf %01000d 0; exit 1").size(), 300U);
+}
+
+TEST(RunCommand, AnExitCodeThatIsLostIsAnError) {
+  const IgnoredChildren ignored;
+  const auto lost = run_command(shell("exit 0"), 60s);
+  keep_exit_codes();
+  const auto known = run_command(shell("exit 3"), 60s);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(lost.error().message, HasSubstr("how 'sh' ended is unknown: this program ignores"));
+  ASSERT_TRUE(known) << known.error().message;
+  EXPECT_EQ(known->status.code, 3);
 }
 
 TEST(RunCommand, CarriesMuchInBothDirections) {

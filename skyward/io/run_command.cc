@@ -100,6 +100,21 @@ Error took_too_long(const SpawnOptions& options, Duration timeout, const std::st
       "give it more time, or find out what it waits for"};
 }
 
+Error wrote_too_much(const SpawnOptions& options) {
+  return {ErrorKind::exhausted,
+          fmt::format("'{}' wrote more than {} MiB and was stopped", options.command.front(),
+                      options.max_output >> 20),
+          "run it by hand to see what it writes"};
+}
+
+Error lost_exit_code(const std::string& program) {
+  return {ErrorKind::unsupported,
+          fmt::format("how '{}' ended is unknown: this program ignores SIGCHLD, or another part of "
+                      "it waits for all child processes",
+                      program),
+          "leave SIGCHLD at its default, and wait only for child processes that you started"};
+}
+
 }  // namespace
 
 Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
@@ -159,16 +174,12 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
     wait_for_any(pipes, *child, options.stop.stop_possible() ? std::min(left, kLookForStop) : left);
   }
   reap_killed(*child, EventLoop::now() + kReapPatience);
-  if (too_much) {
-    return fail(ErrorKind::exhausted,
-                fmt::format("'{}' wrote more than {} MiB and was stopped", options.command.front(),
-                            options.max_output >> 20),
-                "run it by hand to see what it writes");
-  }
+  if (too_much) return std::unexpected(wrote_too_much(options));
   if (stopped) {
     return fail(ErrorKind::cancelled, fmt::format("'{}' was stopped", options.command.front()));
   }
   if (timed_out) return std::unexpected(took_too_long(options, timeout, result.err));
+  if (status->code < 0) return std::unexpected(lost_exit_code(options.command.front()));
   result.status = *status;
   return result;
 }

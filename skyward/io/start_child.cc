@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -203,6 +204,16 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+// Whether the file system of the program that a path names forbids to execute anything.
+bool is_noexec(const SpawnOptions& options) {
+  const std::string& name = options.command.front();
+  if (!name.contains('/')) return false;
+  const bool is_relative = !name.starts_with('/') && !options.directory.empty();
+  const std::string path = is_relative ? options.directory + "/" + name : name;
+  struct statvfs facts{};
+  return ::statvfs(path.c_str(), &facts) == 0 && (facts.f_flag & ST_NOEXEC) != 0;
+}
+
 std::unexpected<Error> explain(const SpawnOptions& options, Step step, int error) {
   const std::string& name = options.command.front();
   const std::string what = fmt::format("cannot start '{}'", name);
@@ -237,6 +248,12 @@ std::unexpected<Error> explain(const SpawnOptions& options, Step step, int error
   if (short_of_something) {
     return fail(ErrorKind::exhausted, fmt::format("{}: {}", what, errno_text(error)),
                 "free memory, or run fewer workers");
+  }
+  if (error == EACCES && is_noexec(options)) {
+    return fail(ErrorKind::invalid, fmt::format("{}: {}", what, errno_text(error)),
+                fmt::format("its file system is mounted noexec: run a script through its "
+                            "interpreter ('sh {}'), or put the program on another file system",
+                            name));
   }
   return fail(ErrorKind::invalid, fmt::format("{}: {}", what, errno_text(error)),
               error == EACCES || error == ENOEXEC

@@ -276,6 +276,13 @@ constexpr std::array kForwarded = {
 
 bool is_proxy(std::string_view variable) { return lower(variable).ends_with("_proxy"); }
 
+// Nodes would look for such a proxy on themselves, and lose their own.
+bool has_own_proxy(const Variable& variable) {
+  return std::ranges::any_of(kForwarded, [&](const char* name) {
+    return is_proxy(name) && lower(name) != "no_proxy" && is_own_proxy(variable(name).value_or(""));
+  });
+}
+
 // The names of the variables in which uv finds the credentials of the named indexes ("name=URL")
 // that a text lists.
 std::vector<std::string> credentials_of(std::string_view indexes) {
@@ -358,10 +365,11 @@ Result<SentFiles> add_uploads(std::vector<Upload>& uploads, const PoolSpec& spec
   }
   const bool has_python = !spec.runtime.python.empty();
   const bool is_other = !architecture.empty() && architecture != own_architecture();
-  const std::string uv =
+  const Result<std::string> uv =
       has_python && is_other ? fetch_uv(spec.runtime.python, architecture) : spec.runtime.uv;
-  if (has_python && !uv.empty()) {
-    const Result<std::string> name = send(uv);
+  if (!uv) return fail(uv);
+  if (has_python && !uv->empty()) {
+    const Result<std::string> name = send(*uv);
     if (!name) return fail(name);
     files.uv = *name;
     uploads.back().unless = enough_without_uv(request);
@@ -396,6 +404,7 @@ EnvironmentRequest request_of(const PoolSpec& spec, const std::vector<DiskPackag
 Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentRequest& request,
                                     const Variable& variable, Proxies proxies) {
   const std::map<std::string, std::string> own_proxies = variables_of(spec, &is_proxy);
+  const bool keeps_proxies = proxies == Proxies::given || has_own_proxy(variable);
   const Variable own = [&](const char* name) -> std::optional<std::string> {
     const auto given = request.variables.find(name);
     if (given != request.variables.end()) return given->second;
@@ -405,7 +414,7 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
       // HTTP_PROXY and http_proxy are one setting: the node gets no second value for it.
       const bool is_given = std::ranges::any_of(
           own_proxies, [&](const auto& one) { return lower(one.first) == lower(name); });
-      if (is_given || proxies == Proxies::given) return std::nullopt;
+      if (is_given || keeps_proxies) return std::nullopt;
     }
     std::optional<std::string> here = variable(name);
     if (here && std::string_view(name) == "UV_FIND_LINKS") here = addresses_in(*here);
@@ -415,8 +424,10 @@ Result<UvSettings> install_settings(const PoolSpec& spec, const EnvironmentReque
   std::map<std::string, std::string> pip;
   UvConfig uv;
   if (has_python && !spec.image.pip.empty()) {
-    pip = pip_config(spec.runtime.python);
-    if (proxies == Proxies::given) pip.erase("proxy");
+    auto said = pip_config(spec.runtime.python);
+    if (!said) return fail(said);
+    pip = *std::move(said);
+    if (proxies == Proxies::given || is_own_proxy(value_at(pip, "proxy"))) pip.erase("proxy");
     Result<UvConfig> read = read_uv_config(uv_config_files(own));
     if (!read) return fail(read);
     uv = *std::move(read);

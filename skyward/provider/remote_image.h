@@ -33,7 +33,7 @@ struct RemoteImage {
 // Which proxies a node uses for its packages.
 enum class Proxies : std::uint8_t {
   given,    // those of the pool's own variables: rented machines cannot reach this computer's
-  as_here,  // ... and this computer's
+  as_here,  // ... and this computer's, unless one of them listens here alone
 };
 
 // What a provider knows of its machines.
@@ -47,7 +47,7 @@ struct RemoteMachines {
 // Whether the settings name the image of the machines.
 bool names_image(const ProviderSpec& provider);
 
-// Fails with `invalid` if a file to upload or the settings of uv cannot be read. `variable` is the
+// Fails if a file to upload or the settings of uv or pip cannot be read. `variable` is the
 // client's environment: its package indexes are used on the node, too. May run programs that fetch
 // what the machines need.
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable,

@@ -110,6 +110,42 @@ TEST_F(RemoteImagePlanTest, SecretsAreInTheEnvironmentAlone) {
               Contains(Pair("SKYWARD_INDEX_PROJECT", HasSubstr("canary-6"))));
 }
 
+TEST_F(RemoteImagePlanTest, ProxiesOfThisComputerAloneStayHere) {
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"six"};
+  wanted.runtime.python = root_ + "/python";
+  const auto pip_uses = [&](const std::string& proxy) {
+    std::ofstream(wanted.runtime.python) << "#!/bin/sh\necho \"global.proxy='" + proxy + "'\"\n";
+    fs::permissions(wanted.runtime.python, fs::perms::owner_all);
+  };
+  pip_uses("");
+  for (const char* proxy : {"http://127.0.0.1:3128", "LOCALHOST:3128", "http://me:p@localhost/",
+                            "socks5://[::1]:1080", "127.1.2.3"}) {
+    variables_ = {{"https_proxy", proxy}, {"NO_PROXY", ".example"}};
+    const RemoteImage image = plan(wanted);
+    EXPECT_THAT(image.bootstrap.environment, Not(Contains(Pair("https_proxy", _)))) << proxy;
+    EXPECT_THAT(image.bootstrap.environment, Not(Contains(Pair("NO_PROXY", _)))) << proxy;
+  }
+  for (const char* proxy : {"http://127.example:3128", "http://localhost.example", "[::2]:1"}) {
+    variables_ = {{"https_proxy", proxy}, {"NO_PROXY", "localhost"}};
+    const RemoteImage image = plan(wanted);
+    EXPECT_THAT(image.bootstrap.environment, Contains(Pair("https_proxy", proxy)));
+    EXPECT_THAT(image.bootstrap.environment, Contains(Pair("NO_PROXY", "localhost")));
+  }
+  variables_ = {{"HTTPS_PROXY", "http://localhost:3128"}};
+  wanted.env = {{"HTTPS_PROXY", "http://127.0.0.1:4000"}};
+  EXPECT_THAT(plan(wanted).bootstrap.environment,
+              Contains(Pair("HTTPS_PROXY", "http://127.0.0.1:4000")))
+      << "of the pool's own variables";
+  wanted.env.clear();
+  variables_.clear();
+  pip_uses("http://localhost:3128");
+  EXPECT_THAT(plan(wanted).bootstrap.environment, Not(Contains(Pair("ALL_PROXY", _))));
+  pip_uses("http://proxy.example:3128");
+  EXPECT_THAT(plan(wanted).bootstrap.environment,
+              Contains(Pair("ALL_PROXY", "http://proxy.example:3128")));
+}
+
 TEST_F(RemoteImagePlanTest, IndexesOfUvsOwnFilesGoAlong) {
   fs::create_directories(root_ + "/config/uv");
   std::ofstream(root_ + "/config/uv/uv.toml")

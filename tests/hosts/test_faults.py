@@ -331,6 +331,18 @@ def test_a_disk_is_full(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
         host.run("umount $HOME/.cache")
 
 
+def test_a_home_is_mounted_noexec(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    host = hosts[0]
+    host.run("mkdir -p $HOME/.cache && mount -t tmpfs -o noexec home $HOME/.cache")
+    try:
+        told = finish(begin(bed, PROGRAM, [host, *hosts[1:NODES]], tmp_path))
+        assert told.code != 0
+        assert "may be mounted noexec; set XDG_CACHE_HOME" in told.err, told.err
+    finally:
+        nothing_is_left_on(hosts)
+        host.run("umount $HOME/.cache")
+
+
 def test_clocks_jump(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     """The wall clocks of the driver and of the functions on all nodes go ten days ahead, then a
     year back. (The agents read this machine's, which nobody may set, and stamp lines with it.)"""

@@ -220,7 +220,7 @@ def test_secrets_are_nowhere_but_in_environments(
         """,
         [host],
         tmp_path,
-        env={"HTTPS_PROXY": "http://u:CANARY-four@127.0.0.1:9"},
+        env={"HTTPS_PROXY": "http://u:CANARY-four@10.77.0.1:9"},
     )
     assert told.facts["seen"] == ["CANARY-one", []]
     nothing_is_left_on([host])

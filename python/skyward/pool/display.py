@@ -38,12 +38,7 @@ class Display:
         is_tty = _is_terminal(self._stream)
         terminal = _core.Terminal(is_tty, *map(os.environ.get, _VARIABLES))
         self._plain = not _can_write(self._stream, _SIGNS)
-        look = (
-            self._width(),
-            terminal.wants_color(),
-            time.localtime().tm_gmtoff,
-            self._plain or terminal.wants_ascii(),
-        )
+        look = (self._width(), terminal.wants_color(), self._plain or terminal.wants_ascii())
         self._pool = ""
         self._missing = 0  # lines that could not be written
         self._why = ""  # ... and why; empty: the last write was good
@@ -72,6 +67,8 @@ class Display:
                 self._core.set_label(self._pool)
             if self.redraws or isinstance(event, PoolStopped):
                 self._core.set_width(self._width())
+            if not self.redraws:
+                self._core.set_utc_offset(time.localtime().tm_gmtoff)
             self._write(self._core.render(*fields_of_event(event), _wall_us()))
 
     def count_tasks(self, count: Callable[[], tuple[int, int, int]]) -> None:

@@ -95,7 +95,7 @@ class LocalProvider final : public Provider {
   std::string interpreter(const PoolSpec& spec) const;
   bool needs_environment(const PoolSpec& spec) const;
   EnvironmentRequest environment_request(const PoolSpec& spec) const;
-  Bootstrap plan_bootstrap(const PoolSpec& spec) const;
+  Result<Bootstrap> plan_bootstrap(const PoolSpec& spec) const;
   Status check_machine(const PoolSpec& spec) const;
   Result<std::vector<int>> devices_for(const PoolSpec& spec) const;
   void remove_abandoned() const;
@@ -127,10 +127,11 @@ Status check_python(const PoolSpec& spec) {
 }
 
 // The versions of a system package that are installed here, one for each architecture.
-std::vector<std::string> installed_versions(const std::string& name) {
+Result<std::vector<std::string>> installed_versions(const std::string& name) {
   io::SpawnOptions query;
   query.command = {"dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}\n", name};
   const Result<io::CommandResult> answer = io::run_command(query, kQueryTimeout);
+  if (!answer && answer.error().kind == ErrorKind::unsupported) return fail(answer);
   std::vector<std::string> versions;
   if (!answer || answer->status.code != 0 || answer->status.signal != 0) return versions;
   constexpr std::string_view kInstalled = "installed ";
@@ -149,13 +150,16 @@ Status check_apt(const std::vector<std::string>& packages) {
   std::string found;
   for (const std::string& package : packages) {
     const std::string name = package.substr(0, package.find_first_of("=/"));
-    const std::vector<std::string> versions = installed_versions(name);
+    const Result<std::vector<std::string>> versions = installed_versions(name);
+    if (!versions) return fail(versions);
     const std::size_t equals = package.find('=');
     if (equals == std::string::npos) {
-      if (!versions.empty()) continue;
+      if (!versions->empty()) continue;
     } else {
-      if (std::ranges::find(versions, package.substr(equals + 1)) != versions.end()) continue;
-      if (!versions.empty()) found += fmt::format("; of {}, {} is installed", name, versions[0]);
+      if (std::ranges::find(*versions, package.substr(equals + 1)) != versions->end()) continue;
+      if (!versions->empty()) {
+        found += fmt::format("; of {}, {} is installed", name, versions->front());
+      }
     }
     missing += (missing.empty() ? "" : " ") + package;
   }
@@ -320,7 +324,7 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   return request;
 }
 
-Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
+Result<Bootstrap> LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
   Bootstrap bootstrap;
   if (!needs_environment(spec)) {
     bootstrap.python = interpreter(spec);
@@ -340,7 +344,11 @@ Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
         std::ranges::any_of(uv_config_files(variable),
                             [&](const std::string& path) { return fs::exists(path, error); });
     std::map<std::string, std::string> pip;
-    if (!uv_is_configured) pip = pip_config(interpreter(spec));
+    if (!uv_is_configured) {
+      auto said = pip_config(interpreter(spec));
+      if (!said) return fail(said);
+      pip = *std::move(said);
+    }
     settings = uv_settings(pip, request.extra_index, variable);
   }
   bootstrap.script = environment_script(request, settings.no_index);
@@ -377,6 +385,8 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   remove_abandoned();
   Result<std::vector<int>> devices = devices_for(spec);
   if (!devices) return fail(devices);
+  Result<Bootstrap> bootstrap = plan_bootstrap(spec);
+  if (!bootstrap) return fail(bootstrap);
   const Result<int> port = io::free_tcp_port();
   if (!port) return fail(port);
 
@@ -389,7 +399,7 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   const std::string path = (*directory)->path();
 
   Plan plan{.agent_path = spec.agent_path,
-            .bootstrap = plan_bootstrap(spec),
+            .bootstrap = *std::move(bootstrap),
             .held = *std::move(directory),
             .used_ids = {},
             .devices = *std::move(devices),

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "skyward/io/ignored_children_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
@@ -213,7 +214,29 @@ TEST_F(Local, CheckRefusesSystemPackagesThatAreNotThere) {
     with.image.apt = {"dpkg=0.1"};
     EXPECT_THAT(make()->check(with).error().message,
                 HasSubstr(": dpkg=0.1; of dpkg, " + dpkg->out + " is installed"));
+    const io::IgnoredChildren ignored;
+    const Status unknown = make()->check(with);
+    ASSERT_FALSE(unknown);
+    EXPECT_EQ(unknown.error().kind, ErrorKind::unsupported);
   }
+}
+
+// Else a package could come from the public index, whatever pip's settings say.
+TEST_F(Local, SettingsOfPipThatCannotBeReadAreAnError) {
+  const auto provider = make();
+  PoolSpec with = spec();
+  with.runtime.python = root_ + "/agent";
+  with.image.pip = {"six"};
+  const auto offers = provider->offers(with, kNever);
+  ASSERT_TRUE(offers);
+  {
+    const io::IgnoredChildren ignored;
+    const auto refused = provider->prepare(with, offers->at(0), kNever);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+    EXPECT_THAT(refused.error().message, HasSubstr("ignores SIGCHLD"));
+  }
+  EXPECT_TRUE(provider->prepare(with, offers->at(0), kNever));
 }
 
 TEST_F(Local, CheckMissesUvAndTheAgentBeforeAnythingStarts) {

@@ -146,6 +146,14 @@ Error unknown_key(const SshTarget& target, const SshOptions& options) {
           port, target.host, where_known(options))};
 }
 
+// As people type it into a shell.
+std::string typed_login(const SshTarget& target) {
+  if (target.user.empty()) return target.host;
+  std::string login;
+  for (const char c : target.user) login += c == '\\' ? "\\\\" : std::string(1, c);
+  return login + "@" + target.host;
+}
+
 Error refused_login(const SshTarget& target, const SshOptions& options, bool asks) {
   const std::string_view by_hand =
       asks && uses_masters(options)
@@ -157,11 +165,11 @@ Error refused_login(const SshTarget& target, const SshOptions& options, bool ask
                               : fmt::format("the key {}", options.identity_file);
   return {.kind = ErrorKind::denied,
           .message = fmt::format("{} refused the login for this user with {}", target.text(), key),
-          .hint = fmt::format("try 'ssh {}{}{}' by hand; set user=, identity_file= or your "
+          .hint = fmt::format("try 'ssh {}{}' by hand; set user=, identity_file= or your "
                               "~/.ssh/config, or add your public key to ~/.ssh/authorized_keys of "
                               "that machine{}",
                               target.port == 0 ? "" : fmt::format("-p {} ", target.port),
-                              target.user.empty() ? "" : target.user + "@", target.host, by_hand)};
+                              typed_login(target), by_hand)};
 }
 
 }  // namespace
@@ -178,13 +186,20 @@ std::string SshTarget::text() const {
   return user.empty() ? out : user + "@" + out;
 }
 
+bool is_ssh_user(std::string_view name) {
+  if (name.ends_with('\\')) return false;  // so does OpenSSH
+  std::string rest(name);
+  std::erase(rest, '\\');  // of a Windows domain: ssh gets the name as its own word, or quoted
+  return is_plain(rest);
+}
+
 Result<SshTarget> parse_ssh_target(std::string_view text) {
   std::string_view rest = text;
   if (rest.starts_with("ssh://")) rest.remove_prefix(6);
   SshTarget target;
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
     target.user = rest.substr(0, at);
-    if (!is_plain(target.user)) return bad_target(text, "that is not a valid user name");
+    if (!is_ssh_user(target.user)) return bad_target(text, "that is not a valid user name");
     rest.remove_prefix(at + 1);
   }
   std::string_view port;

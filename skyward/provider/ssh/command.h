@@ -34,6 +34,9 @@ struct SshTarget {
 // anything that a shell or ssh could misread.
 Result<SshTarget> parse_ssh_target(std::string_view text);
 
+// Whether it is a login name that no shell and no ssh misreads: "alice", "CORP\\alice".
+bool is_ssh_user(std::string_view name);
+
 struct SshOptions {
   std::string identity_file{};     // only this key; empty: the user's keys and agent
   std::vector<SshTarget> jumps{};  // through these, in order

@@ -23,6 +23,7 @@ TEST(SshTarget, IsReadAndWritten) {
   };
   EXPECT_EQ(parsed("w1"), (SshTarget{.host = "w1"}));
   EXPECT_EQ(parsed("me@w1:2222"), (SshTarget{.host = "w1", .user = "me", .port = 2222}));
+  EXPECT_EQ(parsed("CORP\\me@w1"), (SshTarget{.host = "w1", .user = "CORP\\me"}));
   EXPECT_EQ(parsed("ssh://me@w1"), (SshTarget{.host = "w1", .user = "me"}));
   EXPECT_EQ(parsed("fe80::1"), (SshTarget{.host = "fe80::1"}));
   EXPECT_EQ(parsed("[fe80::1]:22"), (SshTarget{.host = "fe80::1", .port = 22}));
@@ -154,6 +155,21 @@ TEST(SshCommand, JumpsKeepTheRules) {
   EXPECT_THAT(told, HasSubstr("port 2200\n"));
   EXPECT_THAT(told, HasSubstr("stricthostkeychecking true\n"));
   EXPECT_THAT(told, HasSubstr("-W '[%h]:%p' -- outer"));
+}
+
+TEST(SshCommand, UsersOfAWindowsDomainLogIn) {
+  const SshOptions options{.jumps = {{.host = "outer", .user = "CORP\\you"}},
+                           .configuration_file = "/dev/null"};
+  const auto words = ssh_command({.host = "w1", .user = "CORP\\me"}, options);
+  EXPECT_THAT(words, Contains("CORP\\me"));
+  EXPECT_THAT(words, Contains(HasSubstr(" -l 'CORP\\you' ")));
+  EXPECT_THAT(effective(words), HasSubstr("user CORP\\me\n"));
+  const Error told = explain_ssh_error({.host = "w1", .user = "CORP\\me"}, {},
+                                       {.message = "CORP\\me@w1: Permission denied (publickey)."});
+  EXPECT_THAT(told.hint, HasSubstr("try 'ssh CORP\\\\me@w1' by hand"));
+  for (const char* text : {"\\-l@w1", "CORP\\@w1", "CORP\\$x@w1", "w1\\x"}) {
+    EXPECT_FALSE(parse_ssh_target(text)) << text;
+  }
 }
 
 // What OpenSSH 9 wrote, seen on hosts of the test bed.

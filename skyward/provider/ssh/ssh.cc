@@ -126,6 +126,7 @@ Status SshProvider::check(const PoolSpec& spec) {
   io::SpawnOptions version;
   version.command = {options_.program, "-V"};
   if (const auto ran = io::run_command(version, kSshVersionTimeout); !ran) {
+    if (ran.error().kind == ErrorKind::unsupported) return fail(ran);
     return fail(ErrorKind::unsupported,
                 fmt::format("the OpenSSH client does not run: {}", ran.error().message),
                 "install it, for example with 'apt-get install openssh-client'");
@@ -342,9 +343,10 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
     if (!with_port) return fail(with_port);
     defaults.port = with_port->port;
   }
-  if (!defaults.user.empty()) {
-    const Result<SshTarget> with_user = parse_ssh_target(defaults.user + "@x");
-    if (!with_user) return fail(with_user);
+  if (!defaults.user.empty() && !is_ssh_user(defaults.user)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("user=\"{}\" is not a valid user name", defaults.user),
+                "write the name that ssh logs in with, for example alice or CORP\\alice");
   }
   std::set<std::string> seen;
   for (SshTarget& host : *hosts) {

@@ -130,7 +130,12 @@ TEST_F(Ssh, AListThatMakesNoSenseIsRefused) {
     EXPECT_THAT(made.error().message, HasSubstr(words));
   }
   EXPECT_FALSE(make_ssh({.settings = {{"hosts", "w1"}, {"port", "x"}}}, {}, root_));
-  EXPECT_FALSE(make_ssh({.settings = {{"hosts", "w1"}, {"user", "-x"}}}, {}, root_));
+  EXPECT_TRUE(make_ssh({.settings = {{"hosts", "w1"}, {"user", "CORP\\me"}}}, {}, root_));
+  for (const std::string user : {"-x", "CORP\\me!"}) {
+    const auto made = make_ssh({.settings = {{"hosts", "w1"}, {"user", user}}}, {}, root_);
+    ASSERT_FALSE(made) << user;
+    EXPECT_EQ(made.error().message, "user=\"" + user + "\" is not a valid user name");
+  }
   EXPECT_FALSE(make_ssh({.settings = {{"hosts", "w1"}, {"jump", "-x"}}}, {}, root_));
 }
 
