@@ -178,21 +178,15 @@ Status AwsSite::refresh(Time deadline) {
 
 Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const LaunchTerms& terms,
                                                          Time) {
-  LaunchRequest request;
+  LaunchRequest request = launch_request(settings_, boot_);
   if (terms.most_hourly) {  // Amazon's price is without the address
     request.max_spot_price = std::max(*terms.most_hourly - address_price(settings_), kLeastBid);
   }
-  request.image = boot_.image.id;
+  request.own_group = request.security_group.empty();
   request.security_group = group_;
-  request.own_group = settings_.setting("security_group_id").empty();
-  request.public_ip = has_addresses(settings_);
   FirstBoot boot = terms.boot;
   if (boot_.new_user) boot.new_user = boot_.user;
   request.user_data = user_data(boot);
-  request.instance_profile_arn = settings_.setting("instance_profile_arn");
-  request.root_device = boot_.image.root_device;
-  request.root_gb = request.root_device.empty() ? 0 : boot_.root_gb;
-  request.data_disks = boot_.image.data_disks;
   request.tags = terms.tags;
   return std::make_unique<Fleet>(client_, book.pool(), std::move(request));
 }
@@ -309,6 +303,18 @@ Status AwsSite::add_spot_prices(std::vector<Charge>& out, const std::vector<std:
 }
 
 }  // namespace
+
+LaunchRequest launch_request(const ProviderSpec& settings, const BootImage& boot) {
+  LaunchRequest request;
+  request.image = boot.image.id;
+  request.security_group = settings.setting("security_group_id");
+  request.public_ip = has_addresses(settings);
+  request.instance_profile_arn = settings.setting("instance_profile_arn");
+  request.root_device = boot.image.root_device;
+  request.root_gb = request.root_device.empty() ? 0 : boot.root_gb;
+  request.data_disks = boot.image.data_disks;
+  return request;
+}
 
 Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest& request,
                                               Ledger& ledger, Time deadline) {
