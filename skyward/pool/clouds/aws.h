@@ -21,7 +21,7 @@ struct AWS {
   std::optional<std::string> ami{};
   // The version of Ubuntu's image. Default: "24.04".
   std::optional<std::string> ubuntu_version{};
-  // Your own subnet. Default: Amazon's default.
+  // Your own subnet, or one for each zone, separated by commas. Default: Amazon's default.
   std::optional<std::string> subnet_id{};
   // Your own security group. Default: one per pool.
   std::optional<std::string> security_group_id{};

@@ -325,6 +325,18 @@ TEST_F(Capacity, TypesThatAPolicyForbidsLeadToTheNext) {
   amazon_.refuse = others;
 }
 
+TEST_F(Capacity, SeveralSubnetsOfOnesOwnAreSeveralZones) {
+  market = [](const auto&, const auto& zone, bool) { return zone == "z2" ? 4 : 0; };
+  spec_.provider.settings["subnet_id"] = "s1";
+  (void)shortage_of_opening();
+  EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1"));
+  asked.clear();
+  spec_.provider.settings["subnet_id"] = "s2, s1";
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2"));
+}
+
 // ---- Regions
 
 TEST_F(Capacity, ARegionWithoutMachinesLeadsToTheNextOneNearFirst) {

@@ -165,7 +165,7 @@ std::string look_into_network(Client& client, const ProviderSpec& settings, cons
     return {};
   }
   const Subnet& first = subnets->front();
-  tell({.what = what, .good = true, .detail = given.empty() ? first.vpc : first.id});
+  tell({.what = what, .good = true, .detail = given.empty() ? first.vpc : given});
   return first.id;
 }
 
