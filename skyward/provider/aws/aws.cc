@@ -163,7 +163,6 @@ Result<std::vector<Offer>> AwsCloud::priced(Result<std::vector<Offer>> offers,
                           : "leave the limit out");
 }
 
-// Regions with the same beginning ("us", "eu") first.
 Result<std::vector<Offer>> AwsCloud::offers_elsewhere(const PoolSpec& spec, Error here,
                                                       Time deadline) {
   for (const char* bound : {"subnet_id", "security_group_id", "ami"}) {
@@ -175,14 +174,8 @@ Result<std::vector<Offer>> AwsCloud::offers_elsewhere(const PoolSpec& spec, Erro
   std::vector<std::string> checked = {home};
   std::size_t unknown = 0;  // regions that could not be asked
   std::string why_unknown;  // of the first
-  std::vector<std::string> order;
-  for (const bool near : {true, false}) {
-    for (const std::string& region : *regions) {
-      if (region == home || empty_regions_.contains(region)) continue;
-      if (region.starts_with(home.substr(0, 3)) == near) order.push_back(region);
-    }
-  }
-  for (const std::string& region : order) {
+  for (const std::string& region : nearest_first(home, *regions)) {
+    if (region == home || empty_regions_.contains(region)) continue;
     if (world_.launching.stop_requested()) return std::unexpected(no_longer_wanted());
     auto found = offers_in(client_in(region), spec, deadline);
     if (found) return found;

@@ -341,13 +341,24 @@ TEST_F(Capacity, SeveralSubnetsOfOnesOwnAreSeveralZones) {
 
 TEST_F(Capacity, ARegionWithoutMachinesLeadsToTheNextOneNearFirst) {
   amazon_.regions = {"ap-south-1", "eu-central-1", "eu-west-1", "us-east-1"};
-  market = [](const auto& region, const auto&, bool) { return region == "us-east-1" ? 4 : 0; };
+  market = [](const auto& region, const auto&, bool) { return region == "ap-south-1" ? 4 : 0; };
   const auto instances = open();
   ASSERT_TRUE(instances) << instances.error().message;
   EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2", "4 eu-central-1/z1",
-                                 "4 eu-central-1/z2", "4 ap-south-1/z1", "4 ap-south-1/z2",
-                                 "4 us-east-1/z1"));
-  for (const DoubleInstance& one : amazon_.instances) EXPECT_EQ(one.region, "us-east-1");
+                                 "4 eu-central-1/z2", "4 us-east-1/z1", "4 us-east-1/z2",
+                                 "4 ap-south-1/z1"));
+  for (const DoubleInstance& one : amazon_.instances) EXPECT_EQ(one.region, "ap-south-1");
+}
+
+TEST_F(Capacity, NearRegionsHaveOtherNamesWhereACountryHasOne) {
+  amazon_.regions = {"ap-south-1", "eu-north-1", "sa-east-1", "us-east-1", "ca-central-1"};
+  fixture_.variables["AWS_REGION"] = "ca-central-1";
+  spec_.provider.settings["region"] = "ca-central-1";
+  market = [](const auto& region, const auto&, bool) { return region == "sa-east-1" ? 4 : 0; };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_THAT(asked, ElementsAre("4 ca-central-1/z1", "4 ca-central-1/z2", "4 us-east-1/z1",
+                                 "4 us-east-1/z2", "4 sa-east-1/z1"));
 }
 
 TEST_F(Capacity, ARegionThatCannotStandInIsPassedOver) {
