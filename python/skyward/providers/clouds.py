@@ -48,6 +48,8 @@ class AWS(Cloud):
     private_addresses: bool = False
     """Give machines no public addresses, and connect to their private ones. It needs
     `subnet_id`."""
+    tags: dict[str, str] | tuple[str, ...] = ()
+    """Your own tags for machines, disks and security groups: `{"CostCenter": "1234"}`."""
 
 
 @dataclass(frozen=True, repr=False)

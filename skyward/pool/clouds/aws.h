@@ -4,6 +4,7 @@
 // docs/guide/aws.md says more.
 // Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -40,6 +41,8 @@ struct AWS {
   // Give machines no public addresses, and connect to their private ones. It needs `subnet_id`.
   // Default: false.
   std::optional<bool> private_addresses{};
+  // Your own tags for machines, disks and security groups: `{"CostCenter": "1234"}`.
+  std::optional<std::map<std::string, std::string>> tags{};
   operator ProviderSpec() const;
 };
 

@@ -14,6 +14,7 @@
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/market.h"
+#include "skyward/provider/aws/own_tags.h"
 #include "skyward/provider/aws/partition.h"
 #include "skyward/provider/aws/site.h"
 #include "skyward/provider/choosing.h"
@@ -97,6 +98,7 @@ Client& AwsCloud::client_in(const std::string& region) {
 }
 
 Status AwsCloud::check(const PoolSpec& spec) {
+  if (const auto tags = own_tags(spec_); !tags) return fail(tags);
   if (spec_.setting("use_ssm") == "true") {
     const Status able = check_session_manager(world_, spec_.setting("instance_profile_arn"));
     if (!able) return able;

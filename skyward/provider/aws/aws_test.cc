@@ -69,6 +69,21 @@ TEST_F(AwsTest, APoolLivesAndLeavesNothing) {
   }
 }
 
+TEST_F(AwsTest, OwnTagsAreOnAllThatAPoolCreates) {
+  spec_.provider.settings["tags"] = "CostCenter=1234";
+  const auto [aws, life] = opened();
+  for (const DoubleInstance& one : amazon_.instances) {
+    EXPECT_EQ(one.tags.at("CostCenter"), "1234");
+    EXPECT_EQ(one.tags.at(kPoolTag), life.cluster.id);
+  }
+  ASSERT_THAT(amazon_.groups, SizeIs(1));
+  EXPECT_EQ(amazon_.groups.front().tags.at("CostCenter"), "1234");
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  EXPECT_EQ(amazon_.standing(), 0);
+  spec_.provider.settings["tags"] = "skyward:pool=mine";
+  EXPECT_FALSE(provider()->check(spec_));
+}
+
 TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
   for (const bool spot : {true, false}) {
     forget();

@@ -6,6 +6,7 @@
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/network.h"
+#include "skyward/provider/aws/own_tags.h"
 #include "skyward/provider/aws/site.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/marks.h"
@@ -121,7 +122,8 @@ LaunchRequest request_of_pools(Client& client, const ProviderSpec& settings,
   LaunchRequest request = launch_request(settings, boot);
   request.type = own_architecture() == "arm64" ? "t4g.micro" : "t3.micro";
   request.user_data = "#cloud-config\n{}\n";
-  request.tags = to_tags({.pool = "aws-check", .owner = owner, .expires_s = client.wall_s()});
+  const Tags marks = to_tags({.pool = "aws-check", .owner = owner, .expires_s = client.wall_s()});
+  request.tags.insert(request.tags.begin(), marks.begin(), marks.end());
   request.tags.emplace_back(kNodesTag, nodes_text(0, 1));
   request.tags.emplace_back(kLaunchTag, "skyward-check");
   return request;
@@ -174,6 +176,8 @@ std::string look_into_network(Client& client, const ProviderSpec& settings, cons
 Status diagnose(const World& world, const SettingOrigin& region, const Tell& tell, Time deadline) {
   const auto spec = with_settings(world, {.name = "aws", .settings = {}});
   if (!spec) return fail(spec);
+  const auto tags = own_tags(*spec);
+  if (!tags) return fail(tags);
   auto configuration = load_configuration(world, "");
   if (!configuration) return fail(configuration);
   Client client(world, *std::move(configuration), region.value);
@@ -195,7 +199,11 @@ Status diagnose(const World& world, const SettingOrigin& region, const Tell& tel
   tell({.what = "account", .good = true, .detail = caller->arn});
 
   Ec2Api api(client);
-  for (const Probe& probe : probes()) {
+  for (Probe& probe : probes()) {
+    // A policy may demand them.
+    if (probe.action == "CreateSecurityGroup") {
+      add_tags(probe.parameters, {"security-group"}, *tags);
+    }
     tell(judge_dry_run(fmt::format("ec2:{}", probe.action),
                        api.dry_run(probe.action, probe.parameters, deadline)));
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -135,6 +136,19 @@ TEST_F(Diagnosis, NamesWhatIsMissingWhereTagsAreRequired) {
     const bool bare = action == "RunInstances" && !form.contains("TagSpecification.1.Tag.1.Key");
     return std::pair(bare ? 403 : 0, std::string("UnauthorizedOperation"));
   };
+  EXPECT_THAT(not_good(), IsEmpty());
+}
+
+TEST_F(Diagnosis, AsksWithOwnTagsWhereAPolicyDemandsThem) {
+  amazon_.refuse = [](const std::string& action, const Ec2Double::Form& form) {
+    const bool creates = action == "RunInstances" || action == "CreateSecurityGroup";
+    const bool tagged = std::ranges::any_of(form, [](const auto& one) {
+      return one.first.ends_with(".Key") && one.second == "CostCenter";
+    });
+    return std::pair(creates && !tagged ? 403 : 0, std::string("UnauthorizedOperation"));
+  };
+  EXPECT_THAT(not_good(), ElementsAre("ec2:CreateSecurityGroup", "ec2:RunInstances"));
+  fixture_.variables["SKYWARD_AWS_TAGS"] = "CostCenter=1234";
   EXPECT_THAT(not_good(), IsEmpty());
 }
 

@@ -16,6 +16,7 @@
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/network.h"
+#include "skyward/provider/aws/own_tags.h"
 #include "skyward/provider/aws/partition.h"
 #include "skyward/provider/choosing.h"
 
@@ -157,7 +158,9 @@ Status AwsSite::furnish(PoolBook& book, const Mark& mark, const std::string&, Ti
     callers = {*address};
     admitted_.insert(*address);
   }
-  const auto group = make_group(client_, book, vpc_, to_tags(mark), deadline);
+  Tags tags = to_tags(mark);
+  add_own_tags(settings_, tags);
+  const auto group = make_group(client_, book, vpc_, tags, deadline);
   if (!group) return fail(group);
   group_ = *group;
   return make_rules(client_, group_, callers, deadline);
@@ -187,7 +190,7 @@ Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const L
   FirstBoot boot = terms.boot;
   if (boot_.new_user) boot.new_user = boot_.user;
   request.user_data = user_data(boot);
-  request.tags = terms.tags;
+  request.tags.insert(request.tags.begin(), terms.tags.begin(), terms.tags.end());
   return std::make_unique<Fleet>(client_, book.pool(), std::move(request));
 }
 
@@ -313,6 +316,7 @@ LaunchRequest launch_request(const ProviderSpec& settings, const BootImage& boot
   request.root_device = boot.image.root_device;
   request.root_gb = request.root_device.empty() ? 0 : boot.root_gb;
   request.data_disks = boot.image.data_disks;
+  add_own_tags(settings, request.tags);
   return request;
 }
 

@@ -18,7 +18,8 @@ struct SiteRequest {
   Prices prices{};
 };
 
-// What the settings say about every launch. The security group is empty unless it is the user's.
+// What the settings say about every launch. The security group is empty unless it is the user's,
+// and the tags are the user's alone.
 LaunchRequest launch_request(const ProviderSpec& settings, const BootImage& boot);
 
 // Finds where the pool's machines can run. Creates nothing, but removes groups that earlier pools
