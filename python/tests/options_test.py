@@ -423,6 +423,8 @@ def test_pairs_become_texts():
 def test_only_what_is_given_is_said():
     assert sky.AWS().settings() == {}
     assert sky.AWS("us-east-1", ami=None).settings() == {"region": "us-east-1"}
+    subnets = sky.AWS(subnet_id=["subnet-1", "subnet-2"])
+    assert subnets.settings() == {"subnet_id": "subnet-1,subnet-2"}
     assert sky.RunPod(registry_auth=None).settings() == {"registry_auth": "none"}
     assert sky.RunPod(ports=[]).settings() == {}
     two = sky.Slurm(extra=["--constraint=a,b", "--nice"]).settings()

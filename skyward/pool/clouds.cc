@@ -27,6 +27,7 @@ AWS::operator ProviderSpec() const {
   put(spec, "allocation_strategy", allocation_strategy);
   put(spec, "exclude_burstable", exclude_burstable);
   put(spec, "private_addresses", private_addresses);
+  put(spec, "tags", tags);
   return spec;
 }
 

@@ -85,8 +85,20 @@ TEST(Providers, FitTheirTable) {
     EXPECT_TRUE(spec.settings.empty()) << spec.name;
   }
   const ProviderSpec full[] = {
-      AWS{"eu-west-1", true, "ami-1", "22.04", "subnet-1", "sg-1", "arn:1", "me", 60, 9,
-          "lowest-price", true, true},
+      AWS{"eu-west-1",
+          true,
+          "ami-1",
+          "22.04",
+          "subnet-1",
+          "sg-1",
+          "arn:1",
+          "me",
+          60,
+          9,
+          "lowest-price",
+          true,
+          true,
+          {{{"CostCenter", "1234"}}}},
       Slurm{"gpu", "lab", "normal", "gpu:2", "8:00:00", "me@login", true, {{"--constraint=a,b"}}},
       Container{"docker", "python:3.12", "lab", "me@box"},
       Kubernetes{"kind",

@@ -34,6 +34,11 @@ void add_once(std::vector<std::string>& texts, std::string text) {
   if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
 }
 
+RefusedPart part_of(const LaunchFailure& why) {
+  if (why.quota) return RefusedPart::market;
+  return why.type ? RefusedPart::type : RefusedPart::place;
+}
+
 }  // namespace
 
 Error no_longer_wanted() {
@@ -160,7 +165,7 @@ Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchSp
         record.note_running(machines.size());
         plan.on_launched();
       } else if (made.error().capacity) {
-        plan.on_refused(made.error().quota);
+        plan.on_refused(part_of(made.error()));
       } else if (made.error().error.kind == ErrorKind::timeout && record.several()) {
         return give_up(record.no_machines(plan.shortfall(), spec));
       } else {

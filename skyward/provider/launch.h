@@ -41,6 +41,7 @@ struct LaunchFailure {
   Error error{};
   bool capacity = false;  // another place may have the machines
   bool quota = false;     // no place in this market has them
+  bool type = false;      // no place of this type has them in this market
   // The account is not allowed them; its hint is shown when none is available.
   bool account = false;
   bool unanswered = false;  // and nothing has come of it: it may be tried again

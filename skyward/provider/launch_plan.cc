@@ -108,17 +108,46 @@ void LaunchPlan::on_launched() {
   }
 }
 
-void LaunchPlan::on_refused(bool quota) {
+// No place offers the type in that market any more, so its options go. Returns whether the current
+// option is one of them: then option_ is at the next one.
+bool LaunchPlan::drop_type(const std::string& type, bool spot) {
+  for (LaunchTarget& place : places_) {
+    if (place.type == type) (spot ? place.spot : place.on_demand) = false;
+  }
+  bool current_went = false;
+  for (Stage& stage : stages_) {
+    const auto goes = [&](const Option& option) {
+      const LaunchTarget& place = places_[option.placement];
+      const bool is_offered = option.spot ? place.spot : place.on_demand;
+      return !is_offered || (stage.rest > 0 && !fills_up(option.placement));
+    };
+    if (&stage == &stages_[stage_]) {
+      const auto current = stage.options.begin() + static_cast<std::ptrdiff_t>(option_);
+      current_went = goes(*current);
+      option_ -= static_cast<std::size_t>(std::count_if(stage.options.begin(), current, goes));
+    }
+    std::erase_if(stage.options, goes);
+  }
+  return current_went;
+}
+
+void LaunchPlan::on_refused(RefusedPart part) {
   SKYWARD_CHECK(stage_ < stages_.size(), "no attempt was under way");
   Stage& stage = stages_[stage_];
+  const Option tried = stage.options[option_];
+  bool went = false;
+  if (part == RefusedPart::type) {
+    const std::string type = places_[launched_ ? rest_at_ : tried.placement].type;
+    went = drop_type(type, tried.spot && !launched_);
+  }
   if (launched_) {  // the rest is not available there: another type of that zone, or none
-    const std::size_t main = stage.options[option_].placement;
+    const std::size_t main = tried.placement;
     const auto fits = [&](std::size_t i) {
       return i != main && places_[i].on_demand && places_[i].zone == places_[main].zone;
     };
     std::size_t at = rest_at_ == main ? 0 : rest_at_ + 1;
     while (at < places_.size() && !fits(at)) ++at;
-    if (at < places_.size() && !quota) {
+    if (at < places_.size() && part != RefusedPart::market) {
       rest_at_ = at;
       return;
     }
@@ -126,21 +155,22 @@ void LaunchPlan::on_refused(bool quota) {
     release_ = true;
   }
   // No quota in this market: its options go.
-  if (quota) {
-    const bool spot = stage.options[option_].spot;
-    std::erase_if(stage.options, [&](const Option& option) { return option.spot == spot; });
+  if (part == RefusedPart::market) {
+    std::erase_if(stage.options, [&](const Option& option) { return option.spot == tried.spot; });
     option_ = 0;
     round_ = 0;
     return;
   }
-  next_option();
+  if (!went) ++option_;
+  end_round();
 }
 
-void LaunchPlan::next_option() {
+// If all options were tried.
+void LaunchPlan::end_round() {
   const Stage& stage = stages_[stage_];
-  if (++option_ < stage.options.size()) return;
+  if (option_ < stage.options.size()) return;
   option_ = 0;
-  if (++round_ < stage.rounds) {
+  if (!stage.options.empty() && ++round_ < stage.rounds) {
     waiting_ = true;
     return;
   }

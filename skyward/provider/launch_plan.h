@@ -48,6 +48,9 @@ enum class LaunchOutcome : std::uint8_t {
 };
 using Step = std::variant<Attempt, Wait, Release, LaunchOutcome>;
 
+// What a refusal rules out: the place, all places of its type in this market, or this market.
+enum class RefusedPart : std::uint8_t { place, type, market };
+
 // The pool's policy for `count` more machines, where `standing` of its `nodes` machines stand, and
 // `spot` of these are spot machines. Those that the new ones replace may stand among them; for the
 // worst, they are spot machines.
@@ -65,8 +68,7 @@ class LaunchPlan {
   LaunchOutcome shortfall() const {
     return minimum_ ? LaunchOutcome::spot_minimum_not_met : LaunchOutcome::no_capacity;
   }
-  // No capacity there. `quota`: nor anywhere else in this market.
-  void on_refused(bool quota);
+  void on_refused(RefusedPart part);
 
  private:
   struct Option {
@@ -84,9 +86,10 @@ class LaunchPlan {
 
   std::vector<Option> options_of(bool spot) const;
   bool fills_up(std::size_t placement) const;
-  void next_option();
+  bool drop_type(const std::string& type, bool spot);
+  void end_round();
 
-  const std::vector<LaunchTarget> places_;
+  std::vector<LaunchTarget> places_;
   const Duration interval_;
   std::vector<Stage> stages_;
   bool minimum_ = false;  // a failure means that the spot share was not met

@@ -20,7 +20,7 @@ std::vector<LaunchTarget> places() {
           {.type = "b", .zone = "z1", .subnet = "s1", .spot_price = 1.5, .on_demand_price = 4.0}};
 }
 
-enum class Answer { yes, capacity, quota };
+enum class Answer { yes, capacity, type, quota };
 
 // Plays a plan against a market; what was done, in words: "3 spot a/z1".
 struct Play {
@@ -50,7 +50,9 @@ Play play(const Spot& spot, int count, const std::function<Answer(const Attempt&
       if (answer == Answer::yes) {
         plan.on_launched();
       } else {
-        plan.on_refused(answer == Answer::quota);
+        plan.on_refused(answer == Answer::quota  ? RefusedPart::market
+                        : answer == Answer::type ? RefusedPart::type
+                                                 : RefusedPart::place);
       }
     }
   }
@@ -123,6 +125,37 @@ TEST(LaunchPlan, CheapestMixesTheMarketsByPrice) {
     return attempt.spot ? Answer::capacity : Answer::yes;
   });
   EXPECT_THAT(played.steps, ElementsAre("1 spot a/z1", "1 spot b/z1", "1 spot a/z2", "1 a/z1"));
+}
+
+TEST(LaunchPlan, ATypeThatIsRefusedIsAskedForOnceInEachMarket) {
+  const auto refusing_a = [](const Attempt& attempt) {
+    return places()[attempt.placement].type == "a" ? Answer::type : Answer::capacity;
+  };
+  EXPECT_THAT(play(Spot::Always(2, 5s), 2, refusing_a).steps,
+              ElementsAre("2 spot a/z1", "2 spot b/z1", "wait 5", "2 spot b/z1"));
+  EXPECT_THAT(
+      play(Spot::IfAvailable(2, 5s), 2, refusing_a).steps,
+      ElementsAre("2 spot a/z1", "2 spot b/z1", "wait 5", "2 spot b/z1", "2 a/z1", "2 b/z1"));
+  Spot cheapest = Spot::Cheapest();
+  cheapest.retries = 1;
+  EXPECT_THAT(play(cheapest, 1, refusing_a).steps,
+              ElementsAre("1 spot a/z1", "1 spot b/z1", "1 a/z1", "1 b/z1"));
+  const Play none = play(Spot::Always(10, 5s), 2, [](const Attempt&) { return Answer::type; });
+  EXPECT_THAT(none.steps, ElementsAre("2 spot a/z1", "2 spot b/z1"));
+  EXPECT_EQ(none.outcome, LaunchOutcome::no_capacity);
+}
+
+TEST(LaunchPlan, AShareWhoseRestIsRefusedByTypeUsesAnotherOne) {
+  Spot half = Spot::Percent(0.5);
+  half.retries = 1;
+  const Play played = play(half, 4, [](const Attempt& attempt) {
+    if (attempt.spot) return attempt.count == 4 ? Answer::capacity : Answer::yes;
+    return places()[attempt.placement].type == "a" ? Answer::type : Answer::capacity;
+  });
+  // Without type a on demand, z2 has nothing for the rest.
+  EXPECT_THAT(played.steps,
+              ElementsAre("4 spot a/z1", "4 spot a/z2", "4 spot b/z1", "2 spot a/z1", "2 a/z1",
+                          "2 b/z1", "release", "2 spot b/z1", "2 b/z1", "release"));
 }
 
 TEST(LaunchPlan, AShareOfAllIsTriedInEveryRound) {
@@ -217,7 +250,10 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
           spot_count += attempt->spot ? attempt->count : 0;
           plan.on_launched();
         } else {
-          plan.on_refused((random >> 28) == 3);
+          const auto dice = random >> 28;
+          plan.on_refused(dice == 3   ? RefusedPart::market
+                          : dice == 4 ? RefusedPart::type
+                                      : RefusedPart::place);
         }
       }
     }
@@ -232,7 +268,7 @@ TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotLaunchedSo) {
     for (Step step = plan.next(); std::holds_alternative<Attempt>(step); step = plan.next()) {
       const auto& attempt = std::get<Attempt>(step);
       EXPECT_TRUE(attempt.spot || where[attempt.placement].type == "b");
-      plan.on_refused(false);
+      plan.on_refused(RefusedPart::place);
     }
   }
   // The rest of a share: of the type that may be launched, and only where there is one.
@@ -241,7 +277,7 @@ TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotLaunchedSo) {
   for (Step step = plan.next(); std::holds_alternative<Attempt>(step); step = plan.next()) {
     asked.push_back(std::get<Attempt>(step));
     if (asked.back().count == 2) {
-      plan.on_refused(false);
+      plan.on_refused(RefusedPart::place);
     } else {
       plan.on_launched();
     }

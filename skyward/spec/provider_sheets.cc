@@ -11,7 +11,7 @@ namespace {
 using enum SettingKind;
 using enum FromProject;
 
-constexpr std::array<ProviderSetting, 13> kAWS = {{
+constexpr std::array<ProviderSetting, 14> kAWS = {{
     {"region", SettingKind::region, anybody, "us-east-1", ""},
     {"use_ssm", flag, trusted, "false", ""},
     {"ami", text, trusted, "", "", true},
@@ -26,6 +26,7 @@ constexpr std::array<ProviderSetting, 13> kAWS = {{
      "price-capacity-optimized|capacity-optimized|lowest-price"},
     {"exclude_burstable", flag, anybody, "false", ""},
     {"private_addresses", flag, trusted, "false", ""},
+    {"tags", list, trusted, "", ""},
 }};
 
 constexpr std::array<ProviderSetting, 5> kDigitalOcean = {{

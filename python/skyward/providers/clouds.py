@@ -27,8 +27,8 @@ class AWS(Cloud):
     """Your own image. Default: Ubuntu's newest, or Amazon's with NVIDIA's driver."""
     ubuntu_version: str = "24.04"
     """The version of Ubuntu's image."""
-    subnet_id: str | None = None
-    """Your own subnet. Default: Amazon's default."""
+    subnet_id: str | tuple[str, ...] | None = None
+    """Your own subnet, or one for each zone, separated by commas. Default: Amazon's default."""
     security_group_id: str | None = None
     """Your own security group. Default: one per pool."""
     instance_profile_arn: str | None = None
@@ -48,6 +48,8 @@ class AWS(Cloud):
     private_addresses: bool = False
     """Give machines no public addresses, and connect to their private ones. It needs
     `subnet_id`."""
+    tags: dict[str, str] | tuple[str, ...] = ()
+    """Your own tags for machines, disks and security groups: `{"CostCenter": "1234"}`."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,6 +4,7 @@
 // docs/guide/aws.md says more.
 // Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -21,7 +22,7 @@ struct AWS {
   std::optional<std::string> ami{};
   // The version of Ubuntu's image. Default: "24.04".
   std::optional<std::string> ubuntu_version{};
-  // Your own subnet. Default: Amazon's default.
+  // Your own subnet, or one for each zone, separated by commas. Default: Amazon's default.
   std::optional<std::string> subnet_id{};
   // Your own security group. Default: one per pool.
   std::optional<std::string> security_group_id{};
@@ -40,6 +41,8 @@ struct AWS {
   // Give machines no public addresses, and connect to their private ones. It needs `subnet_id`.
   // Default: false.
   std::optional<bool> private_addresses{};
+  // Your own tags for machines, disks and security groups: `{"CostCenter": "1234"}`.
+  std::optional<std::map<std::string, std::string>> tags{};
   operator ProviderSpec() const;
 };
 

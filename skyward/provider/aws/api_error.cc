@@ -34,6 +34,9 @@ constexpr std::string_view kRights =
 constexpr std::string_view kDenied =
     "a policy denies this explicitly, so no right allows it: ask an administrator for an exception "
     "in that policy, which may be one of the organisation";
+constexpr std::string_view kDeniedMachine =
+    "if a policy allows certain types or on-demand machines only, give machine= of such a type, or "
+    "spot=\"never\"; else ask an administrator to allow this action, or for an exception";
 constexpr std::string_view kFreePlan =
     "the account is on Amazon's free plan, which has few types: upgrade it to the paid plan in the "
     "billing console, or give machine= of a type that is eligible";
@@ -196,6 +199,11 @@ bool is_free_plan(const ApiError& error) {
   return error.code == "InvalidParameterCombination" && error.message.contains("Free Tier");
 }
 
+bool is_denied_machine(const ApiError& error) {
+  return error.code == "UnauthorizedOperation" && error.message.contains("ec2:RunInstances") &&
+         error.message.contains(":instance/*");
+}
+
 CodeMeaning meaning_of(std::string_view code, int status) {
   if (status == 429 || std::ranges::find(kThrottling, code) != kThrottling.end()) {
     return {Refusal::rate_limited, "Amazon is throttling requests: try again later"};
@@ -222,6 +230,7 @@ ApiError make_error(std::string code, std::string message, int status) {
   if (encoded != std::string::npos) error.message.erase(encoded);
   const bool denied = meaning.hint == kRights && error.message.contains("explicit deny");
   if (denied) meaning.hint = kDenied;
+  if (is_denied_machine(error)) meaning.hint = kDeniedMachine;
   error.refusal = meaning.refusal;
   // Without a code, it may be a proxy's.
   if (!error.code.empty()) error.heard = Heard::answered;

@@ -25,6 +25,10 @@ bool lacks_spot_role(const ApiError& error);
 // Whether an account on the free plan was refused this type; another type may work.
 bool is_free_plan(const ApiError& error);
 
+// Whether a policy denied the machine itself, not what it uses: it may allow another type, or the
+// same one on demand. A missing right for all machines looks the same.
+bool is_denied_machine(const ApiError& error);
+
 // The error in a reply from EC2, a query service or a JSON service.
 ApiError read_error(const io::HttpReply& reply);
 // Adds a hint for a service whose address could not be resolved: the region may be misspelt.

@@ -14,6 +14,7 @@
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/market.h"
+#include "skyward/provider/aws/own_tags.h"
 #include "skyward/provider/aws/partition.h"
 #include "skyward/provider/aws/site.h"
 #include "skyward/provider/choosing.h"
@@ -95,6 +96,7 @@ Client& AwsCloud::client_in(const std::string& region) {
 }
 
 Status AwsCloud::check(const PoolSpec& spec) {
+  if (const auto tags = own_tags(spec_); !tags) return fail(tags);
   if (spec_.setting("use_ssm") == "true") {
     const Status able = check_session_manager(world_, spec_.setting("instance_profile_arn"));
     if (!able) return able;
@@ -161,7 +163,6 @@ Result<std::vector<Offer>> AwsCloud::priced(Result<std::vector<Offer>> offers,
                           : "leave the limit out");
 }
 
-// Regions with the same beginning ("us", "eu") first.
 Result<std::vector<Offer>> AwsCloud::offers_elsewhere(const PoolSpec& spec, Error here,
                                                       Time deadline) {
   for (const char* bound : {"subnet_id", "security_group_id", "ami"}) {
@@ -173,14 +174,8 @@ Result<std::vector<Offer>> AwsCloud::offers_elsewhere(const PoolSpec& spec, Erro
   std::vector<std::string> checked = {home};
   std::size_t unknown = 0;  // regions that could not be asked
   std::string why_unknown;  // of the first
-  std::vector<std::string> order;
-  for (const bool near : {true, false}) {
-    for (const std::string& region : *regions) {
-      if (region == home || empty_regions_.contains(region)) continue;
-      if (region.starts_with(home.substr(0, 3)) == near) order.push_back(region);
-    }
-  }
-  for (const std::string& region : order) {
+  for (const std::string& region : nearest_first(home, *regions)) {
+    if (region == home || empty_regions_.contains(region)) continue;
     if (world_.launching.stop_requested()) return std::unexpected(no_longer_wanted());
     auto found = offers_in(client_in(region), spec, deadline);
     if (found) return found;

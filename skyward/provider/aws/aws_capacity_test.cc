@@ -7,7 +7,9 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "skyward/provider/aws/aws_computer_fixture.h"
 #include "skyward/spec/shortage.h"
@@ -257,17 +259,106 @@ TEST_F(Capacity, WithoutTheRoleForSpotMachinesOthersAreTaken) {
   }
 }
 
+// As the double's only one, and dearer ones.
+std::string described(const std::vector<std::string>& types) {
+  std::string out;
+  for (const std::string& type : types) {
+    out += "<item><instanceType>" + type +
+           "</instanceType><vCpuInfo><defaultVCpus>2</defaultVCpus></vCpuInfo><memoryInfo>"
+           "<sizeInMiB>8192</sizeInMiB></memoryInfo><supportedUsageClasses><item>on-demand</item>"
+           "<item>spot</item></supportedUsageClasses><currentGeneration>true</currentGeneration>"
+           "<processorInfo><supportedArchitectures><item>x86_64</item><item>arm64</item>"
+           "</supportedArchitectures></processorInfo></item>";
+  }
+  return "<instanceTypeSet>" + out + "</instanceTypeSet>";
+}
+std::string sold_in_z1(const std::vector<std::string>& types) {
+  std::string out;
+  for (const std::string& type : types) {
+    out += "<item><instanceType>" + type + "</instanceType><location>z1</location></item>";
+  }
+  return "<instanceTypeOfferingSet>" + out + "</instanceTypeOfferingSet>";
+}
+std::string spot_prices_in_z1(const std::vector<std::string>& types) {
+  std::string out;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    out += fmt::format(
+        "<item><instanceType>{}</instanceType><availabilityZone>z1</availabilityZone>"
+        "<spotPrice>0.03{}</spotPrice></item>",
+        types[i], i);
+  }
+  return "<spotPriceHistorySet>" + out + "</spotPriceHistorySet>";
+}
+
+TEST_F(Capacity, TypesThatAPolicyForbidsLeadToTheNext) {
+  const std::vector<std::string> all = {"m5.large", "m6i.large"};
+  amazon_.replies = {{"DescribeInstanceTypes", described(all)},
+                     {"DescribeInstanceTypeOfferings", sold_in_z1(all)},
+                     {"DescribeSpotPriceHistory", spot_prices_in_z1(all)}};
+  spec_.spot = Spot::Always(3, 1s);
+  market = [](const auto&, const auto&, bool) { return 4; };
+  std::set<std::string> forbidden = {"m5.large"};
+  std::vector<std::string> types;
+  const auto others = amazon_.refuse;
+  amazon_.refuse = [&](const std::string& action, const Ec2Double::Form& form) {
+    if (action != "RunInstances") return others(action, form);
+    types.push_back(form.at("InstanceType"));
+    if (!forbidden.contains(types.back())) return others(action, form);
+    return std::pair(403, std::string("UnauthorizedOperation: You are not authorized to perform "
+                                      "this operation. User: arn:aws:iam::1:user/me is not "
+                                      "authorized to perform: ec2:RunInstances on resource: "
+                                      "arn:aws:ec2:eu-west-1:1:instance/* with an explicit deny "
+                                      "in a service control policy."));
+  };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_EQ(types, all);
+  types.clear();
+  forbidden.insert("m6i.large");
+  const auto none = open();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(types, all) << "each is asked for once";
+  EXPECT_EQ(none.error().kind, ErrorKind::denied);
+  EXPECT_THAT(none.error().message,
+              AllOf(HasSubstr("m5.large as spot"), HasSubstr("a service control policy")));
+  EXPECT_THAT(none.error().hint, HasSubstr("give machine= of such a type"));
+  amazon_.refuse = others;
+}
+
+TEST_F(Capacity, SeveralSubnetsOfOnesOwnAreSeveralZones) {
+  market = [](const auto&, const auto& zone, bool) { return zone == "z2" ? 4 : 0; };
+  spec_.provider.settings["subnet_id"] = "s1";
+  (void)shortage_of_opening();
+  EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1"));
+  asked.clear();
+  spec_.provider.settings["subnet_id"] = "s2, s1";
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2"));
+}
+
 // ---- Regions
 
 TEST_F(Capacity, ARegionWithoutMachinesLeadsToTheNextOneNearFirst) {
   amazon_.regions = {"ap-south-1", "eu-central-1", "eu-west-1", "us-east-1"};
-  market = [](const auto& region, const auto&, bool) { return region == "us-east-1" ? 4 : 0; };
+  market = [](const auto& region, const auto&, bool) { return region == "ap-south-1" ? 4 : 0; };
   const auto instances = open();
   ASSERT_TRUE(instances) << instances.error().message;
   EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2", "4 eu-central-1/z1",
-                                 "4 eu-central-1/z2", "4 ap-south-1/z1", "4 ap-south-1/z2",
-                                 "4 us-east-1/z1"));
-  for (const DoubleInstance& one : amazon_.instances) EXPECT_EQ(one.region, "us-east-1");
+                                 "4 eu-central-1/z2", "4 us-east-1/z1", "4 us-east-1/z2",
+                                 "4 ap-south-1/z1"));
+  for (const DoubleInstance& one : amazon_.instances) EXPECT_EQ(one.region, "ap-south-1");
+}
+
+TEST_F(Capacity, NearRegionsHaveOtherNamesWhereACountryHasOne) {
+  amazon_.regions = {"ap-south-1", "eu-north-1", "sa-east-1", "us-east-1", "ca-central-1"};
+  fixture_.variables["AWS_REGION"] = "ca-central-1";
+  spec_.provider.settings["region"] = "ca-central-1";
+  market = [](const auto& region, const auto&, bool) { return region == "sa-east-1" ? 4 : 0; };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_THAT(asked, ElementsAre("4 ca-central-1/z1", "4 ca-central-1/z2", "4 us-east-1/z1",
+                                 "4 us-east-1/z2", "4 sa-east-1/z1"));
 }
 
 TEST_F(Capacity, ARegionThatCannotStandInIsPassedOver) {

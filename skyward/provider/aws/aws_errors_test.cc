@@ -142,6 +142,20 @@ INSTANTIATE_TEST_SUITE_P(
               },
               ErrorKind::invalid, "DescribeSubnets", "eu-west-1", "InvalidSubnetID.NotFound",
               "subnets belong to one region"},
+        Wrong{"OneOfTwoSubnetsThatIsGone", setting("subnet_id", "s1,subnet-gone"),
+              ErrorKind::invalid, "there is no subnet subnet-gone", "eu-west-1", "subnet-gone",
+              "subnets belong to one region"},
+        Wrong{"SubnetsOfTwoNetworks",
+              [](AwsComputer& computer) {
+                setting("subnet_id", "s1,s3")(computer);
+                answering("DescribeSubnets",
+                          "<subnetSet><item><subnetId>s1</subnetId><availabilityZone>z1"
+                          "</availabilityZone><vpcId>vpc-1</vpcId></item><item><subnetId>s3"
+                          "</subnetId><availabilityZone>z2</availabilityZone><vpcId>vpc-3</vpcId>"
+                          "</item></subnetSet>")(computer);
+              },
+              ErrorKind::invalid, "s1 and s3", "eu-west-1", "vpc-1 and vpc-3",
+              "give subnets of one VPC"},
         Wrong{"AClockThatIsWrong", refusing("", "RequestExpired"), ErrorKind::denied,
               "DescribeInstanceTypes", "eu-west-1", "RequestExpired", "or set the clock"},
         Wrong{"ARegionThatIsNotEnabled", refusing("", "AuthFailure"), ErrorKind::denied,

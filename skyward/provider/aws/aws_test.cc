@@ -31,7 +31,7 @@ using ::testing::SizeIs;
 class AwsTest : public ::testing::Test, public AwsComputer {
  protected:
   // As 'aws sso login' did.
-  void sign_on() {
+  void sign_on(const std::string& until = "2099-01-01T00:00:00Z") {
     fixture_.variables.erase("AWS_ACCESS_KEY_ID");
     fixture_.variables.erase("AWS_SECRET_ACCESS_KEY");
     const std::string cache = home_ + "/.aws/sso/cache";
@@ -41,7 +41,7 @@ class AwsTest : public ::testing::Test, public AwsComputer {
         << "[sso-session dev]\nsso_region = eu-west-1\nsso_start_url = https://x\n";
     // printf dev | sha1sum
     std::ofstream(cache + "/34c6fceca75e456f25e7e99531e2425c6c1de443.json")
-        << R"({"accessToken":"t","expiresAt":"2099-01-01T00:00:00Z"})";
+        << fmt::format(R"({{"accessToken":"t","expiresAt":"{}"}})", until);
   }
   // The keys of a role, which expire in 20 s.
   io::HttpReply short_keys() const {
@@ -67,6 +67,21 @@ TEST_F(AwsTest, APoolLivesAndLeavesNothing) {
   for (const DoubleInstance& one : amazon_.instances) {
     EXPECT_EQ(one.zone, amazon_.instances.front().zone) << "a pool stands in one zone";
   }
+}
+
+TEST_F(AwsTest, OwnTagsAreOnAllThatAPoolCreates) {
+  spec_.provider.settings["tags"] = "CostCenter=1234";
+  const auto [aws, life] = opened();
+  for (const DoubleInstance& one : amazon_.instances) {
+    EXPECT_EQ(one.tags.at("CostCenter"), "1234");
+    EXPECT_EQ(one.tags.at(kPoolTag), life.cluster.id);
+  }
+  ASSERT_THAT(amazon_.groups, SizeIs(1));
+  EXPECT_EQ(amazon_.groups.front().tags.at("CostCenter"), "1234");
+  EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  EXPECT_EQ(amazon_.standing(), 0);
+  spec_.provider.settings["tags"] = "skyward:pool=mine";
+  EXPECT_FALSE(provider()->check(spec_));
 }
 
 TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
@@ -349,6 +364,24 @@ TEST_F(AwsTest, KeysInTheEnvironmentThatEndBeforeThePoolAreToldOf) {
   amazon_.over_token.clear();
   EXPECT_TRUE(aws->teardown(life.cluster, soon()));
   EXPECT_EQ(amazon_.standing(), 0);
+}
+
+TEST_F(AwsTest, ASignOnSessionThatEndsBeforeThePoolIsToldOf) {
+  std::vector<std::string> told;
+  fixture_.world.tell = [&](const std::string& line) { told.push_back(line); };
+  sign_on("2023-11-14T22:43:20Z");  // in 30 min
+  const auto online = fixture_.http->answer;
+  fixture_.http->answer = [&](const io::HttpRequest& request) -> Result<io::HttpReply> {
+    if (request.url.contains("//portal.sso.")) return short_keys();
+    return online(request);
+  };
+  for (const Duration timeout : {20min, 60min}) {
+    EXPECT_THAT(told, Not(Contains(HasSubstr("cannot be renewed"))));
+    spec_.timeout = timeout;
+    const auto [aws, life] = opened();
+    EXPECT_TRUE(aws->teardown(life.cluster, soon()));
+  }
+  EXPECT_THAT(told, Contains(HasSubstr("cannot be renewed")));
 }
 
 TEST_F(AwsTest, AnotherAddressOfThisComputerIsAdmittedBeforeMoreIsLaunched) {

@@ -41,7 +41,7 @@ class Client {
   Result<Credentials> credentials(Time deadline);
   // When those of the last request end for good, in seconds since 1970, if that is known.
   std::optional<std::int64_t> last_end_s() const {
-    return credentials_ && !credentials_->is_renewable ? credentials_->expires_s : std::nullopt;
+    return credentials_ ? credentials_->ends_s : std::nullopt;
   }
 
   // From now on, refuses credentials of another account: there, resources that still exist would

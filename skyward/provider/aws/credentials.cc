@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "skyward/base/text.h"
@@ -109,6 +110,7 @@ class ProfileWalk {
     if (!*base) return wrong_profile(name, "its source has no credentials");
     Result<Credentials> taken = assume_role(search_, **base, section);
     if (!taken) return fail(taken);
+    if ((*base)->ends_s) taken->ends_s = std::max(*(*base)->ends_s, taken->expires_s.value_or(0));
     taken->source = fmt::format("{}, role {} by way of {}", quoted(name),
                                 value_at(section, "role_arn"), (*base)->source);
     return *std::move(taken);

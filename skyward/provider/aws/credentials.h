@@ -20,7 +20,7 @@ struct Credentials {
   Keys keys{};
   std::string account_id{};                 // empty if the source does not say
   std::optional<std::int64_t> expires_s{};  // seconds since 1970
-  bool is_renewable = true;                 // the source has new ones by then
+  std::optional<std::int64_t> ends_s{};     // when the source has no more new ones, if known
   std::string source{};                     // for people, without secrets: "profile \"work\": …"
 };
 

@@ -117,9 +117,14 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   return token;
 }
 
+struct SessionToken {
+  std::string text{};
+  std::optional<std::int64_t> ends_s{};  // if it cannot be renewed
+};
+
 // The session's token out of the cache that 'aws sso login' fills.
-Result<std::string> session_token(const Search& search, const std::string& key,
-                                  const std::string& region) {
+Result<SessionToken> session_token(const Search& search, const std::string& key,
+                                   const std::string& region) {
   const std::string path =
       home_directory(search.world) + "/.aws/sso/cache/" + sha1_hex(key) + ".json";
   const Result<std::string> text = search.world.read_file(path);
@@ -130,8 +135,13 @@ Result<std::string> session_token(const Search& search, const std::string& key,
   const std::string token = json_text(cached, "accessToken");
   if (token.empty() || !expires) return no_session(path + " contains no token");
   constexpr std::int64_t kSpare_s = 60;
-  if (*expires - kSpare_s > search.world.wall_s()) return token;
-  return renew_token(search, path, cached, region);
+  if (*expires - kSpare_s > search.world.wall_s()) {
+    const bool is_renewable = !json_text(cached, "refreshToken").empty();
+    return SessionToken{.text = token, .ends_s = is_renewable ? std::nullopt : expires};
+  }
+  const auto renewed = renew_token(search, path, cached, region);
+  if (!renewed) return fail(renewed);
+  return SessionToken{.text = *renewed};
 }
 
 // One request to a service of this machine, past every proxy.
@@ -180,7 +190,7 @@ Found from_single_sign_on(const Search& search, const Section& section) {
   }
   const std::string region = value_at(session, "sso_region");
   if (region.empty() || key.empty()) return no_session("it has no sso_region or no sso_start_url");
-  const Result<std::string> token = session_token(search, key, region);
+  const auto token = session_token(search, key, region);
   if (!token) return fail(token);
 
   auto endpoint = find_endpoint(search.world, search.configuration, "sso", region);
@@ -191,7 +201,7 @@ Found from_single_sign_on(const Search& search, const Section& section) {
   call.path = "/federation/credentials";
   call.query =
       "role_name=" + io::percent_encode(role) + "&account_id=" + io::percent_encode(account);
-  call.headers = {{"x-amz-sso_bearer_token", *token}};
+  call.headers = {{"x-amz-sso_bearer_token", token->text}};
   ClockOffset clock;
   const auto reply = send_call(search.world, search.configuration, call, nullptr, clock,
                                {.attempts = 4}, search.deadline);
@@ -209,6 +219,9 @@ Found from_single_sign_on(const Search& search, const Section& section) {
                           .source = fmt::format("single sign-on, role {} of {}", role, account)};
   if (const auto expires_ms = json_whole(keys, "expiration")) {
     credentials.expires_s = *expires_ms / 1000;
+  }
+  if (token->ends_s) {  // the last keys may outlive the session
+    credentials.ends_s = std::max(*token->ends_s, credentials.expires_s.value_or(0));
   }
   return credentials;
 }

@@ -123,14 +123,14 @@ Found from_environment(const Search& search) {
   const std::string id = variable_of(search.world, "AWS_ACCESS_KEY_ID");
   const std::string secret = variable_of(search.world, "AWS_SECRET_ACCESS_KEY");
   if (id.empty() || secret.empty()) return std::nullopt;
-  return Credentials{
-      .keys = {.access_key_id = id,
-               .secret_access_key = secret,
-               .session_token = variable_of(search.world, "AWS_SESSION_TOKEN")},
-      .account_id = variable_of(search.world, "AWS_ACCOUNT_ID"),
-      .expires_s = parse_moment(variable_of(search.world, "AWS_CREDENTIAL_EXPIRATION")),
-      .is_renewable = false,
-      .source = "the environment (AWS_ACCESS_KEY_ID)"};
+  const auto expires_s = parse_moment(variable_of(search.world, "AWS_CREDENTIAL_EXPIRATION"));
+  return Credentials{.keys = {.access_key_id = id,
+                              .secret_access_key = secret,
+                              .session_token = variable_of(search.world, "AWS_SESSION_TOKEN")},
+                     .account_id = variable_of(search.world, "AWS_ACCOUNT_ID"),
+                     .expires_s = expires_s,
+                     .ends_s = expires_s,
+                     .source = "the environment (AWS_ACCESS_KEY_ID)"};
 }
 
 Found from_web_identity(const Search& search, const std::string& role, const std::string& file,

@@ -518,6 +518,51 @@ TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
   }
 }
 
+// Keys of a role last until 22:43:20 here, and the clock says 22:13:20.
+TEST_F(Chain, SourcesWithoutNewKeysSayWhenTheyEnd) {
+  sign_on();
+  fixture_.http->answer = [](const io::HttpRequest&) {
+    return io::HttpReply{.status = 200,
+                         .headers = {},
+                         .body = R"({"roleCredentials":{"accessKeyId":"A","secretAccessKey":"S",)"
+                                 R"("sessionToken":"T","expiration":1700001800000}})"};
+  };
+  const auto ends_with = [&](const char* session) {
+    fixture_.files[session_file_] = session;
+    const auto found = find();
+    EXPECT_TRUE(found) << found.error().message;
+    return found ? found->ends_s : std::nullopt;
+  };
+  EXPECT_EQ(ends_with(R"({"accessToken":"t","expiresAt":"2023-11-14T23:13:20Z"})"), 1'700'003'600);
+  EXPECT_EQ(ends_with(R"({"accessToken":"t","expiresAt":"2023-11-14T22:23:20Z"})"), 1'700'001'800)
+      << "the last keys outlive the session";
+  EXPECT_EQ(ends_with(R"({"accessToken":"t","expiresAt":"2023-11-14T23:13:20Z",)"
+                      R"("refreshToken":"r"})"),
+            std::nullopt);
+}
+
+TEST_F(Chain, ARoleEndsWithTheKeysOfTheEnvironment) {
+  fixture_.files["/home/.aws/config"] =
+      "[profile work]\nrole_arn = arn:aws:iam::1:role/r\ncredential_source = Environment\n";
+  fixture_.variables.insert({{"AWS_ACCESS_KEY_ID", "A"},
+                             {"AWS_SECRET_ACCESS_KEY", "s"},
+                             {"AWS_CREDENTIAL_EXPIRATION", "2023-11-14T23:13:20Z"}});
+  fixture_.http->answer = [](const io::HttpRequest&) {
+    return io::HttpReply{
+        .status = 200,
+        .headers = {},
+        .body =
+            "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>B</AccessKeyId>"
+            "<SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
+            "<Expiration>2023-11-14T22:43:20Z</Expiration></Credentials></AssumeRoleResult>"
+            "</AssumeRoleResponse>"};
+  };
+  const auto found = find("work");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->expires_s, 1'700'001'800);
+  EXPECT_EQ(found->ends_s, 1'700'003'600);
+}
+
 // The network is down, or the service is busy: what waits for keys goes on waiting.
 TEST_F(Chain, ASessionThatCannotBeAskedForIsNotOver) {
   const auto no_network = fail(ErrorKind::unavailable, "Could not resolve host");

@@ -6,9 +6,12 @@
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/network.h"
+#include "skyward/provider/aws/own_tags.h"
+#include "skyward/provider/aws/site.h"
 #include "skyward/provider/choosing.h"
 #include "skyward/provider/marks.h"
 #include "skyward/provider/renting/findings.h"
+#include "skyward/provider/settings.h"
 
 namespace skyward::provider::aws {
 
@@ -91,33 +94,44 @@ Finding judge_call(std::string what, const ApiResult<T>& answer) {
   return finding;
 }
 
-// As pools ask for machines. An organisation may forbid any part of that.
-LaunchRequest launch_request(Client& client, const std::string& owner, const std::string& image,
-                             Time deadline) {
+// The image that pools boot, or one that stands for it where the rights to find it are missing.
+BootImage find_boot_image(Client& client, const ProviderSpec& settings, const Tell& tell,
+                          Time deadline) {
   constexpr const char* kRootDevice = "/dev/sda1";  // of Ubuntu's images
   constexpr int kRoot_gb = 30;
-  LaunchRequest request{.type = own_architecture() == "arm64" ? "t4g.micro" : "t3.micro",
-                        .image = image,
-                        .user_data = "#cloud-config\n{}\n",
-                        .root_device = kRootDevice,
-                        .root_gb = kRoot_gb};
-  const auto subnets = find_subnets(client, "", deadline);
-  if (subnets) request.subnet = subnets->front().id;
-  request.tags = to_tags({.pool = "aws-check", .owner = owner, .expires_s = client.wall_s()});
+  const BootImage unknown{.image = {.id = "ami-00000000000000000", .root_device = kRootDevice},
+                          .root_gb = kRoot_gb};
+  PoolSpec spec;
+  spec.provider = settings;
+  const Offer offer{.architecture = std::string(own_architecture())};
+  if (settings.setting("ami").empty()) {
+    const auto id = Ec2Api(client).get_parameter(image_parameter(spec, offer), deadline);
+    tell(judge_call("ssm:GetParameter", id));
+    if (!id) return unknown;
+  }
+  auto boot = find_image(client, spec, offer, deadline);
+  if (boot) return *std::move(boot);
+  // A right that is missing is told among the others.
+  if (boot.error().kind == ErrorKind::invalid) tell(finding_of("image", boot.error()));
+  return unknown;
+}
+
+// As pools with these settings ask for machines. An organisation may forbid any part of that.
+LaunchRequest request_of_pools(Client& client, const ProviderSpec& settings,
+                               const std::string& owner, const BootImage& boot) {
+  LaunchRequest request = launch_request(settings, boot);
+  request.type = own_architecture() == "arm64" ? "t4g.micro" : "t3.micro";
+  request.user_data = "#cloud-config\n{}\n";
+  const Tags marks = to_tags({.pool = "aws-check", .owner = owner, .expires_s = client.wall_s()});
+  request.tags.insert(request.tags.begin(), marks.begin(), marks.end());
   request.tags.emplace_back(kNodesTag, nodes_text(0, 1));
   request.tags.emplace_back(kLaunchTag, "skyward-check");
   return request;
 }
 
 // Tags are a right of their own, which shows where the same is allowed without them.
-void look_into_launching(Client& client, const std::string& owner, const Tell& tell,
-                         Time deadline) {
+void look_into_launching(Client& client, LaunchRequest request, const Tell& tell, Time deadline) {
   Ec2Api api(client);
-  const Offer offer{.architecture = std::string(own_architecture())};
-  const auto image = api.get_parameter(image_parameter({}, offer), deadline);
-  tell(judge_call("ssm:GetParameter", image));
-  LaunchRequest request =
-      launch_request(client, owner, image.value_or("ami-00000000000000000"), deadline);
   const auto ask = [&] {
     // A token stands for one request alone.
     request.client_token = fmt::format("skyward-check-{}", client.world().random_hex(8));
@@ -142,18 +156,28 @@ void look_into_launching(Client& client, const std::string& owner, const Tell& t
   }
 }
 
-void look_into_network(Client& client, const Tell& tell, Time deadline) {
-  const auto vpc = Ec2Api(client).default_vpc(deadline);
-  if (!vpc) return;  // told among the rights
-  tell({.what = "default network",
-        .good = !vpc->empty(),
-        .detail = vpc->empty() ? "the region has none" : *vpc,
-        .hint = "create one ('aws ec2 create-default-vpc') or give subnet_id="});
+// The first subnet that pools use. A right that is missing is told among the others.
+std::string look_into_network(Client& client, const ProviderSpec& settings, const Tell& tell,
+                              Time deadline) {
+  const std::string given = settings.setting("subnet_id");
+  const std::string what = given.empty() ? "default network" : "subnet";
+  const auto subnets = find_subnets(client, given, deadline);
+  if (!subnets) {
+    if (subnets.error().kind == ErrorKind::invalid) tell(finding_of(what, subnets.error()));
+    return {};
+  }
+  const Subnet& first = subnets->front();
+  tell({.what = what, .good = true, .detail = given.empty() ? first.vpc : given});
+  return first.id;
 }
 
 }  // namespace
 
 Status diagnose(const World& world, const SettingOrigin& region, const Tell& tell, Time deadline) {
+  const auto spec = with_settings(world, {.name = "aws", .settings = {}});
+  if (!spec) return fail(spec);
+  const auto tags = own_tags(*spec);
+  if (!tags) return fail(tags);
   auto configuration = load_configuration(world, "");
   if (!configuration) return fail(configuration);
   Client client(world, *std::move(configuration), region.value);
@@ -175,15 +199,22 @@ Status diagnose(const World& world, const SettingOrigin& region, const Tell& tel
   tell({.what = "account", .good = true, .detail = caller->arn});
 
   Ec2Api api(client);
-  for (const Probe& probe : probes()) {
+  for (Probe& probe : probes()) {
+    // A policy may demand them.
+    if (probe.action == "CreateSecurityGroup") {
+      add_tags(probe.parameters, {"security-group"}, *tags);
+    }
     tell(judge_dry_run(fmt::format("ec2:{}", probe.action),
                        api.dry_run(probe.action, probe.parameters, deadline)));
   }
   tell(judge_call("pricing:GetProducts",
                   client.json("pricing", "GetProducts",
                               R"({"ServiceCode":"AmazonEC2","MaxResults":1})", deadline)));
-  look_into_network(client, tell, deadline);
-  look_into_launching(client, caller->owner, tell, deadline);
+  const std::string subnet = look_into_network(client, *spec, tell, deadline);
+  const BootImage boot = find_boot_image(client, *spec, tell, deadline);
+  LaunchRequest request = request_of_pools(client, *spec, caller->owner, boot);
+  request.subnet = subnet;
+  look_into_launching(client, std::move(request), tell, deadline);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -15,6 +16,7 @@
 namespace skyward::provider::aws {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
@@ -94,11 +96,59 @@ TEST_F(Diagnosis, AsksForMachinesAsPoolsDo) {
   EXPECT_THAT(asked, IsSupersetOf(launched));
 }
 
+TEST_F(Diagnosis, AsksWithTheSettingsOfPools) {
+  fixture_.variables.insert({{"SKYWARD_AWS_SUBNET_ID", "s2"},
+                             {"SKYWARD_AWS_PRIVATE_ADDRESSES", "true"},
+                             {"SKYWARD_AWS_SECURITY_GROUP_ID", "sg-mine"},
+                             {"SKYWARD_AWS_INSTANCE_PROFILE_ARN", "arn:profile"},
+                             {"SKYWARD_AWS_AMI", "ami-mine"}});
+  amazon_.replies["DescribeSubnets"] =
+      "<subnetSet><item><subnetId>s2</subnetId><availabilityZone>z2</availabilityZone>"
+      "<vpcId>vpc-2</vpcId></item></subnetSet>";
+  amazon_.replies["DescribeImages"] =
+      "<imagesSet><item><imageId>ami-mine</imageId><name>al2023</name>"
+      "<rootDeviceName>/dev/xvda</rootDeviceName></item></imagesSet>";
+  Ec2Double::Form asked;
+  amazon_.refuse = [&](const std::string& action, const Ec2Double::Form& form) {
+    if (action == "RunInstances") asked = form;
+    return std::pair(0, std::string());
+  };
+  EXPECT_THAT(not_good(), IsEmpty());
+  EXPECT_EQ(asked["NetworkInterface.1.SubnetId"], "s2");
+  EXPECT_EQ(asked["NetworkInterface.1.AssociatePublicIpAddress"], "false");
+  EXPECT_EQ(asked["NetworkInterface.1.SecurityGroupId.1"], "sg-mine");
+  EXPECT_EQ(asked["IamInstanceProfile.Arn"], "arn:profile");
+  EXPECT_EQ(asked["ImageId"], "ami-mine");
+  EXPECT_EQ(asked["BlockDeviceMapping.1.DeviceName"], "/dev/xvda");
+}
+
+TEST_F(Diagnosis, NeedsNoDefaultNetworkWhereASubnetIsNamed) {
+  amazon_.replies["DescribeVpcs"] = "";
+  EXPECT_THAT(not_good(), ElementsAre("default network"));
+  fixture_.variables["SKYWARD_AWS_SUBNET_ID"] = "s1";
+  EXPECT_THAT(not_good(), IsEmpty());
+  amazon_.replies["DescribeSubnets"] = "";
+  EXPECT_THAT(not_good(), ElementsAre("subnet"));
+}
+
 TEST_F(Diagnosis, NamesWhatIsMissingWhereTagsAreRequired) {
   amazon_.refuse = [](const std::string& action, const Ec2Double::Form& form) {
     const bool bare = action == "RunInstances" && !form.contains("TagSpecification.1.Tag.1.Key");
     return std::pair(bare ? 403 : 0, std::string("UnauthorizedOperation"));
   };
+  EXPECT_THAT(not_good(), IsEmpty());
+}
+
+TEST_F(Diagnosis, AsksWithOwnTagsWhereAPolicyDemandsThem) {
+  amazon_.refuse = [](const std::string& action, const Ec2Double::Form& form) {
+    const bool creates = action == "RunInstances" || action == "CreateSecurityGroup";
+    const bool tagged = std::ranges::any_of(form, [](const auto& one) {
+      return one.first.ends_with(".Key") && one.second == "CostCenter";
+    });
+    return std::pair(creates && !tagged ? 403 : 0, std::string("UnauthorizedOperation"));
+  };
+  EXPECT_THAT(not_good(), ElementsAre("ec2:CreateSecurityGroup", "ec2:RunInstances"));
+  fixture_.variables["SKYWARD_AWS_TAGS"] = "CostCenter=1234";
   EXPECT_THAT(not_good(), IsEmpty());
 }
 

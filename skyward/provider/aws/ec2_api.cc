@@ -60,20 +60,6 @@ void add_list(Parameters& parameters, std::string_view name,
   }
 }
 
-// The same tags on everything that a request makes.
-void add_tags(Parameters& parameters, const std::vector<std::string_view>& resources,
-              const Tags& tags) {
-  if (tags.empty()) return;
-  for (std::size_t i = 0; i < resources.size(); ++i) {
-    const std::string prefix = fmt::format("TagSpecification.{}.", i + 1);
-    parameters.emplace_back(prefix + "ResourceType", std::string(resources[i]));
-    for (std::size_t j = 0; j < tags.size(); ++j) {
-      parameters.emplace_back(fmt::format("{}Tag.{}.Key", prefix, j + 1), tags[j].first);
-      parameters.emplace_back(fmt::format("{}Tag.{}.Value", prefix, j + 1), tags[j].second);
-    }
-  }
-}
-
 // Slices of a device are told as "gpuPartitionSize" (a share) with a count of 0.
 void read_devices(const XmlElement& element, InstanceType& type) {
   for (const XmlElement* gpu : element.items("gpuInfo/gpus")) {
@@ -169,6 +155,19 @@ double product_price(const nlohmann::json& product) {
 }
 
 }  // namespace
+
+void add_tags(Parameters& parameters, const std::vector<std::string_view>& resources,
+              const Tags& tags) {
+  if (tags.empty()) return;
+  for (std::size_t i = 0; i < resources.size(); ++i) {
+    const std::string prefix = fmt::format("TagSpecification.{}.", i + 1);
+    parameters.emplace_back(prefix + "ResourceType", std::string(resources[i]));
+    for (std::size_t j = 0; j < tags.size(); ++j) {
+      parameters.emplace_back(fmt::format("{}Tag.{}.Key", prefix, j + 1), tags[j].first);
+      parameters.emplace_back(fmt::format("{}Tag.{}.Value", prefix, j + 1), tags[j].second);
+    }
+  }
+}
 
 Parameters launch_parameters(const LaunchRequest& request) {
   Parameters parameters = {{"ClientToken", request.client_token},

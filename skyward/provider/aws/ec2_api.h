@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,10 @@ struct SecurityGroup {
   std::string vpc{};
   Tags tags{};
 };
+
+// The same tags on everything that a request creates: resources such as "instance".
+void add_tags(Parameters& parameters, const std::vector<std::string_view>& resources,
+              const Tags& tags);
 
 // Machines of one type in one zone: all of them or an error.
 struct LaunchRequest {

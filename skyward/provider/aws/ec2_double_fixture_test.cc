@@ -72,10 +72,6 @@ io::HttpReply facts(const std::string& action, const std::string& spot_price,
        "<imagesSet><item><imageId>ami-1</imageId><name>ubuntu</name><rootDeviceName>/dev/sda1"
        "</rootDeviceName></item></imagesSet>"},
       {"DescribeVpcs", "<vpcSet><item><vpcId>vpc-1</vpcId></item></vpcSet>"},
-      {"DescribeSubnets",
-       "<subnetSet><item><subnetId>s1</subnetId><availabilityZone>z1</availabilityZone>"
-       "<vpcId>vpc-1</vpcId></item><item><subnetId>s2</subnetId><availabilityZone>z2"
-       "</availabilityZone><vpcId>vpc-1</vpcId></item></subnetSet>"},
       {"DescribeInstanceTypeOfferings",
        "<instanceTypeOfferingSet><item><instanceType>m5.large</instanceType><location>z1"
        "</location></item><item><instanceType>m5.large</instanceType><location>z2</location>"
@@ -135,6 +131,20 @@ bool passes(const Form& form, const std::map<std::string, std::string>& facts) {
     }
     if (!any) return false;
   }
+}
+
+// The default network's.
+io::HttpReply subnets(const Form& form) {
+  std::string out = "<subnetSet>";
+  for (const auto& [id, zone] : {std::pair("s1", "z1"), std::pair("s2", "z2")}) {
+    if (!passes(form, {{"subnet-id", id}, {"vpc-id", "vpc-1"}, {"default-for-az", "true"}}))
+      continue;
+    out += fmt::format(
+        "<item><subnetId>{}</subnetId><availabilityZone>{}</availabilityZone>"
+        "<vpcId>vpc-1</vpcId></item>",
+        id, zone);
+  }
+  return good(out + "</subnetSet>");
 }
 
 // The code of a request that names too much, as Amazon's guide and reference say; empty: it does
@@ -312,6 +322,7 @@ io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
   }
   const auto given = replies.find(action);
   if (given != replies.end()) return good(given->second);
+  if (action == "DescribeSubnets") return subnets(form);
   const auto age = std::chrono::duration_cast<std::chrono::seconds>(spot_price_age);
   return facts(action, spot_price,
                utc_moment(fixture_.world.wall_s() - age.count(), "%Y-%m-%dT%H:%M:%S.000Z"));

@@ -119,12 +119,15 @@ std::expected<std::vector<std::string>, LaunchRefusal> Fleet::launch(const Launc
   if (!made) {
     const ApiError& error = made.error();
     const bool no_spot = lacks_spot_role(error);
+    const bool no_type = is_free_plan(error) || is_denied_machine(error);
     const bool is_vague = error.code == "Unsupported";  // the message alone says what
     return std::unexpected(LaunchRefusal{
-        .why = {.error = explained(error, "RunInstances"),
-                .capacity = no_spot || error.kind() == ErrorKind::exhausted,
+        .why = {.error = explained(error, fmt::format("RunInstances of {}{}", request.type,
+                                                      request.spot ? " as spot" : "")),
+                .capacity = no_spot || no_type || error.kind() == ErrorKind::exhausted,
                 .quota = no_spot || error.refusal == Refusal::quota,
-                .account = no_spot || is_free_plan(error)},
+                .type = no_type,
+                .account = no_spot || no_type},
         .code = is_vague ? fmt::format("{}: {}", error.code, error.message) : error.code,
         .certain = is_certain(error)});
   }

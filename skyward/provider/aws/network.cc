@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/aws/groups.h"
 #include "skyward/provider/own_address.h"
 
@@ -17,12 +18,30 @@ std::string where(std::string_view action, const Client& client) {
   return fmt::format("EC2 {} in {}", action, client.region());
 }
 
+Status check_given(const std::vector<std::string>& ids, const std::vector<Subnet>& found,
+                   const std::string& region) {
+  for (const std::string& id : ids) {
+    if (std::ranges::find(found, id, &Subnet::id) != found.end()) continue;
+    return fail(ErrorKind::invalid, fmt::format("there is no subnet {} in {}", id, region),
+                "subnets belong to one region: give one of that region, or leave it out");
+  }
+  const Subnet& first = found.front();
+  const auto other =
+      std::ranges::find_if(found, [&](const Subnet& subnet) { return subnet.vpc != first.vpc; });
+  if (other == found.end()) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("the subnets {} and {} in {} are in different VPCs ({} and {})", first.id,
+                          other->id, region, first.vpc, other->vpc),
+              "give subnets of one VPC: a pool has one security group, which belongs to one VPC");
+}
+
 }  // namespace
 
 Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& given, Time deadline) {
   Ec2Api api(client);
-  std::vector<Filter> filters;
-  if (given.empty()) {
+  const std::vector<std::string> ids = items_of(given, ',');
+  std::vector<Filter> filters = {{"subnet-id", ids}};
+  if (ids.empty()) {
     const auto vpc = api.default_vpc(deadline);
     if (!vpc) return std::unexpected(to_error(vpc.error(), where("DescribeVpcs", client)));
     if (vpc->empty()) {
@@ -31,20 +50,15 @@ Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& give
                   "create one ('aws ec2 create-default-vpc') or give subnet_id=");
     }
     filters = {{"vpc-id", {*vpc}}, {"default-for-az", {"true"}}};
-  } else {
-    filters = {{"subnet-id", {given}}};
   }
   auto subnets = api.describe_subnets(filters, deadline);
   if (!subnets) return std::unexpected(to_error(subnets.error(), where("DescribeSubnets", client)));
-  if (subnets->empty()) {
-    return given.empty()
-               ? fail(ErrorKind::invalid,
-                      fmt::format("the default network of {} has no subnet", client.region()),
-                      "create one ('aws ec2 create-default-subnet') or give subnet_id=")
-               : fail(ErrorKind::invalid,
-                      fmt::format("there is no subnet {} in {}", given, client.region()),
-                      "subnets belong to one region: give one of that region, or leave it out");
+  if (subnets->empty() && ids.empty()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the default network of {} has no subnet", client.region()),
+                "create one ('aws ec2 create-default-subnet') or give subnet_id=");
   }
+  if (Status usable = check_given(ids, *subnets, client.region()); !usable) return fail(usable);
   std::ranges::sort(*subnets, {}, &Subnet::zone);
   return *std::move(subnets);
 }

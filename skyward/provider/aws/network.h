@@ -10,8 +10,8 @@
 
 namespace skyward::provider::aws {
 
-// The subnets that a pool may use, one per zone, all in one VPC: the given one, else those of the
-// region's default VPC.
+// The subnets that a pool may use, sorted by zone, all in one VPC: those given (separated by
+// commas), else those of the region's default VPC.
 Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& given, Time deadline);
 
 // This computer's address as Amazon sees it, "203.0.113.5/32". Only it will be admitted.

@@ -1,9 +1,11 @@
 #pragma once
 
 // Amazon's partitions: groups of regions with accounts of their own, and with host names that end
-// in their own way.
+// in their own way. And which of its regions are near each other.
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace skyward::provider::aws {
 
@@ -16,5 +18,8 @@ struct AwsPartition {
 };
 
 const AwsPartition& partition_of(std::string_view region);
+
+// Regions whose names begin as the home's ("eu"), then others by their distance.
+std::vector<std::string> nearest_first(std::string_view home, std::vector<std::string> regions);
 
 }  // namespace skyward::provider::aws

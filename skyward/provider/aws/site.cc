@@ -16,6 +16,7 @@
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/network.h"
+#include "skyward/provider/aws/own_tags.h"
 #include "skyward/provider/aws/partition.h"
 #include "skyward/provider/choosing.h"
 
@@ -147,7 +148,9 @@ Status AwsSite::furnish(PoolBook& book, const Mark& mark, const std::string&, Ti
     callers = {*address};
     admitted_.insert(*address);
   }
-  const auto group = make_group(client_, book, vpc_, to_tags(mark), deadline);
+  Tags tags = to_tags(mark);
+  add_own_tags(settings_, tags);
+  const auto group = make_group(client_, book, vpc_, tags, deadline);
   if (!group) return fail(group);
   group_ = *group;
   return make_rules(client_, group_, callers, deadline);
@@ -168,22 +171,16 @@ Status AwsSite::refresh(Time deadline) {
 
 Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const LaunchTerms& terms,
                                                          Time) {
-  LaunchRequest request;
+  LaunchRequest request = launch_request(settings_, boot_);
   if (terms.most_hourly) {  // Amazon's price is without the address
     request.max_spot_price = std::max(*terms.most_hourly - address_price(settings_), kLeastBid);
   }
-  request.image = boot_.image.id;
+  request.own_group = request.security_group.empty();
   request.security_group = group_;
-  request.own_group = settings_.setting("security_group_id").empty();
-  request.public_ip = has_addresses(settings_);
   FirstBoot boot = terms.boot;
   if (boot_.new_user) boot.new_user = boot_.user;
   request.user_data = user_data(boot);
-  request.instance_profile_arn = settings_.setting("instance_profile_arn");
-  request.root_device = boot_.image.root_device;
-  request.root_gb = request.root_device.empty() ? 0 : boot_.root_gb;
-  request.data_disks = boot_.image.data_disks;
-  request.tags = terms.tags;
+  request.tags.insert(request.tags.begin(), terms.tags.begin(), terms.tags.end());
   return std::make_unique<Fleet>(client_, book.pool(), std::move(request));
 }
 
@@ -260,6 +257,19 @@ Status AwsSite::add_spot_prices(std::vector<Charge>& out, const std::vector<std:
 }
 
 }  // namespace
+
+LaunchRequest launch_request(const ProviderSpec& settings, const BootImage& boot) {
+  LaunchRequest request;
+  request.image = boot.image.id;
+  request.security_group = settings.setting("security_group_id");
+  request.public_ip = has_addresses(settings);
+  request.instance_profile_arn = settings.setting("instance_profile_arn");
+  request.root_device = boot.image.root_device;
+  request.root_gb = request.root_device.empty() ? 0 : boot.root_gb;
+  request.data_disks = boot.image.data_disks;
+  add_own_tags(settings, request.tags);
+  return request;
+}
 
 Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest& request,
                                               Ledger& ledger, Time deadline) {

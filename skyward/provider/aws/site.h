@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "skyward/provider/aws/client.h"
+#include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/market.h"
 #include "skyward/provider/renting/rented_cloud.h"
 
@@ -16,6 +17,10 @@ struct SiteRequest {
   std::vector<Offer> offers{};
   Prices prices{};
 };
+
+// What the settings say about every launch. The security group is empty unless it is the user's,
+// and the tags are the user's alone.
+LaunchRequest launch_request(const ProviderSpec& settings, const BootImage& boot);
 
 // Finds where the pool's machines can run. Creates nothing, but removes groups that earlier pools
 // left in the region. The client outlives the site.
