@@ -4,6 +4,7 @@ import errno
 import importlib
 import os
 import pathlib
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -274,3 +275,72 @@ def test_paths_that_are_no_utf_8_are_named(tmp_path, monkeypatch):
     with pytest.raises(sky.ConfigurationError, match="XDG_CACHE_HOME or HOME"):
         sky.ComputePool(provider=sky.SSH(hosts=["h"]), display="quiet").open()
     assert not events
+
+
+def ran(script, *flags, **variables):
+    """What the script prints, which finds Skyward as this program does."""
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        [sys.executable, *flags, str(script), *sys.path],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+WITH_ANOTHER_MODULE_BESIDE = """
+import sys
+
+sys.path += sys.argv[1:]
+
+import skyward as sky
+
+def look():
+    import sys
+    import quopri
+
+    return quopri.__file__, sys.flags.optimize, sys.flags.no_user_site, __debug__
+
+with sky.ComputePool(display="quiet") as pool:
+    for facts in (sky.compute(look)() >> pool, look()):
+        print(facts)
+"""
+
+
+@pytest.mark.parametrize("flags", [("-P",), ("-P", "-O", "-s"), ("-I", "-OO")])
+def test_workers_import_what_the_program_imports_under_its_flags(tmp_path, flags):
+    (tmp_path / "quopri.py").touch()
+    script = tmp_path / "main.py"
+    script.write_text(WITH_ANOTHER_MODULE_BESIDE)
+    there, here = ran(script, *flags).splitlines()
+    assert there == here and str(tmp_path) not in here
+    there, here = ran(script).splitlines()
+    assert there == here and str(tmp_path) in here
+
+
+WITH_VARIABLES = """
+import sys
+
+sys.path += sys.argv[1:]
+
+import os
+import skyward as sky
+
+def look():
+    return [os.environ[name] for name in ("PYTHONPATH", "PYTHONHASHSEED", "PYTHON_VERSION")]
+
+with sky.ComputePool(env={"PYTHONHASHSEED": "7"}, display="quiet") as pool:
+    print(*sky.compute(look)() >> pool, sep=",")
+with sky.ComputePool(image=sky.Image(env={"PYTHONPATH": "/own"}), display="quiet") as pool:
+    print(sky.compute(look)() >> pool)
+"""
+
+
+def test_workers_ignore_the_variables_that_the_program_ignores(tmp_path):
+    (tmp_path / "socket.py").write_text("raise RuntimeError")
+    script = tmp_path / "scripts" / "main.py"
+    script.parent.mkdir()
+    script.write_text(WITH_VARIABLES)
+    variables = {"PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "1", "PYTHON_VERSION": "3"}
+    pool, image = ran(script, "-E", **variables).splitlines()
+    assert pool == ",7,3" and "/own" in image

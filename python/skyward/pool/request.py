@@ -95,18 +95,19 @@ class PoolRequest:
     def _env(self) -> dict[str, str]:
         """Of workers. All hash strings alike, so that a set of them has one order everywhere, and
         each worker can take its part of it."""
+        from skyward.transport.runtime import ignored_variables
+
         seed = os.environ.get(HASH_SEED, "")
         if not seed.isdecimal():
             seed = str(int.from_bytes(os.urandom(4), "little") or 1)  # 0 would mean none
         own = {HASH_SEED: self.image.env.get(HASH_SEED, seed)}
-        if (
-            self.image.needs_environment()
-            and not all(provider.remote for provider in self.providers)
-            and os.environ.get(PLOTS, "").startswith("module://")
-            and PLOTS not in self.image.env
-        ):
-            own[PLOTS] = ""  # a module of the notebook's kernel, which is not in the image
-        return {**own, **self.env}
+        if all(provider.remote for provider in self.providers):
+            return {**own, **self.env}
+        hidden = ignored_variables()
+        if self.image.needs_environment() and os.environ.get(PLOTS, "").startswith("module://"):
+            hidden.append(PLOTS)  # a module of the notebook's kernel, which is not in the image
+        empty = dict.fromkeys((name for name in hidden if name not in self.image.env), "")
+        return {**empty, **own, **self.env}
 
     def _choice(self, provider: Provider) -> tuple[Any, Any]:
         """A provider and how its nodes run tasks, for the engine."""

@@ -39,7 +39,8 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     runtime = _core.WorkerRuntime()
     # -P: the folder of the script holds modules called output, process, results …, which are not
     # the user's.
-    runtime.command = ["{python}", "-P", str(PACKAGE / "worker" / "start.py")]
+    flags = [] if image.needs_environment() else _interpreter_flags()
+    runtime.command = ["{python}", *flags, "-P", str(PACKAGE / "worker" / "start.py")]
     runtime.python = unicode_path("this program's Python", sys.executable)
     environment = {
         "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
@@ -51,6 +52,27 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
         environment["SKYWARD_AUTHKEY"] = bytes(processes.current_process().authkey).hex()
     runtime.environment = environment
     return runtime
+
+
+def _interpreter_flags() -> list[str]:
+    """Those of the program that decide what its modules are and do. Not -E: the pool's own
+    variables are for the interpreter, too."""
+    if hasattr(sys, "frozen"):  # its flags are those of its packer
+        return []
+    flags = ["-s"] if sys.flags.no_user_site else []
+    return [*flags, "-" + "O" * sys.flags.optimize] if sys.flags.optimize else flags
+
+
+def ignored_variables() -> list[str]:
+    """What this program's interpreter ignores of its environment, under -E and -I. A name with an
+    underscore is often that of others, such as PYTHON_VERSION."""
+    if hasattr(sys, "frozen") or not sys.flags.ignore_environment:
+        return []
+    return [
+        name
+        for name in os.environ
+        if name.startswith("PYTHON") and name.isascii() and name.isalnum()
+    ]
 
 
 def remote_runtime(image: Image, slots: int = 1) -> Any:
@@ -79,7 +101,8 @@ def importable_folders(own_environment: bool) -> list[str]:
     program = sys.modules.get("__main__")
     script = getattr(program, "__file__", None)
     # Of `python -m package.module`, that folder is the package's: nothing in it is at the top.
-    if script and getattr(program, "__spec__", None) is None:
+    # Under -P and -I, nothing is imported from it, unless the program says so in sys.path.
+    if script and not sys.flags.safe_path and getattr(program, "__spec__", None) is None:
         entries.insert(0, os.path.dirname(os.path.abspath(script)))
     entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
     if not own_environment:
