@@ -261,16 +261,12 @@ def test_paths_that_are_no_utf_8_are_named(tmp_path, monkeypatch):
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     os.mkdir(odd)
     events = []
-    for changes, says in (
-        (lambda m: m.syspath_prepend(odd), "a folder of modules"),
-        (lambda m: m.setenv("XDG_STATE_HOME", odd), "XDG_STATE_HOME or HOME"),
-    ):
-        with monkeypatch.context() as changed:
-            changes(changed)
-            pool = sky.ComputePool(provider="local", display="quiet", on_event=events.append)
-            with pytest.raises(sky.ConfigurationError, match=says) as refused:
-                pool.open()
-        assert r"\udcff" in str(refused.value) and "not valid UTF-8" in str(refused.value)
+    with monkeypatch.context() as changed:
+        changed.setenv("XDG_STATE_HOME", odd)
+        pool = sky.ComputePool(provider="local", display="quiet", on_event=events.append)
+        with pytest.raises(sky.ConfigurationError, match="XDG_STATE_HOME or HOME") as refused:
+            pool.open()
+    assert r"\udcff" in str(refused.value) and "not valid UTF-8" in str(refused.value)
     monkeypatch.setenv("XDG_CACHE_HOME", odd)
     with pytest.raises(sky.ConfigurationError, match="XDG_CACHE_HOME or HOME"):
         sky.ComputePool(provider=sky.SSH(hosts=["h"]), display="quiet").open()
@@ -344,3 +340,36 @@ def test_workers_ignore_the_variables_that_the_program_ignores(tmp_path):
     variables = {"PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "1", "PYTHON_VERSION": "3"}
     pool, image = ran(script, "-E", **variables).splitlines()
     assert pool == ",7,3" and "/own" in image
+
+
+WITH_A_MODULE_BESIDE = """
+import sys
+
+sys.path += sys.argv[1:]
+
+import helper
+import skyward as sky
+
+with sky.ComputePool(display="quiet") as pool:
+    print(sky.compute(helper.answer)() >> pool)
+"""
+ASCII_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        (b"12:30:00", {}),
+        (b"%2f", {}),
+        (b"\xff", {}),
+        ("müller:1".encode(), {}),
+        ("müller".encode(), ASCII_LOCALE),
+    ],
+)
+def test_modules_are_found_whatever_the_name_of_their_folder(tmp_path, name, variables):
+    folder = pathlib.Path(tmp_path, os.fsdecode(name))
+    folder.mkdir()
+    (folder / "helper.py").write_text("def answer():\n    return 42\n")
+    script = folder / "main.py"
+    script.write_text(WITH_A_MODULE_BESIDE)
+    assert ran(script, **variables) == "42"

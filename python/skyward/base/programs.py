@@ -44,6 +44,15 @@ def refuse_another_version() -> None:
             )
 
 
+def is_utf_8(text: str) -> bool:
+    """Whether it has the same bytes for Python, whose encoding is that of the locale, as for the
+    engine."""
+    try:
+        return text.isascii() or os.fsencode(text) == text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def unicode_path(what: str, path: str) -> str:
     """The path. Raises ConfigurationError for bytes that are not UTF-8, which the engine does not
     take in texts. `what` it is of."""

@@ -11,6 +11,7 @@ from skyward.base.programs import (
     cache_folder,
     find_uv,
     is_frozen_program,
+    is_utf_8,
     unicode_path,
 )
 from skyward.spec.image import CLIENT_PYTHON, Image
@@ -34,8 +35,6 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
             folders += [_folder_with(name, place) for name, place in hooked]
             folders += [_folder_with(place.name, place) for place in metadata_folders(places)]
         folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
-    for folder in folders:
-        unicode_path("a folder of modules (in sys.path)", folder)
     runtime = _core.WorkerRuntime()
     # -P: the folder of the script holds modules called output, process, results …, which are not
     # the user's.
@@ -44,7 +43,7 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     runtime.python = unicode_path("this program's Python", sys.executable)
     environment = {
         "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
-        "SKYWARD_SYS_PATH": os.pathsep.join(folders),
+        "SKYWARD_SYS_PATH": os.pathsep.join(map(_in_variable, folders)),
         "SKYWARD_SLOTS": str(slots),
     }
     processes: Any = sys.modules.get("multiprocessing.process")
@@ -52,6 +51,14 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
         environment["SKYWARD_AUTHKEY"] = bytes(processes.current_process().authkey).hex()
     runtime.environment = environment
     return runtime
+
+
+def _in_variable(folder: str) -> str:
+    """As the worker's prepare_modules() reads it: a name that could not be told apart from two, or
+    is no text for the engine, is % and its bytes in hexadecimal. All others start with a slash."""
+    if os.pathsep not in folder and is_utf_8(folder):
+        return folder
+    return f"%{os.fsencode(folder).hex()}"
 
 
 def _interpreter_flags() -> list[str]:
