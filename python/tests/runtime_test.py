@@ -373,3 +373,20 @@ def test_modules_are_found_whatever_the_name_of_their_folder(tmp_path, name, var
     script = folder / "main.py"
     script.write_text(WITH_A_MODULE_BESIDE)
     assert ran(script, **variables) == "42"
+
+
+def test_a_working_directory_that_is_gone_is_no_folder_of_modules(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend("")
+    with monkeypatch.context() as there:
+        there.chdir(tmp_path)
+        assert str(tmp_path) in runtime.importable_folders(False)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import os, sys\n\nsys.path += sys.argv[1:]\nsys.path.insert(0, '')\n"
+        f"os.chdir({str(gone)!r})\nos.rmdir({str(gone)!r})\n"
+        "import skyward as sky\n\nwith sky.ComputePool(display='quiet') as pool:\n"
+        "    print(sky.compute(abs)(-1) >> pool)\n"
+    )
+    assert ran(script) == "1"

@@ -104,14 +104,14 @@ def importable_folders(own_environment: bool) -> list[str]:
 
     With an environment of its own a worker gets the caller's own folders, skyward and cloudpickle,
     but none of the packages that are installed for the caller: those it declares in the image."""
-    entries = [os.path.abspath(entry or ".") for entry in sys.path]
+    entries = list(sys.path)
     program = sys.modules.get("__main__")
     script = getattr(program, "__file__", None)
     # Of `python -m package.module`, that folder is the package's: nothing in it is at the top.
     # Under -P and -I, nothing is imported from it, unless the program says so in sys.path.
     if script and not sys.flags.safe_path and getattr(program, "__spec__", None) is None:
-        entries.insert(0, os.path.dirname(os.path.abspath(script)))
-    entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
+        entries.insert(0, os.path.dirname(script))
+    entries = [entry for entry in dict.fromkeys(map(_absolute, entries)) if os.path.exists(entry)]
     if not own_environment:
         return entries
     import cloudpickle  # nothing else of a local pool needs it before its nodes start
@@ -121,6 +121,14 @@ def importable_folders(own_environment: bool) -> list[str]:
         _folder_with("skyward", PACKAGE),
         _folder_with("cloudpickle", Path(cloudpickle.__file__).parent),
     ]
+
+
+def _absolute(entry: str) -> str:
+    """Empty for a relative one where the working directory is gone: nothing can be imported."""
+    try:
+        return os.path.abspath(entry or ".")
+    except FileNotFoundError:
+        return ""
 
 
 def _folder_with(name: str, place: Path) -> str:
