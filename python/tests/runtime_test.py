@@ -16,6 +16,7 @@ from skyward.transport import runtime, shipping
 from skyward.transport.module_watch import ModuleWatch
 
 import skyward as sky
+from skyward.base import programs
 
 
 @pytest.fixture
@@ -354,6 +355,42 @@ with sky.ComputePool(display="quiet") as pool:
     print(sky.compute(helper.answer)() >> pool)
 """
 ASCII_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+
+def test_a_path_is_the_same_bytes_for_the_engine_whatever_the_locale(monkeypatch):
+    def latin_1(path):
+        return os.fspath(path).encode("iso8859-1", "surrogateescape")
+
+    assert programs.unicode_path("it", "/müller") == "/müller"
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "fsencode", latin_1)
+        seen = "/müller".encode().decode("iso8859-1")
+        assert programs.unicode_path("it", seen) == "/müller"
+        elsewhere.setenv("XDG_STATE_HOME", seen)
+        assert programs.record_root() == "/müller/skyward"
+        assert runtime._in_variable(seen) == "/müller"
+        assert runtime._in_variable("/müller") == "%" + b"/m\xfcller".hex()
+        assert programs.unicode_path("it", "/home") == "/home"
+        with pytest.raises(sky.ConfigurationError, match="'/müller', has a name that is not valid"):
+            programs.unicode_path("it", "/müller")
+
+
+def test_a_pool_opens_in_a_home_that_is_not_ascii_under_an_ascii_locale(tmp_path):
+    home = tmp_path / "müller"
+    python = home / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (home / "agent").symlink_to(programs.agent_path())
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import os, sys\n\nsys.path += sys.argv[1:]\nsys.executable = os.environ['OWN_PYTHON']\n"
+        "import skyward as sky\n\nwith sky.ComputePool(display='quiet') as pool:\n"
+        "    print(sky.compute(abs)(-1) >> pool)\n"
+    )
+    own = {"XDG_STATE_HOME": home, "SKYWARD_AGENT": home / "agent", "OWN_PYTHON": python}
+    assert ran(script, **ASCII_LOCALE, **{name: str(path) for name, path in own.items()}) == "1"
+    assert os.listdir(home / "skyward") and sorted(os.listdir(tmp_path)) == ["main.py", "müller"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,13 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from skyward.base.programs import agent_path, is_frozen_program, other_agents, record_root
+from skyward.base.programs import (
+    agent_path,
+    is_frozen_program,
+    other_agents,
+    record_root,
+    unicode_path,
+)
 from skyward.exceptions import ConfigurationError
 from skyward.providers.choice import Provider
 from skyward.spec.accelerator import Accelerator
@@ -87,8 +93,11 @@ class PoolRequest:
         spec.env = self._env()
         spec.collect_metrics = self.collect_metrics
         spec.collect_tasks = self.collect_tasks
-        spec.agent_path = agent_path()
-        spec.other_agents = other_agents()
+        program = "the node program"
+        spec.agent_path = unicode_path(program, agent_path())
+        spec.other_agents = {
+            name: unicode_path(program, path) for name, path in other_agents().items()
+        }
         spec.record_root = record_root()
         return spec
 

@@ -11,7 +11,6 @@ from skyward.base.programs import (
     cache_folder,
     find_uv,
     is_frozen_program,
-    is_utf_8,
     unicode_path,
 )
 from skyward.spec.image import CLIENT_PYTHON, Image
@@ -39,7 +38,8 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     # -P: the folder of the script holds modules called output, process, results …, which are not
     # the user's.
     flags = [] if image.needs_environment() else _interpreter_flags()
-    runtime.command = ["{python}", *flags, "-P", str(PACKAGE / "worker" / "start.py")]
+    start = unicode_path("Skyward's package", str(PACKAGE / "worker" / "start.py"))
+    runtime.command = ["{python}", *flags, "-P", start]
     runtime.python = unicode_path("this program's Python", sys.executable)
     environment = {
         "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
@@ -56,9 +56,12 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
 def _in_variable(folder: str) -> str:
     """As the worker's prepare_modules() reads it: a name that could not be told apart from two, or
     is no text for the engine, is % and its bytes in hexadecimal. All others start with a slash."""
-    if os.pathsep not in folder and is_utf_8(folder):
-        return folder
-    return f"%{os.fsencode(folder).hex()}"
+    name = os.fsencode(folder)
+    with contextlib.suppress(UnicodeDecodeError):
+        text = name.decode()
+        if os.pathsep not in text:
+            return text
+    return f"%{name.hex()}"
 
 
 def _interpreter_flags() -> list[str]:
@@ -94,8 +97,9 @@ def remote_runtime(image: Image, slots: int = 1) -> Any:
     runtime.python = unicode_path("this program's Python", python)
     runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON, "SKYWARD_SLOTS": str(slots)}
     modules = modules_archive(image.includes, image.excludes)
-    runtime.archives = [package_archive(), *([modules] if modules else [])]
-    runtime.uv = find_uv() or ""
+    archives = [package_archive(), *([modules] if modules else [])]
+    runtime.archives = [unicode_path("an archive of modules", archive) for archive in archives]
+    runtime.uv = unicode_path("uv", find_uv() or "")
     return runtime
 
 
