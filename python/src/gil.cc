@@ -43,6 +43,8 @@ void forget_askers() {
   is_closed = false;
 }
 
+bool is_main_interpreter() { return PyInterpreterState_GetID(PyInterpreterState_Get()) == 0; }
+
 }  // namespace
 
 GilReleased::~GilReleased() {
@@ -61,8 +63,11 @@ void bind_gil(nb::module_& module) {
   // A forked child has none of the threads that asked for the lock just now.
   nb::module_::import_("os").attr("register_at_fork")(nb::arg("after_in_child") =
                                                           nb::cpp_function(&forget_askers));
+  module.def("is_main_interpreter", &is_main_interpreter,
+             "Whether this is not a subinterpreter. The engine's callbacks run in the main one.");
   module.def("close_gil", &close_gil,
              "The interpreter ends: other threads that wait in the engine stay there.");
+  if (!is_main_interpreter()) return;  // the main one goes on when this one ends
   // Exit handlers run in reverse order: after those of the package, which end pools, since it
   // registers them later.
   nb::module_::import_("atexit").attr("register")(module.attr("close_gil"));

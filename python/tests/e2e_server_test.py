@@ -36,6 +36,43 @@ def test_a_pool_does_not_open_where_threads_are_greenlets(monkeypatch, name, que
     assert not pool.is_active
 
 
+SUBINTERPRETER = """
+import sys, threading
+from skyward import _core
+
+if sys.version_info < (3, 13):
+    import _xxsubinterpreters as interpreters
+    app = interpreters.create(isolated=False)
+else:
+    import _interpreters as interpreters
+    app = interpreters.create("legacy")  # as Py_NewInterpreter() makes them
+interpreters.run_string(app, '''
+import skyward as sky
+cloud = sky.testing.FakeCloud()
+try:
+    sky.ComputePool(provider=cloud, display="quiet").open()
+except sky.ConfigurationError as error:
+    print(cloud.launched, error, flush=True)
+''')
+interpreters.destroy(app)
+other = threading.Thread(target=_core.make_function, args=(b"", "f"), daemon=True)
+other.start()  # it drops the lock of the interpreter and takes it again
+other.join(float(sys.argv[1]))
+print(other.is_alive())
+"""
+
+
+def test_a_subinterpreter_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-c", SUBINTERPRETER, str(DEADLINE / 2)],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    refused, is_blocked = done.stdout.splitlines()
+    assert refused.startswith("0 a pool cannot be used in a subinterpreter"), done.stderr
+    assert "WSGIApplicationGroup %{GLOBAL}" in refused
+    assert is_blocked == "False" and done.returncode == 0, done.stderr
+
+
 def threads():
     return {thread for thread in threading.enumerate() if thread.name.startswith("skyward-")}
 

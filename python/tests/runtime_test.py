@@ -4,6 +4,7 @@ import errno
 import importlib
 import os
 import pathlib
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -15,6 +16,7 @@ from skyward.transport import runtime, shipping
 from skyward.transport.module_watch import ModuleWatch
 
 import skyward as sky
+from skyward.base import programs
 
 
 @pytest.fixture
@@ -260,17 +262,168 @@ def test_paths_that_are_no_utf_8_are_named(tmp_path, monkeypatch):
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     os.mkdir(odd)
     events = []
-    for changes, says in (
-        (lambda m: m.syspath_prepend(odd), "a folder of modules"),
-        (lambda m: m.setenv("XDG_STATE_HOME", odd), "XDG_STATE_HOME or HOME"),
-    ):
-        with monkeypatch.context() as changed:
-            changes(changed)
-            pool = sky.ComputePool(provider="local", display="quiet", on_event=events.append)
-            with pytest.raises(sky.ConfigurationError, match=says) as refused:
-                pool.open()
-        assert r"\udcff" in str(refused.value) and "not valid UTF-8" in str(refused.value)
+    with monkeypatch.context() as changed:
+        changed.setenv("XDG_STATE_HOME", odd)
+        pool = sky.ComputePool(provider="local", display="quiet", on_event=events.append)
+        with pytest.raises(sky.ConfigurationError, match="XDG_STATE_HOME or HOME") as refused:
+            pool.open()
+    assert r"\udcff" in str(refused.value) and "not valid UTF-8" in str(refused.value)
     monkeypatch.setenv("XDG_CACHE_HOME", odd)
     with pytest.raises(sky.ConfigurationError, match="XDG_CACHE_HOME or HOME"):
         sky.ComputePool(provider=sky.SSH(hosts=["h"]), display="quiet").open()
     assert not events
+
+
+def ran(script, *flags, **variables):
+    """What the script prints, which finds Skyward as this program does."""
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        [sys.executable, *flags, str(script), *sys.path],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+WITH_ANOTHER_MODULE_BESIDE = """
+import sys
+
+sys.path += sys.argv[1:]
+
+import skyward as sky
+
+def look():
+    import sys
+    import quopri
+
+    return quopri.__file__, sys.flags.optimize, sys.flags.no_user_site, __debug__
+
+with sky.ComputePool(display="quiet") as pool:
+    for facts in (sky.compute(look)() >> pool, look()):
+        print(facts)
+"""
+
+
+@pytest.mark.parametrize("flags", [("-P",), ("-P", "-O", "-s"), ("-I", "-OO")])
+def test_workers_import_what_the_program_imports_under_its_flags(tmp_path, flags):
+    (tmp_path / "quopri.py").touch()
+    script = tmp_path / "main.py"
+    script.write_text(WITH_ANOTHER_MODULE_BESIDE)
+    there, here = ran(script, *flags).splitlines()
+    assert there == here and str(tmp_path) not in here
+    there, here = ran(script).splitlines()
+    assert there == here and str(tmp_path) in here
+
+
+WITH_VARIABLES = """
+import sys
+
+sys.path += sys.argv[1:]
+
+import os
+import skyward as sky
+
+def look():
+    return [os.environ[name] for name in ("PYTHONPATH", "PYTHONHASHSEED", "PYTHON_VERSION")]
+
+with sky.ComputePool(env={"PYTHONHASHSEED": "7"}, display="quiet") as pool:
+    print(*sky.compute(look)() >> pool, sep=",")
+with sky.ComputePool(image=sky.Image(env={"PYTHONPATH": "/own"}), display="quiet") as pool:
+    print(sky.compute(look)() >> pool)
+"""
+
+
+def test_workers_ignore_the_variables_that_the_program_ignores(tmp_path):
+    (tmp_path / "socket.py").write_text("raise RuntimeError")
+    script = tmp_path / "scripts" / "main.py"
+    script.parent.mkdir()
+    script.write_text(WITH_VARIABLES)
+    variables = {"PYTHONPATH": str(tmp_path), "PYTHONHASHSEED": "1", "PYTHON_VERSION": "3"}
+    pool, image = ran(script, "-E", **variables).splitlines()
+    assert pool == ",7,3" and "/own" in image
+
+
+WITH_A_MODULE_BESIDE = """
+import sys
+
+sys.path += sys.argv[1:]
+
+import helper
+import skyward as sky
+
+with sky.ComputePool(display="quiet") as pool:
+    print(sky.compute(helper.answer)() >> pool)
+"""
+ASCII_LOCALE = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+
+def test_a_path_is_the_same_bytes_for_the_engine_whatever_the_locale(monkeypatch):
+    def latin_1(path):
+        return os.fspath(path).encode("iso8859-1", "surrogateescape")
+
+    assert programs.unicode_path("it", "/müller") == "/müller"
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(os, "fsencode", latin_1)
+        seen = "/müller".encode().decode("iso8859-1")
+        assert programs.unicode_path("it", seen) == "/müller"
+        elsewhere.setenv("XDG_STATE_HOME", seen)
+        assert programs.record_root() == "/müller/skyward"
+        assert runtime._in_variable(seen) == "/müller"
+        assert runtime._in_variable("/müller") == "%" + b"/m\xfcller".hex()
+        assert programs.unicode_path("it", "/home") == "/home"
+        with pytest.raises(sky.ConfigurationError, match="'/müller', has a name that is not valid"):
+            programs.unicode_path("it", "/müller")
+
+
+def test_a_pool_opens_in_a_home_that_is_not_ascii_under_an_ascii_locale(tmp_path):
+    home = tmp_path / "müller"
+    python = home / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (home / "agent").symlink_to(programs.agent_path())
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import os, sys\n\nsys.path += sys.argv[1:]\nsys.executable = os.environ['OWN_PYTHON']\n"
+        "import skyward as sky\n\nwith sky.ComputePool(display='quiet') as pool:\n"
+        "    print(sky.compute(abs)(-1) >> pool)\n"
+    )
+    own = {"XDG_STATE_HOME": home, "SKYWARD_AGENT": home / "agent", "OWN_PYTHON": python}
+    assert ran(script, **ASCII_LOCALE, **{name: str(path) for name, path in own.items()}) == "1"
+    assert os.listdir(home / "skyward") and sorted(os.listdir(tmp_path)) == ["main.py", "müller"]
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        (b"12:30:00", {}),
+        (b"%2f", {}),
+        (b"\xff", {}),
+        ("müller:1".encode(), {}),
+        ("müller".encode(), ASCII_LOCALE),
+    ],
+)
+def test_modules_are_found_whatever_the_name_of_their_folder(tmp_path, name, variables):
+    folder = pathlib.Path(tmp_path, os.fsdecode(name))
+    folder.mkdir()
+    (folder / "helper.py").write_text("def answer():\n    return 42\n")
+    script = folder / "main.py"
+    script.write_text(WITH_A_MODULE_BESIDE)
+    assert ran(script, **variables) == "42"
+
+
+def test_a_working_directory_that_is_gone_is_no_folder_of_modules(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend("")
+    with monkeypatch.context() as there:
+        there.chdir(tmp_path)
+        assert str(tmp_path) in runtime.importable_folders(False)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import os, sys\n\nsys.path += sys.argv[1:]\nsys.path.insert(0, '')\n"
+        f"os.chdir({str(gone)!r})\nos.rmdir({str(gone)!r})\n"
+        "import skyward as sky\n\nwith sky.ComputePool(display='quiet') as pool:\n"
+        "    print(sky.compute(abs)(-1) >> pool)\n"
+    )
+    assert ran(script) == "1"

@@ -29,7 +29,7 @@ def agent_path() -> str:
             f"the node program is not at {path};"
             " reinstall skyward, or set SKYWARD_AGENT to where it is"
         )
-    return unicode_path("the node program", path)
+    return path
 
 
 def refuse_another_version() -> None:
@@ -45,15 +45,14 @@ def refuse_another_version() -> None:
 
 
 def unicode_path(what: str, path: str) -> str:
-    """The path. Raises ConfigurationError for bytes that are not UTF-8, which the engine does not
-    take in texts. `what` it is of."""
+    """The path as a text for the engine, for which its bytes are UTF-8: for Python, they are what
+    the locale says. Raises ConfigurationError if they are not. `what` it is of."""
     try:
-        path.encode()
-    except UnicodeEncodeError:
+        return os.fsencode(path).decode()
+    except UnicodeError:
         raise ConfigurationError(
             f"{what}, {path!r}, has a name that is not valid UTF-8; rename it, or use another"
         ) from None
-    return path
 
 
 def other_agents() -> dict[str, str]:
@@ -81,7 +80,8 @@ def cache_root() -> str:
     """Where files are kept that can be recreated: $XDG_CACHE_HOME, ~/.cache, or, if the user has
     no home, a temporary folder that is the user's own."""
     if cache := _in_home("XDG_CACHE_HOME", ".cache"):
-        return unicode_path("the cache folder (of XDG_CACHE_HOME or HOME)", cache)
+        unicode_path("the cache folder (of XDG_CACHE_HOME or HOME)", cache)
+        return cache
     folder = temporary_root()
     with contextlib.suppress(OSError):
         if make_ours(folder):

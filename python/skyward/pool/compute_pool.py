@@ -491,10 +491,16 @@ class ComputePool(PoolRequest, StaysHere):
                 raise
 
     def _provision(self, check: Callable[[], None] | None, opening: "Opening") -> None:
-        from skyward.pool.machines import Machines, refuse_greenlets, refuse_in_spawned_child
+        from skyward.pool.machines import (
+            Machines,
+            refuse_greenlets,
+            refuse_in_spawned_child,
+            refuse_subinterpreter,
+        )
 
         refuse_in_spawned_child()
         refuse_greenlets()
+        refuse_subinterpreter()
         refuse_another_version()
 
         def poll() -> None:

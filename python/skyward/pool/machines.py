@@ -77,6 +77,15 @@ def refuse_greenlets() -> None:
             )
 
 
+def refuse_subinterpreter() -> None:
+    """The engine calls back into the main interpreter, whose types are not this one's."""
+    if not _core.is_main_interpreter():
+        raise ConfigurationError(
+            "a pool cannot be used in a subinterpreter of Python, and this is one: under mod_wsgi,"
+            " set WSGIApplicationGroup %{GLOBAL}; elsewhere, open the pool in its own process"
+        )
+
+
 class Opening:
     """One opening of a pool, which others may end before its time."""
 

@@ -5,7 +5,13 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from skyward.base.programs import agent_path, is_frozen_program, other_agents, record_root
+from skyward.base.programs import (
+    agent_path,
+    is_frozen_program,
+    other_agents,
+    record_root,
+    unicode_path,
+)
 from skyward.exceptions import ConfigurationError
 from skyward.providers.choice import Provider
 from skyward.spec.accelerator import Accelerator
@@ -87,26 +93,30 @@ class PoolRequest:
         spec.env = self._env()
         spec.collect_metrics = self.collect_metrics
         spec.collect_tasks = self.collect_tasks
-        spec.agent_path = agent_path()
-        spec.other_agents = other_agents()
+        program = "the node program"
+        spec.agent_path = unicode_path(program, agent_path())
+        spec.other_agents = {
+            name: unicode_path(program, path) for name, path in other_agents().items()
+        }
         spec.record_root = record_root()
         return spec
 
     def _env(self) -> dict[str, str]:
         """Of workers. All hash strings alike, so that a set of them has one order everywhere, and
         each worker can take its part of it."""
+        from skyward.transport.runtime import ignored_variables
+
         seed = os.environ.get(HASH_SEED, "")
         if not seed.isdecimal():
             seed = str(int.from_bytes(os.urandom(4), "little") or 1)  # 0 would mean none
         own = {HASH_SEED: self.image.env.get(HASH_SEED, seed)}
-        if (
-            self.image.needs_environment()
-            and not all(provider.remote for provider in self.providers)
-            and os.environ.get(PLOTS, "").startswith("module://")
-            and PLOTS not in self.image.env
-        ):
-            own[PLOTS] = ""  # a module of the notebook's kernel, which is not in the image
-        return {**own, **self.env}
+        if all(provider.remote for provider in self.providers):
+            return {**own, **self.env}
+        hidden = ignored_variables()
+        if self.image.needs_environment() and os.environ.get(PLOTS, "").startswith("module://"):
+            hidden.append(PLOTS)  # a module of the notebook's kernel, which is not in the image
+        empty = dict.fromkeys((name for name in hidden if name not in self.image.env), "")
+        return {**empty, **own, **self.env}
 
     def _choice(self, provider: Provider) -> tuple[Any, Any]:
         """A provider and how its nodes run tasks, for the engine."""

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from skyward.base.programs import find_uv
+from skyward.base.programs import find_uv, unicode_path
 from skyward.base.suggest import suggesting_class
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class Local:
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""
-        settings = {"python": sys.executable}
+        settings = {"python": unicode_path("this program's Python", sys.executable)}
         uv = find_uv()
         if uv:
-            settings["uv"] = uv
+            settings["uv"] = unicode_path("uv", uv)
         return settings
 
     def available_instances(self) -> "tuple[InstanceSpec, ...]":

@@ -34,16 +34,16 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
             folders += [_folder_with(name, place) for name, place in hooked]
             folders += [_folder_with(place.name, place) for place in metadata_folders(places)]
         folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
-    for folder in folders:
-        unicode_path("a folder of modules (in sys.path)", folder)
     runtime = _core.WorkerRuntime()
     # -P: the folder of the script holds modules called output, process, results …, which are not
     # the user's.
-    runtime.command = ["{python}", "-P", str(PACKAGE / "worker" / "start.py")]
+    flags = [] if image.needs_environment() else _interpreter_flags()
+    start = unicode_path("Skyward's package", str(PACKAGE / "worker" / "start.py"))
+    runtime.command = ["{python}", *flags, "-P", start]
     runtime.python = unicode_path("this program's Python", sys.executable)
     environment = {
         "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
-        "SKYWARD_SYS_PATH": os.pathsep.join(folders),
+        "SKYWARD_SYS_PATH": os.pathsep.join(map(_in_variable, folders)),
         "SKYWARD_SLOTS": str(slots),
     }
     processes: Any = sys.modules.get("multiprocessing.process")
@@ -51,6 +51,38 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
         environment["SKYWARD_AUTHKEY"] = bytes(processes.current_process().authkey).hex()
     runtime.environment = environment
     return runtime
+
+
+def _in_variable(folder: str) -> str:
+    """As the worker's prepare_modules() reads it: a name that could not be told apart from two, or
+    is no text for the engine, is % and its bytes in hexadecimal. All others start with a slash."""
+    name = os.fsencode(folder)
+    with contextlib.suppress(UnicodeDecodeError):
+        text = name.decode()
+        if os.pathsep not in text:
+            return text
+    return f"%{name.hex()}"
+
+
+def _interpreter_flags() -> list[str]:
+    """Those of the program that decide what its modules are and do. Not -E: the pool's own
+    variables are for the interpreter, too."""
+    if hasattr(sys, "frozen"):  # its flags are those of its packer
+        return []
+    flags = ["-s"] if sys.flags.no_user_site else []
+    return [*flags, "-" + "O" * sys.flags.optimize] if sys.flags.optimize else flags
+
+
+def ignored_variables() -> list[str]:
+    """What this program's interpreter ignores of its environment, under -E and -I. A name with an
+    underscore is often that of others, such as PYTHON_VERSION."""
+    if hasattr(sys, "frozen") or not sys.flags.ignore_environment:
+        return []
+    return [
+        name
+        for name in os.environ
+        if name.startswith("PYTHON") and name.isascii() and name.isalnum()
+    ]
 
 
 def remote_runtime(image: Image, slots: int = 1) -> Any:
@@ -65,8 +97,9 @@ def remote_runtime(image: Image, slots: int = 1) -> Any:
     runtime.python = unicode_path("this program's Python", python)
     runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON, "SKYWARD_SLOTS": str(slots)}
     modules = modules_archive(image.includes, image.excludes)
-    runtime.archives = [package_archive(), *([modules] if modules else [])]
-    runtime.uv = find_uv() or ""
+    archives = [package_archive(), *([modules] if modules else [])]
+    runtime.archives = [unicode_path("an archive of modules", archive) for archive in archives]
+    runtime.uv = unicode_path("uv", find_uv() or "")
     return runtime
 
 
@@ -75,13 +108,14 @@ def importable_folders(own_environment: bool) -> list[str]:
 
     With an environment of its own a worker gets the caller's own folders, skyward and cloudpickle,
     but none of the packages that are installed for the caller: those it declares in the image."""
-    entries = [os.path.abspath(entry or ".") for entry in sys.path]
+    entries = list(sys.path)
     program = sys.modules.get("__main__")
     script = getattr(program, "__file__", None)
     # Of `python -m package.module`, that folder is the package's: nothing in it is at the top.
-    if script and getattr(program, "__spec__", None) is None:
-        entries.insert(0, os.path.dirname(os.path.abspath(script)))
-    entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
+    # Under -P and -I, nothing is imported from it, unless the program says so in sys.path.
+    if script and not sys.flags.safe_path and getattr(program, "__spec__", None) is None:
+        entries.insert(0, os.path.dirname(script))
+    entries = [entry for entry in dict.fromkeys(map(_absolute, entries)) if os.path.exists(entry)]
     if not own_environment:
         return entries
     import cloudpickle  # nothing else of a local pool needs it before its nodes start
@@ -91,6 +125,14 @@ def importable_folders(own_environment: bool) -> list[str]:
         _folder_with("skyward", PACKAGE),
         _folder_with("cloudpickle", Path(cloudpickle.__file__).parent),
     ]
+
+
+def _absolute(entry: str) -> str:
+    """Empty for a relative one where the working directory is gone: nothing can be imported."""
+    try:
+        return os.path.abspath(entry or ".")
+    except FileNotFoundError:
+        return ""
 
 
 def _folder_with(name: str, place: Path) -> str:

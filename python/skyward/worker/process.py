@@ -60,7 +60,11 @@ def take_key(key):
 def prepare_modules():
     """The driver's import path, and a clean __main__ for pickled functions."""
     extra = os.environ.pop("SKYWARD_SYS_PATH", "")
-    sys.path[:0] = [entry for entry in extra.split(os.pathsep) if entry and entry not in sys.path]
+    entries = [
+        os.fsdecode(bytes.fromhex(entry[1:])) if entry.startswith("%") else entry
+        for entry in extra.split(os.pathsep)
+    ]
+    sys.path[:0] = [entry for entry in entries if entry and entry not in sys.path]
     sys.modules["__main__"] = types.ModuleType("__main__")
 
 
