@@ -126,6 +126,7 @@ TYPED = """
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent import futures
+from functools import partial
 from typing import Any, assert_type
 import skyward as sky
 from skyward import accelerators
@@ -179,6 +180,8 @@ def use(pool: sky.ComputePool) -> None:
         assert_type(executor.submit(two, "a", flag=True).result(), float)
         assert_type(list(executor.map(one, [1])), list[int])
         assert_type(list(executor.map(len, ["a"], chunksize=2)), list[int])
+        assert_type(executor.submit(partial(two, flag=True), "a").result(), float)
+        assert_type(list(executor.map(partial(two, flag=True), ["a"])), list[float])
         standard: futures.Executor = executor
     @pool.on(sky.LogLine)
     def heard(event: sky.LogLine) -> None: ...
@@ -217,6 +220,7 @@ def use(pool: sky.ComputePool) -> None:
     stream = sky.gather(one(1), one(2), stream=True, ordered=False)
     assert_type(stream >> pool, Generator[int, None, None])
     assert_type(pool.map(one, [1]), Generator[int, None, None])
+    assert_type(pool.map(partial(two, flag=True), ["a"]), Generator[float, None, None])
     tried = sky.gather(one(1), one(2), return_exceptions=True)
     assert_type(tried >> pool, tuple[int | Exception, ...])
     each = sky.gather(one(1), stream=True, return_exceptions=True)

@@ -121,6 +121,10 @@ class Executor(futures.Executor):
     ) -> "futures.Future[T]": ...
     @overload
     def submit(
+        self, fn: "partial[PendingCompute[T]]", /, *args: Any, **kwargs: Any
+    ) -> "futures.Future[T]": ...
+    @overload
+    def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> "futures.Future[T]": ...
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "futures.Future[Any]":
@@ -152,7 +156,7 @@ class Executor(futures.Executor):
     @overload
     def map(
         self,
-        fn: ComputeFunction[..., T],
+        fn: "ComputeFunction[..., T] | partial[PendingCompute[T]]",
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
