@@ -1,5 +1,6 @@
 """What a pool may be asked for: both vocabularies, spot strategies, volumes, clouds."""
 
+import copy
 import dataclasses
 import inspect
 import pickle
@@ -400,7 +401,7 @@ def test_this_machine_in_the_place_of_a_cloud(monkeypatch):
 
 def test_what_is_left_out_is_the_same_in_both_faces():
     for cloud in CLOUDS.values():
-        said = cloud(**{one.name: one.default for one in dataclasses.fields(cloud)})
+        said = cloud(*[one.default for one in dataclasses.fields(cloud)])
         assert said.settings() == _core.standard_settings(cloud.name), cloud
 
 
@@ -432,6 +433,25 @@ def test_only_what_is_given_is_said():
     assert sky.Slurm(extra=[]).settings() == {}
     copied = pickle.loads(pickle.dumps(sky.AWS(use_ssm=False)))
     assert copied.settings() == {"use_ssm": "false"}
+
+
+def test_a_changed_copy_says_no_more_than_was_said():
+    for cloud in CLOUDS.values():
+        for other in (cloud(), pickle.loads(pickle.dumps(cloud())), copy.deepcopy(cloud())):
+            assert dataclasses.replace(other).settings() == {}, cloud
+    base = sky.AWS(region="us-east-1", use_ssm=True)
+    changed = dataclasses.replace(dataclasses.replace(base, ami="ami-1"), request_timeout=30)
+    assert changed.settings() == {
+        "region": "us-east-1",
+        "use_ssm": "true",
+        "ami": "ami-1",
+        "request_timeout": "30",
+    }
+    assert changed == sky.AWS(use_ssm=True, ami="ami-1")
+    assert repr(dataclasses.replace(sky.RunPod(), volume_gb=0)) == "RunPod(volume_gb=0)"
+    assert dataclasses.replace(sky.VastAI(verified_only=False)).settings() == {
+        "verified_only": "false"
+    }
 
 
 @pytest.mark.parametrize(
