@@ -465,13 +465,18 @@ def test_a_changed_copy_says_no_more_than_was_said():
         ),
         (lambda: sky.testing.FakeCloud(price={"cpu": 1}), "Did you mean prices?"),
         (lambda: sky.Image(package=["x"]), "unexpected keyword argument 'package'"),
-        (lambda: sky.pool(node=2)(len)(), "Did you mean nodes?"),
+        (lambda: sky.pool(node=2), "Did you mean nodes?"),
         (lambda: sky.Executor(node=2), "Did you mean nodes?"),
     ],
 )
 def test_a_parameter_that_does_not_exist(make, says):
     with pytest.raises(TypeError, match=says):
         make()
+
+
+def test_a_decorator_refuses_wrong_values_on_its_line():
+    with pytest.raises(ConfigurationError, match="budget='5'"):
+        sky.pool(nodes=2, budget="5")
 
 
 def test_signatures_are_those_of_the_documents():

@@ -130,6 +130,7 @@ from functools import partial
 from typing import Any, assert_type
 import skyward as sky
 from skyward import accelerators
+from skyward.integrations import ScikitLearnPool
 from skyward.types import AwaitedCall, Stream
 
 @sky.compute
@@ -183,6 +184,8 @@ def use(pool: sky.ComputePool) -> None:
         assert_type(executor.submit(partial(two, flag=True), "a").result(), float)
         assert_type(list(executor.map(partial(two, flag=True), ["a"])), list[float])
         standard: futures.Executor = executor
+    with ScikitLearnPool() as opened:
+        assert_type(opened, ScikitLearnPool)
     @pool.on(sky.LogLine)
     def heard(event: sky.LogLine) -> None: ...
     assert_type(heard, Callable[[sky.LogLine], None])

@@ -13,7 +13,7 @@ from concurrent import futures
 from functools import partial
 from itertools import islice
 from types import FunctionType, NoneType, TracebackType
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
@@ -220,7 +220,7 @@ class Executor(futures.Executor):
         elif first:
             _in_thread(self._finish)
 
-    def __enter__(self) -> "Executor":
+    def __enter__(self) -> Self:
         self._open()
         return self
 
