@@ -124,10 +124,13 @@ def test_import_is_quick():
 
 TYPED = """
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent import futures
 from functools import partial
 from typing import Any, assert_type
+import numpy
+from numpy.typing import NDArray
 import skyward as sky
 from skyward import accelerators
 from skyward.integrations import ScikitLearnPool
@@ -235,6 +238,12 @@ def use(pool: sky.ComputePool) -> None:
         assert_type(answer, int | Exception)
     assert_type(sky.shard(range(3), "abc"), tuple[list[int], list[str]])
     assert_type(sky.shard([1.5], b"a", seed=1), tuple[list[float], list[int]])
+    assert_type(sky.shard(deque([1])), list[int])
+    assert_type(sky.shard((1.5, 2.5), deque([1])), tuple[tuple[float, float], list[int]])
+    array: NDArray[numpy.float64] = numpy.zeros(3)
+    assert_type(sky.shard(array, array), tuple[NDArray[numpy.float64], NDArray[numpy.float64]])
+    assert_type(sky.shard("abc", array), tuple[list[str], NDArray[numpy.float64]])
+    assert_type(sky.shard(array, [1], [""]), tuple[NDArray[numpy.float64], list[int], list[str]])
     assert_type(sky.shard([1, 2]), list[int])
     assert_type(sky.shard([1], ["a"], seed=1), tuple[list[int], list[str]])
     assert_type(sky.shard(range(4)), list[int])
