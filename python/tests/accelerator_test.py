@@ -2,6 +2,7 @@
 
 import pickle
 import typing
+from dataclasses import replace
 
 import pytest
 from skyward.accelerators import VENDORS
@@ -75,6 +76,22 @@ def test_values_are_immutable_comparable_picklable_and_match():
     match accelerators.A100():
         case Accelerator("A100", memory):
             assert memory == "80GB"
+
+
+def test_a_changed_copy():
+    changed = replace(accelerators.H100(), count=4)
+    assert changed == accelerators.H100(count=4) and type(changed.count) is int
+    assert not replace(replace(accelerators.A100(), count=2), count=4).memory_required
+    assert not replace(pickle.loads(pickle.dumps(accelerators.A100())), count=4).memory_required
+    assert replace(accelerators.A100(memory="40GB"), count=4).memory_required
+    other = replace(accelerators.A100(), memory="40GB")
+    assert other.memory == "40GB" and other.memory_required
+    assert not replace(other, memory="").memory_required
+    assert Accelerator("A100", accelerators.A100().memory).memory_required
+    split = replace(accelerators.H100(count=4, mig="3g.40gb"), count=2)
+    assert split == accelerators.H100(count=2, mig="3g.40gb") and split.memory_required
+    mine = accelerators.Custom("X1", "8GB", cuda_min="12.4")
+    assert replace(mine, count=2) == mine.with_count(2)
 
 
 def test_what_the_catalogue_knows():
