@@ -4,6 +4,7 @@ import pickle
 import typing
 from dataclasses import replace
 
+import numpy
 import pytest
 from skyward.accelerators import VENDORS
 
@@ -90,6 +91,7 @@ def test_a_changed_copy():
     assert Accelerator("A100", accelerators.A100().memory).memory_required
     split = replace(accelerators.H100(count=4, mig="3g.40gb"), count=2)
     assert split == accelerators.H100(count=2, mig="3g.40gb") and split.memory_required
+    assert type(accelerators.T4(count=numpy.int64(2)).count) is int
     mine = accelerators.Custom("X1", "8GB", cuda_min="12.4")
     assert replace(mine, count=2) == mine.with_count(2)
 
@@ -118,6 +120,7 @@ def test_what_the_catalogue_knows():
         (lambda: accelerators.T4(count=0), "count=0"),
         (lambda: accelerators.T4(count=1.5), "count=1.5"),
         (lambda: accelerators.T4(count="2"), "count='2'"),
+        (lambda: accelerators.Custom("X", cuda_min=12.8), "cuda_min=12.8: a string"),
         (lambda: accelerators.H100(mig="3g.20gb"), "3g.20gb.*\n.*3g.40gb"),
         (lambda: accelerators.H100(mig=["4g.40gb", "4g.40gb"]), "8 slices"),
         (lambda: accelerators.H100(mig=3), "mig=3"),

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy
 import pytest
+from skyward.engines.block import seconds_of
 from skyward.integrations import JoblibPool
 from skyward.providers.cloud import Cloud
 from skyward.providers.clouds import CLOUDS
@@ -198,6 +199,8 @@ def test_tasks_are_always_in_processes():
         (lambda: sky.Worker(concurrency=0), "concurrency=0"),
         (lambda: sky.S3Volume("/a", 3), "bucket=3: a string"),
         (lambda: sky.S3Volume(3, "bucket"), "mount_path=3"),
+        (lambda: sky.S3Volume("/a", "bucket", read_only="no"), "read_only='no': True or False"),
+        (lambda: sky.Image().with_pip("torch"), r"pip='torch': .*write \['torch'\]"),
         (lambda: sky.Command([]), r"commands=\[\]"),
         (lambda: sky.Command([["sh"]], addresses=["a", "b"]), "one address for each of the 1"),
         (lambda: sky.Command([["sh"]], addresses="a"), "addresses='a'"),
@@ -301,6 +304,11 @@ def test_numbers_of_numpy_are_numbers():
     call = sky.compute(timeout=numpy.float32(3), retries=numpy.int8(2))(abs)(1)
     assert (call.timeout, call.retries) == (3, 2) and type(call.retries) is int
     assert call.with_timeout(numpy.int64(5)).timeout == 5
+    half = ComputePool(spot=numpy.float32(0.5)).spot
+    assert half == Spot.Percent(numpy.float32(0.5)) == Spot.Percent(0.5)
+    assert type(half.percentage) is float and repr(half) == "Spot.Percent(percentage=0.5)"
+    assert type(Spot.Always(retries=numpy.int64(3)).retries) is int
+    assert seconds_of("mpi", numpy.int64(60)) == 60
     for bad in (numpy.bool_(True), numpy.float64(2), numpy.arange(2), True):
         with pytest.raises(ConfigurationError, match="nodes="):
             ComputePool(nodes=bad)

@@ -12,8 +12,8 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from skyward.base.extension import compiled
-from skyward.exceptions import ConfigurationError
-from skyward.spec.options import is_standard, standard
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
+from skyward.spec.options import is_standard, plain_number, standard, truth
 
 if TYPE_CHECKING:
     from skyward.spec.nvidia import NVIDIAFactories
@@ -135,9 +135,9 @@ class Accelerator:
             count=_number(count),
             mig=_partitions(multiple_instance if mig is None else mig),
             memory_required=bool(memory) and not (memory_required is False and is_standard(memory)),
-            custom=custom,
-            cuda_min=cuda_min,
-            cuda_max=cuda_max,
+            custom=truth("custom", custom),
+            cuda_min=_text("cuda_min", cuda_min),
+            cuda_max=_text("cuda_max", cuda_max),
         )
         core = compiled()
         self._fill(wanted if core is None else _to_core(core, wanted).checked())
@@ -338,10 +338,11 @@ def _made(values: Any) -> Accelerator:
 def _text(what: str, value: Any) -> str:
     if isinstance(value, str):
         return str(value)
-    raise ConfigurationError(f"{what}={value!r}: a string is expected")
+    raise ConfigurationTypeError(f"{what}={value!r}: a string is expected")
 
 
 def _number(count: Any) -> float:
+    count = plain_number(count)
     if isinstance(count, bool) or not isinstance(count, (int, float)):
         raise ConfigurationError(f"count={count!r}: a number of devices is expected")
     return float(count)
