@@ -49,6 +49,16 @@ def test_no_port_is_open_but_to_this_machine(pool):
     assert set().union(*places() @ pool) == {"127.0.0.1"}
 
 
+def test_jax_arrays_stay_arrays():
+    import jax
+
+    array = jax.numpy.arange(8, dtype="int16").reshape(4, 2)
+    part, names = sky.shard(array, "abcd", node=1, total_nodes=2)
+    assert isinstance(part, jax.Array) and part.dtype == "int16"
+    assert part.tolist() == [[2, 3], [6, 7]] and names == ["b", "d"]
+    assert sky.shard(array[:1], node=1, total_nodes=2).shape == (0, 2)
+
+
 def rows(count):
     random = numpy.random.default_rng(5)
     x = random.normal(size=(count, 4)).astype("f4")

@@ -16,6 +16,16 @@ def rows(count):
     return x, (x @ numpy.array([[1.0], [-1.0], [2.0]], dtype="f4")).astype("f4")
 
 
+def test_tensors_stay_tensors():
+    import tensorflow as tf
+
+    tensor = tf.cast(tf.reshape(tf.range(8), (4, 2)), tf.int16)
+    part, names = sky.shard(tensor, "abcd", node=1, total_nodes=2)
+    assert tf.is_tensor(part) and part.dtype == tf.int16
+    assert part.numpy().tolist() == [[2, 3], [6, 7]] and names == ["b", "d"]
+    assert sky.shard(tensor[:1], node=1, total_nodes=2).shape == (0, 2)
+
+
 @sky.compute
 @sky.distributed.tensorflow()
 def train():

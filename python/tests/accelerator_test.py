@@ -2,7 +2,9 @@
 
 import pickle
 import typing
+from dataclasses import replace
 
+import numpy
 import pytest
 from skyward.accelerators import VENDORS
 
@@ -77,6 +79,23 @@ def test_values_are_immutable_comparable_picklable_and_match():
             assert memory == "80GB"
 
 
+def test_a_changed_copy():
+    changed = replace(accelerators.H100(), count=4)
+    assert changed == accelerators.H100(count=4) and type(changed.count) is int
+    assert not replace(replace(accelerators.A100(), count=2), count=4).memory_required
+    assert not replace(pickle.loads(pickle.dumps(accelerators.A100())), count=4).memory_required
+    assert replace(accelerators.A100(memory="40GB"), count=4).memory_required
+    other = replace(accelerators.A100(), memory="40GB")
+    assert other.memory == "40GB" and other.memory_required
+    assert not replace(other, memory="").memory_required
+    assert Accelerator("A100", accelerators.A100().memory).memory_required
+    split = replace(accelerators.H100(count=4, mig="3g.40gb"), count=2)
+    assert split == accelerators.H100(count=2, mig="3g.40gb") and split.memory_required
+    assert type(accelerators.T4(count=numpy.int64(2)).count) is int
+    mine = accelerators.Custom("X1", "8GB", cuda_min="12.4")
+    assert replace(mine, count=2) == mine.with_count(2)
+
+
 def test_what_the_catalogue_knows():
     facts = accelerators.H100(form_factor="SXM").metadata
     assert facts == {
@@ -101,6 +120,7 @@ def test_what_the_catalogue_knows():
         (lambda: accelerators.T4(count=0), "count=0"),
         (lambda: accelerators.T4(count=1.5), "count=1.5"),
         (lambda: accelerators.T4(count="2"), "count='2'"),
+        (lambda: accelerators.Custom("X", cuda_min=12.8), "cuda_min=12.8: a string"),
         (lambda: accelerators.H100(mig="3g.20gb"), "3g.20gb.*\n.*3g.40gb"),
         (lambda: accelerators.H100(mig=["4g.40gb", "4g.40gb"]), "8 slices"),
         (lambda: accelerators.H100(mig=3), "mig=3"),

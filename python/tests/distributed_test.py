@@ -8,6 +8,7 @@ import struct
 import sys
 import types
 
+import numpy
 import pytest
 from skyward.base.programs import agent_path
 from skyward.distributed import (
@@ -248,8 +249,12 @@ def test_wrong_use_is_named():
         distributed.keras(backend="theano")
     with pytest.raises(sky.ConfigurationError, match="takes no 'gloo'"):
         distributed.jax("gloo")
-    with pytest.raises(sky.ConfigurationError, match="positive number"):
-        distributed.torch(timeout=0)
+    for bare in (distributed.torch, distributed.mpi):
+        with pytest.raises(
+            sky.ConfigurationError, match=r"distributed\.\w+: timeout=0: a positive"
+        ):
+            bare(timeout=0)
+        bare(timeout=numpy.int64(60))
     with pytest.raises(sky.ConfigurationError, match="a number of 0 or more"):
         sky.distributed.torch(max_restarts=-1)
     with pytest.raises(sky.ConfigurationError, match="items is a generator"):

@@ -186,6 +186,7 @@ def test_futures(pool):
 def test_map(pool):
     assert list(pool.map(add, range(50), itertools.count())) == [2 * i for i in range(50)]
     assert list(pool.map(lambda x: x * x, [1, 2, 3])) == [1, 4, 9]
+    assert list(pool.map(functools.partial(add, 1), [1, 2])) == [2, 3]
     assert list(pool.map(add, [])) == []
     endless = pool.map(add, itertools.count())
     assert list(itertools.islice(endless, 5)) == [0, 1, 2, 3, 4]

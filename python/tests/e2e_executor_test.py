@@ -1,5 +1,6 @@
 """sky.Executor is an executor as concurrent.futures has them."""
 
+import functools
 import gc
 import itertools
 import os
@@ -59,6 +60,7 @@ def test_submit(executor, pool):
     assert executor.submit(pow, 2, 8).result(30) == 256
     assert executor.submit(int, "ff", base=16).result(30) == 255
     assert executor.submit(double, 4, plus=1).result(30) == 9
+    assert executor.submit(functools.partial(double, plus=1), 4).result(30) == 9
     assert executor.submit(lambda: sky.instance_info().total_nodes).result(30) == 2
     assert isinstance(executor, futures.Executor) and executor.total_slots == pool.total_slots
     assert executor.submit(capture, 1, self=2, fn=3).result(30) == ((1,), {"self": 2, "fn": 3})

@@ -10,6 +10,7 @@ import gc
 import inspect
 import pickle
 import sys
+import types
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -305,7 +306,19 @@ class Tools:
     def named(cls, x):
         return cls.__name__, x
 
+    @sky.compute(timeout=3)
+    @classmethod
+    def named_above(cls, x):
+        return cls.__name__, x
+
     size = sky.compute(len)
+
+
+class MoreTools(Tools):
+    @sky.compute
+    @classmethod
+    def named_above(cls, x):
+        return super().named_above.local(x)
 
 
 def test_what_is_no_method_takes_no_object_along():
@@ -347,6 +360,44 @@ def test_an_awaited_call_has_what_its_type_promises():
         assert call.cancel() and call.cancelled()
 
     asyncio.run(main())
+
+
+def test_a_class_method_is_itself_for_map_and_submit():
+    plain = types.MethodType(vars(Tools)["named"].__func__, Tools)  # Tools.named since Python 3.13
+    for method in (Tools.named, plain, functools.partial(plain)):
+        wrapped = sky.compute(method)  # as pool.map() and Executor.submit() do
+        call = wrapped("a")
+        assert call.fn(*call.args) == wrapped.local("a") == ("Tools", "a")
+
+
+def test_compute_may_stand_above_classmethod():
+    for owner in (Tools, MoreTools):
+        for place in (owner, owner()):
+            call = place.named_above("a")
+            assert call.fn(*call.args) == place.named_above.local("a") == (owner.__name__, "a")
+            assert str(inspect.signature(place.named_above)) == "(x)"
+            with pytest.raises(TypeError, match="'x'"):
+                place.named_above()
+    assert Tools.named_above("a").timeout == 3
+
+    async def wait(cls):
+        pass
+
+    for kind in (classmethod, staticmethod):
+        with pytest.raises(sky.ConfigurationError, match="wait is async"):
+            sky.compute(kind(wait))
+
+
+def test_a_partial_of_a_compute_function():
+    limited = sky.compute(timeout=3, retries=2)(add.local)
+    for partial in (
+        functools.partial(limited, b=5),
+        functools.partial(functools.partial(limited, b=4), b=5),
+    ):
+        call = sky.compute(partial)(1)
+        assert call.fn(*call.args) == 6
+        assert (call.name, call.timeout, call.retries) == ("add", 3, 2)
+        assert sky.compute(timeout=9)(partial)(1).timeout == 9
 
 
 def test_async_functions_are_refused():

@@ -1,5 +1,6 @@
 """What a pool may be asked for: both vocabularies, spot strategies, volumes, clouds."""
 
+import copy
 import dataclasses
 import inspect
 import pickle
@@ -8,6 +9,7 @@ from typing import ClassVar
 
 import numpy
 import pytest
+from skyward.engines.block import seconds_of
 from skyward.integrations import JoblibPool
 from skyward.providers.cloud import Cloud
 from skyward.providers.clouds import CLOUDS
@@ -197,6 +199,8 @@ def test_tasks_are_always_in_processes():
         (lambda: sky.Worker(concurrency=0), "concurrency=0"),
         (lambda: sky.S3Volume("/a", 3), "bucket=3: a string"),
         (lambda: sky.S3Volume(3, "bucket"), "mount_path=3"),
+        (lambda: sky.S3Volume("/a", "bucket", read_only="no"), "read_only='no': True or False"),
+        (lambda: sky.Image().with_pip("torch"), r"pip='torch': .*write \['torch'\]"),
         (lambda: sky.Command([]), r"commands=\[\]"),
         (lambda: sky.Command([["sh"]], addresses=["a", "b"]), "one address for each of the 1"),
         (lambda: sky.Command([["sh"]], addresses="a"), "addresses='a'"),
@@ -300,6 +304,11 @@ def test_numbers_of_numpy_are_numbers():
     call = sky.compute(timeout=numpy.float32(3), retries=numpy.int8(2))(abs)(1)
     assert (call.timeout, call.retries) == (3, 2) and type(call.retries) is int
     assert call.with_timeout(numpy.int64(5)).timeout == 5
+    half = ComputePool(spot=numpy.float32(0.5)).spot
+    assert half == Spot.Percent(numpy.float32(0.5)) == Spot.Percent(0.5)
+    assert type(half.percentage) is float and repr(half) == "Spot.Percent(percentage=0.5)"
+    assert type(Spot.Always(retries=numpy.int64(3)).retries) is int
+    assert seconds_of("mpi", numpy.int64(60)) == 60
     for bad in (numpy.bool_(True), numpy.float64(2), numpy.arange(2), True):
         with pytest.raises(ConfigurationError, match="nodes="):
             ComputePool(nodes=bad)
@@ -400,7 +409,7 @@ def test_this_machine_in_the_place_of_a_cloud(monkeypatch):
 
 def test_what_is_left_out_is_the_same_in_both_faces():
     for cloud in CLOUDS.values():
-        said = cloud(**{one.name: one.default for one in dataclasses.fields(cloud)})
+        said = cloud(*[one.default for one in dataclasses.fields(cloud)])
         assert said.settings() == _core.standard_settings(cloud.name), cloud
 
 
@@ -434,6 +443,25 @@ def test_only_what_is_given_is_said():
     assert copied.settings() == {"use_ssm": "false"}
 
 
+def test_a_changed_copy_says_no_more_than_was_said():
+    for cloud in CLOUDS.values():
+        for other in (cloud(), pickle.loads(pickle.dumps(cloud())), copy.deepcopy(cloud())):
+            assert dataclasses.replace(other).settings() == {}, cloud
+    base = sky.AWS(region="us-east-1", use_ssm=True)
+    changed = dataclasses.replace(dataclasses.replace(base, ami="ami-1"), request_timeout=30)
+    assert changed.settings() == {
+        "region": "us-east-1",
+        "use_ssm": "true",
+        "ami": "ami-1",
+        "request_timeout": "30",
+    }
+    assert changed == sky.AWS(use_ssm=True, ami="ami-1")
+    assert repr(dataclasses.replace(sky.RunPod(), volume_gb=0)) == "RunPod(volume_gb=0)"
+    assert dataclasses.replace(sky.VastAI(verified_only=False)).settings() == {
+        "verified_only": "false"
+    }
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -445,13 +473,18 @@ def test_only_what_is_given_is_said():
         ),
         (lambda: sky.testing.FakeCloud(price={"cpu": 1}), "Did you mean prices?"),
         (lambda: sky.Image(package=["x"]), "unexpected keyword argument 'package'"),
-        (lambda: sky.pool(node=2)(len)(), "Did you mean nodes?"),
+        (lambda: sky.pool(node=2), "Did you mean nodes?"),
         (lambda: sky.Executor(node=2), "Did you mean nodes?"),
     ],
 )
 def test_a_parameter_that_does_not_exist(make, says):
     with pytest.raises(TypeError, match=says):
         make()
+
+
+def test_a_decorator_refuses_wrong_values_on_its_line():
+    with pytest.raises(ConfigurationError, match="budget='5'"):
+        sky.pool(nodes=2, budget="5")
 
 
 def test_signatures_are_those_of_the_documents():

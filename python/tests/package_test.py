@@ -124,11 +124,16 @@ def test_import_is_quick():
 
 TYPED = """
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent import futures
+from functools import partial
 from typing import Any, assert_type
+import numpy
+from numpy.typing import NDArray
 import skyward as sky
 from skyward import accelerators
+from skyward.integrations import ScikitLearnPool
 from skyward.types import AwaitedCall, Stream
 
 @sky.compute
@@ -179,7 +184,11 @@ def use(pool: sky.ComputePool) -> None:
         assert_type(executor.submit(two, "a", flag=True).result(), float)
         assert_type(list(executor.map(one, [1])), list[int])
         assert_type(list(executor.map(len, ["a"], chunksize=2)), list[int])
+        assert_type(executor.submit(partial(two, flag=True), "a").result(), float)
+        assert_type(list(executor.map(partial(two, flag=True), ["a"])), list[float])
         standard: futures.Executor = executor
+    with ScikitLearnPool() as opened:
+        assert_type(opened, ScikitLearnPool)
     @pool.on(sky.LogLine)
     def heard(event: sky.LogLine) -> None: ...
     assert_type(heard, Callable[[sky.LogLine], None])
@@ -217,6 +226,7 @@ def use(pool: sky.ComputePool) -> None:
     stream = sky.gather(one(1), one(2), stream=True, ordered=False)
     assert_type(stream >> pool, Generator[int, None, None])
     assert_type(pool.map(one, [1]), Generator[int, None, None])
+    assert_type(pool.map(partial(two, flag=True), ["a"]), Generator[float, None, None])
     tried = sky.gather(one(1), one(2), return_exceptions=True)
     assert_type(tried >> pool, tuple[int | Exception, ...])
     each = sky.gather(one(1), stream=True, return_exceptions=True)
@@ -228,6 +238,12 @@ def use(pool: sky.ComputePool) -> None:
         assert_type(answer, int | Exception)
     assert_type(sky.shard(range(3), "abc"), tuple[list[int], list[str]])
     assert_type(sky.shard([1.5], b"a", seed=1), tuple[list[float], list[int]])
+    assert_type(sky.shard(deque([1])), list[int])
+    assert_type(sky.shard((1.5, 2.5), deque([1])), tuple[tuple[float, float], list[int]])
+    array: NDArray[numpy.float64] = numpy.zeros(3)
+    assert_type(sky.shard(array, array), tuple[NDArray[numpy.float64], NDArray[numpy.float64]])
+    assert_type(sky.shard("abc", array), tuple[list[str], NDArray[numpy.float64]])
+    assert_type(sky.shard(array, [1], [""]), tuple[NDArray[numpy.float64], list[int], list[str]])
     assert_type(sky.shard([1, 2]), list[int])
     assert_type(sky.shard([1], ["a"], seed=1), tuple[list[int], list[str]])
     assert_type(sky.shard(range(4)), list[int])

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial, update_wrapper
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -76,8 +76,10 @@ class ComputeFunction(Generic[P, R]):
         self: "ComputeFunction[Concatenate[Any, Q], S]", instance: object, owner: Any = None
     ) -> "ComputeFunction[Q, S]": ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method of an object: the object is sent as the first argument."""
+        """A method of an object or a class, which is sent as the first argument."""
         fn = self._fn
+        if isinstance(fn, classmethod):
+            fn, instance = fn.__func__, type(instance) if owner is None else owner
         if instance is None or isinstance(fn, staticmethod) or not hasattr(fn, "__get__"):
             return self
         bound: Any = update_wrapper(partial(fn, instance), fn)
@@ -223,12 +225,15 @@ lazy = compute
 
 
 def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFunction[Any, Any]":
+    fn = _outermost(fn)
     if isinstance(fn, ComputeFunction):
+        if timeout is None and not retries:
+            return fn
         return ComputeFunction(
             fn.local, timeout if timeout is not None else fn._timeout, retries or fn._retries
         )
     refuse_async("@compute", fn)
-    if not callable(fn):
+    if not callable(fn) and not isinstance(fn, classmethod):
         raise TypeError(
             f"@compute needs a function, not {type(fn).__name__};"
             " pass options by keyword: @compute(timeout=60)"
@@ -236,7 +241,20 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
     return ComputeFunction(fn, timeout, retries)
 
 
+def _outermost(fn: Any) -> Any:
+    """A partial or a bound method of a compute function as a compute function; else `fn`. Python
+    3.13 and newer bind class methods without asking ``__get__``."""
+    if isinstance(fn, partial):
+        inner = _outermost(fn.func)
+        if isinstance(inner, ComputeFunction):
+            return inner.with_function(partial(inner.local, *fn.args, **fn.keywords))
+    elif isinstance(fn, MethodType) and isinstance(fn.__func__, ComputeFunction):
+        return fn.__func__.__get__(fn.__self__)
+    return fn
+
+
 def refuse_async(decorator: str, fn: Any) -> None:
+    fn = getattr(fn, "__func__", fn)  # of a class method or a static one
     if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
         raise ConfigurationTypeError(
             f"{decorator}: {name_of(fn)} is async, and a worker runs one plain call at a time;"
@@ -248,6 +266,7 @@ def refuse_async(decorator: str, fn: Any) -> None:
 def _check_of(fn: Any) -> Callable[..., None]:
     """A function with the parameters of `fn` and an empty body: a wrong call raises what `fn` would
     raise, but here and at once. Accepts anything if the parameters are not known for certain."""
+    fn = fn.__func__ if isinstance(fn, classmethod) else fn
     plain = fn.func if type(fn) is partial else fn
     try:
         if type(plain) is not FunctionType or hasattr(plain, "__signature__"):

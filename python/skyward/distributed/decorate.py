@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from skyward.call.function import ComputeFunction, is_generator, refuse_async
+from skyward.call.limits import seconds_to_wait
 from skyward.call.starts import START_ARGUMENT, STARTS_ATTRIBUTE, Starts
 from skyward.call.text import name_of
 from skyward.distributed.elastic import (
@@ -58,7 +59,7 @@ def decorator(
             if backends
             else f"distributed.{framework}() takes no {chosen!r}; write it above a function"
         )
-    _check_timeout(framework, timeout)
+    seconds = seconds_to_wait(f"distributed.{framework}: timeout", timeout)
     if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:
         raise ConfigurationError(
             f"distributed.{framework}(max_restarts={max_restarts!r}): a number of 0 or more is"
@@ -66,17 +67,9 @@ def decorator(
         )
 
     def decorate(target: Any) -> Any:
-        return _surrounded(target, framework, chosen, float(timeout), max_restarts)
+        return _surrounded(target, framework, chosen, seconds, max_restarts)
 
     return decorate(backend) if bare else decorate
-
-
-def _check_timeout(framework: str, timeout: Any) -> None:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
-        raise ConfigurationError(
-            f"distributed.{framework}(timeout={timeout!r}): a positive number of seconds is"
-            " expected"
-        )
 
 
 def mpi_decorator(
@@ -85,7 +78,7 @@ def mpi_decorator(
     """What ``@distributed.mpi(…)`` evaluates to; `target` is the function where it stands bare."""
     if target is not None and not callable(target) and not isinstance(target, ComputeFunction):
         raise TypeError(f"@distributed.mpi needs a function, not {type(target).__name__}")
-    _check_timeout("mpi", timeout)
+    seconds = seconds_to_wait("distributed.mpi: timeout", timeout)
     if type(ranks_per_node) is not int or not 1 <= ranks_per_node <= MAX_RANKS_PER_NODE:
         raise ConfigurationError(
             f"distributed.mpi(ranks_per_node={ranks_per_node!r}): a number from 1 to"
@@ -99,7 +92,7 @@ def mpi_decorator(
     world = World(ranks_per_node, implementation, secrets.token_bytes(32))
 
     def decorate(target: Any) -> Any:
-        return _in_world(target, world, float(timeout))
+        return _in_world(target, world, seconds)
 
     return decorate if target is None else decorate(target)
 

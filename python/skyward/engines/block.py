@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from skyward.exceptions import ConfigurationError
+from skyward.call.limits import seconds_to_wait
 from skyward.pool.compute_pool import ComputePool
 from skyward.pool.open_pool import OpenPool
 
@@ -24,8 +24,4 @@ def hold_slot(verb: str, pool: ComputePool) -> Iterator[OpenPool]:
 
 
 def seconds_of(verb: str, timeout: float) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e6:
-        raise ConfigurationError(
-            f"{verb}: timeout={timeout!r}: a positive number of seconds is expected"
-        )
-    return float(timeout)
+    return seconds_to_wait(f"{verb}: timeout", timeout, 1e6)

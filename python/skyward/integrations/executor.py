@@ -13,7 +13,7 @@ from concurrent import futures
 from functools import partial
 from itertools import islice
 from types import FunctionType, NoneType, TracebackType
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
@@ -121,6 +121,10 @@ class Executor(futures.Executor):
     ) -> "futures.Future[T]": ...
     @overload
     def submit(
+        self, fn: "partial[PendingCompute[T]]", /, *args: Any, **kwargs: Any
+    ) -> "futures.Future[T]": ...
+    @overload
+    def submit(
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> "futures.Future[T]": ...
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "futures.Future[Any]":
@@ -152,7 +156,7 @@ class Executor(futures.Executor):
     @overload
     def map(
         self,
-        fn: ComputeFunction[..., T],
+        fn: "ComputeFunction[..., T] | partial[PendingCompute[T]]",
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
@@ -216,7 +220,7 @@ class Executor(futures.Executor):
         elif first:
             _in_thread(self._finish)
 
-    def __enter__(self) -> "Executor":
+    def __enter__(self) -> Self:
         self._open()
         return self
 

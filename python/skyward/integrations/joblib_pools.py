@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from skyward.exceptions import ConfigurationError
 from skyward.pool.compute_pool import ComputePool
@@ -55,7 +55,7 @@ class JoblibPool(ComputePool):
         self.image = _with_package(self.image, "joblib", joblib_version)
         self._block: ExitStack | None = None
 
-    def __enter__(self) -> "JoblibPool":
+    def __enter__(self) -> Self:
         if not self.is_active:  # its timeout may have passed inside the former block
             self.__exit__(None, None, None)
         with ExitStack() as block:

@@ -68,6 +68,8 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             return items
         return call_later if iscoroutinefunction(function) else call
 
+    if options:
+        ComputePool(**options)  # starts nothing, and refuses wrong options on this line
     return Block(decorate, options) if function is None else decorate(function)
 
 

@@ -67,6 +67,8 @@ from skyward.spec.volume import VolumeLike, normalize_volumes
 from skyward.transport.forks import renewed
 
 if TYPE_CHECKING:
+    from functools import partial
+
     from skyward.call.answers import AwaitableFuture
     from skyward.events import SkywardEvent
     from skyward.pool.display import Display
@@ -360,7 +362,10 @@ class ComputePool(PoolRequest, StaysHere):
 
     @overload
     def map(
-        self, fn: ComputeFunction[..., R], *iterables: Iterable[Any], timeout: float | None = None
+        self,
+        fn: "ComputeFunction[..., R] | partial[PendingCompute[R]]",
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
     ) -> Generator[R, None, None]: ...
     @overload
     def map(

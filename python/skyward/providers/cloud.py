@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Union, get_args,
 
 from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationTypeError
+from skyward.spec.options import is_standard, standard
 
 if TYPE_CHECKING:
     from skyward.spec.instances import InstanceSpec
@@ -17,15 +18,26 @@ LINES = {"separator": "\n"}
 
 @dataclass(frozen=True)
 class Cloud:
-    """What the clouds have in common: their settings as text, checked against one table."""
+    """What the clouds have in common: their settings as text, checked against one table.
+
+    Settings that were left out stay so in copies of dataclasses.replace() and copy.replace(), and
+    so do True and False where they equal the default."""
 
     name: ClassVar[str]
     _said: ClassVar[frozenset[str]]  # of each value: the settings that its maker gave
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         cloud = super().__new__(cls)
-        names = [setting.name for setting in fields(cls)]
-        object.__setattr__(cloud, "_said", frozenset([*names[: len(values)], *named]))
+        defaults = {setting.name: setting.default for setting in fields(cls)}
+        given = {**dict(zip(defaults, values, strict=False)), **named}
+        is_copy = len(named) == len(defaults)  # dataclasses.replace() passes every field
+        said = [
+            name
+            for name, value in given.items()
+            if not is_standard(value)
+            and not (is_copy and isinstance(value, bool | None) and value is defaults.get(name))
+        ]
+        object.__setattr__(cloud, "_said", frozenset(said))
         return cloud
 
     def __post_init__(self) -> None:
@@ -43,6 +55,8 @@ class Cloud:
                     f"{type(self).__name__}({setting.name}={shown}) is not valid: expected"
                     f" {_words(setting.type)}"
                 )
+            if setting.name not in self._said:
+                object.__setattr__(self, setting.name, standard(value))
         if core := compiled():
             core.validate_settings(self.name, self.settings())
 

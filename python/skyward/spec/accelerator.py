@@ -12,7 +12,8 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from skyward.base.extension import compiled
-from skyward.exceptions import ConfigurationError
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
+from skyward.spec.options import is_standard, plain_number, standard, truth
 
 if TYPE_CHECKING:
     from skyward.spec.nvidia import NVIDIAFactories
@@ -87,7 +88,7 @@ class Accelerator:
         count: devices; below 1, a share of one.
         multiple_instance: how each GPU is split (`mig` is the same), or None.
         memory_required: the memory was asked for, or partitions of it, so that devices with another
-            one do not fit.
+            one do not fit. An argument only for dataclasses.replace() and copy.replace().
         custom: the catalogue does not have the name.
 
     Raises ConfigurationError for models, memories, counts and partitions that do not exist, and
@@ -122,6 +123,7 @@ class Accelerator:
         custom: bool = False,
         cuda_min: str = "",
         cuda_max: str = "",
+        memory_required: bool | None = None,
     ) -> None:
         if accelerator is not None and name:
             raise ConfigurationError("name= and accelerator= mean the same; give one of them")
@@ -132,10 +134,10 @@ class Accelerator:
             memory=_text("memory", memory),
             count=_number(count),
             mig=_partitions(multiple_instance if mig is None else mig),
-            memory_required=bool(memory),
-            custom=custom,
-            cuda_min=cuda_min,
-            cuda_max=cuda_max,
+            memory_required=bool(memory) and not (memory_required is False and is_standard(memory)),
+            custom=truth("custom", custom),
+            cuda_min=_text("cuda_min", cuda_min),
+            cuda_max=_text("cuda_max", cuda_max),
         )
         core = compiled()
         self._fill(wanted if core is None else _to_core(core, wanted).checked())
@@ -149,6 +151,8 @@ class Accelerator:
         )
         for name in ("name", "memory", "memory_required", "custom", "cuda_min", "cuda_max"):
             object.__setattr__(self, name, getattr(values, name))
+        if not self.memory_required:  # for dataclasses.replace()
+            object.__setattr__(self, "memory", standard(self.memory))
 
     @staticmethod
     def from_value(value: "Accelerator | str | None") -> "Accelerator | None":
@@ -334,10 +338,11 @@ def _made(values: Any) -> Accelerator:
 def _text(what: str, value: Any) -> str:
     if isinstance(value, str):
         return str(value)
-    raise ConfigurationError(f"{what}={value!r}: a string is expected")
+    raise ConfigurationTypeError(f"{what}={value!r}: a string is expected")
 
 
 def _number(count: Any) -> float:
+    count = plain_number(count)
     if isinstance(count, bool) or not isinstance(count, (int, float)):
         raise ConfigurationError(f"count={count!r}: a number of devices is expected")
     return float(count)

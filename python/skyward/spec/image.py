@@ -119,7 +119,8 @@ class Image:
 
     def with_pip(self, packages: list[str]) -> "Image":
         """The same image with more packages; those that it has already are not repeated."""
-        return replace(self, pip=[*self.pip, *(p for p in packages if p not in self.pip)])
+        more = [one for one in texts("pip", packages) if one not in self.pip]
+        return replace(self, pip=[*self.pip, *more])
 
     def resolved_python(self) -> str:
         """The Python version of the nodes. Raises PythonVersionMismatchError when functions could

@@ -26,6 +26,21 @@ class _StandardNumber(int):
     __slots__ = ()
 
 
+class _StandardFraction(float):
+    __slots__ = ()
+
+
+class _StandardTuple(tuple[Any, ...]):
+    __slots__ = ()
+
+
+_STANDARD: dict[Any, Any] = {
+    str: _StandardText,
+    int: _StandardNumber,
+    float: _StandardFraction,
+    tuple: _StandardTuple,
+}
+
 MAX_CPU = 10_000
 MAX_NODES = 10_000
 MAX_CONCURRENCY = 1024
@@ -64,6 +79,16 @@ def either(name: str, value: T, given: bool, synonym: str, other: Any) -> T | An
             f"{name}={value!r} and {synonym}={other!r} mean the same; give one of them"
         )
     return other
+
+
+def standard(value: Any) -> Any:
+    """An equal value, told apart from one given by the caller. None, True and False stay as they
+    are."""
+    return _STANDARD.get(type(value), lambda same: same)(value)
+
+
+def is_standard(value: Any) -> bool:
+    return type(value) in _STANDARD.values()
 
 
 def concurrency_of(worker: Any) -> int | None:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationError
+from skyward.spec.options import plain_number
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def normalize_spot(value: SpotLike) -> SpotStrategy:
             return strategy
         if core := compiled():
             core.parse_spot(value)  # says what is known
+    value = plain_number(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _Percent(float(value))
     if isinstance(value, type) and value in _KINDS.values():
@@ -144,10 +146,13 @@ def to_core(strategy: SpotStrategy) -> Any:
 
 def _check(strategy: Any) -> None:
     for name in ("percentage", "retries", "interval"):
-        value = getattr(strategy, name, 0)
+        if not hasattr(strategy, name):
+            continue
+        value = plain_number(getattr(strategy, name))
         if isinstance(value, bool) or not isinstance(
             value, int if name == "retries" else (int, float)
         ):
             raise ConfigurationError(f"Spot: {name}={value!r} is not a number")
+        object.__setattr__(strategy, name, value)
     if core := compiled():
         core.validate_spot(to_core(strategy))

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationTypeError
+from skyward.spec.options import truth
 
 
 @runtime_checkable
@@ -82,7 +83,7 @@ def to_core(volume: Any) -> Any:
     core.mount_path = volume.mount_path
     if isinstance(volume, S3Volume):
         core.bucket, core.prefix = volume.bucket, volume.prefix
-        core.read_only = volume.read_only
+        core.read_only = truth("volume: read_only", volume.read_only)
     else:
         core.install_commands = list(volume.install_commands())
         core.mount_commands = list(volume.mount_commands())

@@ -5,18 +5,37 @@ import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from operator import index as as_index
-from typing import Any, SupportsIndex, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Protocol, SupportsIndex, TypedDict, TypeVar, Unpack, overload
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.task.instance_info import instance_info
 
 T = TypeVar("T")
-A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
+U = TypeVar("U")
 
 
-_Numbers = range | bytes | bytearray
+class _Array(Protocol):
+    """Of numpy, PyTorch, JAX, TensorFlow or scipy, or a column of pandas or Polars."""
+
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+
+
+class _Table(Protocol):
+    """Of pandas, Polars or Arrow."""
+
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def columns(self) -> Any: ...
+
+
+_Kept = list[Any] | tuple[Any, ...] | _Array | _Table
+A = TypeVar("A", bound=_Kept)
+B = TypeVar("B", bound=_Kept)
+C = TypeVar("C", bound=_Kept)
 
 
 class _How(TypedDict, total=False):
@@ -28,45 +47,25 @@ class _How(TypedDict, total=False):
 
 
 @overload
-def shard(a: str, /, **how: Unpack[_How]) -> list[str]: ...
+def shard(  # type: ignore[overload-overlap]
+    a: A, /, **how: Unpack[_How]
+) -> A: ...
 @overload
-def shard(a: _Numbers, /, **how: Unpack[_How]) -> list[int]: ...
-@overload
-def shard(a: A, /, **how: Unpack[_How]) -> A: ...
-@overload
-def shard(a: str, b: str, /, **how: Unpack[_How]) -> tuple[list[str], list[str]]: ...
-@overload
-def shard(a: str, b: _Numbers, /, **how: Unpack[_How]) -> tuple[list[str], list[int]]: ...
+def shard(a: Sequence[T], /, **how: Unpack[_How]) -> list[T]: ...
 @overload
 def shard(  # type: ignore[overload-overlap]
-    a: str, b: B, /, **how: Unpack[_How]
-) -> tuple[list[str], B]: ...
-@overload
-def shard(a: _Numbers, b: str, /, **how: Unpack[_How]) -> tuple[list[int], list[str]]: ...
-@overload
-def shard(a: _Numbers, b: _Numbers, /, **how: Unpack[_How]) -> tuple[list[int], list[int]]: ...
+    a: A, b: B, /, **how: Unpack[_How]
+) -> tuple[A, B]: ...
 @overload
 def shard(  # type: ignore[overload-overlap]
-    a: _Numbers, b: B, /, **how: Unpack[_How]
-) -> tuple[list[int], B]: ...
+    a: A, b: Sequence[U], /, **how: Unpack[_How]
+) -> tuple[A, list[U]]: ...
 @overload
-def shard(a: A, b: str, /, **how: Unpack[_How]) -> tuple[A, list[str]]: ...
+def shard(  # type: ignore[overload-overlap]
+    a: Sequence[T], b: B, /, **how: Unpack[_How]
+) -> tuple[list[T], B]: ...
 @overload
-def shard(a: A, b: _Numbers, /, **how: Unpack[_How]) -> tuple[A, list[int]]: ...
-@overload
-def shard(a: A, b: B, /, **how: Unpack[_How]) -> tuple[A, B]: ...
-@overload
-def shard(
-    a: str | _Numbers, b: Any, c: Any, /, **how: Unpack[_How]
-) -> tuple[list[Any], Any, Any]: ...
-@overload
-def shard(
-    a: Any, b: str | _Numbers, c: Any, /, **how: Unpack[_How]
-) -> tuple[Any, list[Any], Any]: ...
-@overload
-def shard(
-    a: Any, b: Any, c: str | _Numbers, /, **how: Unpack[_How]
-) -> tuple[Any, Any, list[Any]]: ...
+def shard(a: Sequence[T], b: Sequence[U], /, **how: Unpack[_How]) -> tuple[list[T], list[U]]: ...
 @overload
 def shard(a: A, b: B, c: C, /, **how: Unpack[_How]) -> tuple[A, B, C]: ...
 @overload
@@ -88,9 +87,9 @@ def shard(
     pass the same seed; None counts as 0. `node` and `total_nodes` override the place of this
     worker.
 
-    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays, torch
-    tensors, sparse matrices of scipy, and pandas' tables, series, indexes and arrays keep their
-    kind; other sequences become lists."""
+    Returns one array for one input, a tuple for several. Lists, tuples, arrays of numpy and
+    JAX, tensors of PyTorch and TensorFlow, sparse matrices of scipy, and tables and columns of
+    pandas, Polars and Arrow keep their kind; other sequences become lists."""
     if not arrays:
         raise ConfigurationError("shard() needs at least one array")
     index, total = _place(node, total_nodes)
@@ -249,6 +248,12 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return array[torch.as_tensor(list(positions), dtype=torch.long, device=array.device)]
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(array, jax.Array):
+        return array[_indices(sys.modules["numpy"], positions)]
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None and isinstance(array, tensorflow.Tensor):
+        return tensorflow.gather(array, tensorflow.constant(list(positions), tensorflow.int64))
     if hasattr(array, "iloc"):  # pandas: `array[i]` would look up labels
         return array.iloc[list(positions)]
     pandas = sys.modules.get("pandas")
