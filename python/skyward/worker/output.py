@@ -28,13 +28,13 @@ def flush_output() -> None:
     flush_c_output()
 
 
-def flush_c_output():
+def flush_c_output() -> None:
     """Not all streams of the C library: a thread that reads one of them holds its lock."""
     for stream in C_STREAMS:
         libc_flush(stream)
 
 
-def flush_all():
+def flush_all() -> None:
     """flush_output(), and the files that C libraries write, for a process that ends by _exit()."""
     flush_output()
     libc_flush(None)
