@@ -47,8 +47,8 @@ namespace skyward {
 class ComputePool {
  public:
   // Opens the pool; call it inside main(), after sky::init(). Throws ConfigurationError,
-  // ProvisioningError, BudgetExceededError or, where it takes too long, TimeoutError; then nothing is
-  // left behind.
+  // ProvisioningError, BudgetExceededError or, where it takes too long, TimeoutError; then nothing
+  // is left behind.
   explicit ComputePool(PoolOptions options = {});
   // Closes it. Tasks still in flight are cancelled. Reports machines that may be left on standard
   // error.
