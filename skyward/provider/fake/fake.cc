@@ -37,7 +37,11 @@ class FakeProvider final : public Provider {
   }
 
   std::string_view name() const override { return renting_->name(); }
-  Capabilities capabilities() const override { return renting_->capabilities(); }
+  Capabilities capabilities() const override {
+    Capabilities facts = renting_->capabilities();
+    facts.billing.tells_ends = false;  // its machines keep no lease, and end before our eyes
+    return facts;
+  }
   Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override {
     return renting_->offers(spec, cloud_->there(deadline));
