@@ -7,7 +7,7 @@ import sys
 
 libc = ctypes.CDLL(None)
 libc_flush = libc.fflush
-C_STREAMS = tuple(ctypes.c_void_p.in_dll(libc, name) for name in ("stdout", "stderr"))
+c_out, c_err = (ctypes.c_void_p.in_dll(libc, name) for name in ("stdout", "stderr"))
 LINES = 1  # _IOLBF of stdio.h
 
 
@@ -15,7 +15,7 @@ def send_lines() -> None:
     """What Python and C libraries print reaches the pipes line by line."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, **TEXT)
-    libc.setvbuf(C_STREAMS[0], None, LINES, 0)
+    libc.setvbuf(c_out, None, LINES, 0)
 
 
 def flush_output() -> None:
@@ -30,8 +30,8 @@ def flush_output() -> None:
 
 def flush_c_output() -> None:
     """Not all streams of the C library: a thread that reads one of them holds its lock."""
-    for stream in C_STREAMS:
-        libc_flush(stream)
+    libc_flush(c_out)
+    libc_flush(c_err)
 
 
 def flush_all() -> None:
@@ -46,7 +46,8 @@ def settle_output():
     try:
         out.flush()  # raises when it is closed
         err.flush()
-        flush_c_output()
+        libc_flush(c_out)
+        libc_flush(c_err)
         if out is sys.__stdout__ and err is sys.__stderr__:
             return
     except Exception:
