@@ -9,8 +9,8 @@
 //
 //   for (int number : remote_count(10) >> pool) …   // while it goes on counting
 //
-// The reader's pace is the function's: put() waits when kStreamWindow items are under way, or items
-// of 64 MiB together.
+// The function runs at its reader's pace: put() waits while kStreamWindow items, or 64 MiB of
+// items, are under way.
 
 #include <cstdint>
 #include <functional>

@@ -63,14 +63,14 @@ class Budget {
   // When to judge next, after this pause at the latest.
   void schedule(Time now, const Judgement& judgement, Duration pause);
   void unschedule() { next_at_ = kNever; }
-  // Time has jumped: until the cloud has told its charges, nothing is known. take_bills(): whether
-  // they were awaited.
-  void await_bills() {
-    next_at_ = kNever;
-    awaits_bills_ = true;
+  // Time has jumped: until the cloud has told its charges, nothing is known. Then it judges by what
+  // it has. take_bills(): whether they were awaited.
+  void await_bills(Time until) {
+    next_at_ = until;
+    awaits_bills_until_ = until;
   }
-  bool awaits_bills() const { return awaits_bills_; }
-  bool take_bills() { return std::exchange(awaits_bills_, false); }
+  bool awaits_bills(Time now) const { return now < awaits_bills_until_; }
+  bool take_bills() { return std::exchange(awaits_bills_until_, Time{}) != Time{}; }
   // kNever: there is nothing to judge.
   Time next_at() const { return next_at_; }
 
@@ -86,7 +86,7 @@ class Budget {
 
  private:
   Time next_at_ = kNever;
-  bool awaits_bills_ = false;
+  Time awaits_bills_until_{};
   bool warned_ = false;
   bool draining_ = false;
   bool noticed_ = false;

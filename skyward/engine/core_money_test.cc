@@ -112,6 +112,21 @@ TEST_F(MoneyTest, MachinesThatEndedInAJumpOfTheClockHaveCostNothingSince) {
   EXPECT_EQ(phase_after(fail(ErrorKind::unavailable, "no network")), Phase::closing);
 }
 
+// The question waits behind a launch.
+TEST_F(MoneyTest, ABudgetWaitsForNoAnswerThatDoesNotCome) {
+  open(1, 3.6, 300s);
+  state.options.billing.tells_ends = true;
+  on_clocks(state, effects, now, now);
+  effects.drop_all();
+  on_clocks(state, effects, now, now + 10h);
+  effects.take<AskCharges>();
+  const Time asked = now;
+  while (state.phase == Phase::running && now < asked + 10min) advance();
+  EXPECT_EQ(state.phase, Phase::closing);
+  EXPECT_LE(now, asked + 2 * kChargesTimeout);
+  effects.drop_all();
+}
+
 // The timers of its machines go on while this computer sleeps.
 TEST_F(MoneyTest, TimeAsleepCountsTowardsTheTimeoutOfRentedMachines) {
   const auto left_after_sleep = [&](const char* provider) {

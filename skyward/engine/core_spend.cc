@@ -77,7 +77,7 @@ void begin_to_pay(EngineState& state, EngineEffects& effects, Time now) {
 
 void act_on_budget(EngineState& state, EngineEffects& effects, Time now) {
   if (!may_cost(state.phase)) return state.budget.unschedule();
-  if (state.budget.awaits_bills()) return;
+  if (state.budget.awaits_bills(now)) return;
   Budget::Judgement judgement = state.budget.judge(effects, budget_facts(state, now));
   if (judgement.stop_at == kNever) return;
   const bool drain = judgement.verdict == Budget::Verdict::drain;
@@ -119,9 +119,11 @@ void on_clocks(EngineState& state, EngineEffects& effects, Time now, Time cloud_
   if (!has_machines(state.phase)) return;
   ask_for_bills(state, effects, now);
   // The answer tells what changing prices came to, or which machines have ended: the budget waits
-  // for it.
+  // for it, unless the provider is busy for long, with a launch, say.
   const bool is_told = state.costs.book().prices_may_change() || state.options.billing.tells_ends;
-  if (is_told && state.bills.is_asking()) return state.budget.await_bills();
+  if (is_told && state.bills.is_asking()) {
+    return state.budget.await_bills(now + 2 * kChargesTimeout);
+  }
   act_on_budget(state, effects, now);
 }
 

@@ -480,6 +480,19 @@ TEST_F(CoreTaskTest, AFewAnswersSayNothingAboutTheWay) {
   submit();
 }
 
+TEST_F(CoreTaskTest, CallsWithLargeDataSayNothingAboutTheWay) {
+  open_to_running();
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    const TaskId id = submit_to(0, with_blobs(task(), {i}));
+    now += kFarWay + 20ms;
+    answer(0, id, 20ms);
+    effects.take_message<wire::DropBlobs>(kFirst);
+    take_outcome(id);
+  }
+  submit_to(0);
+  submit();
+}
+
 TEST_F(CoreTaskTest, NoWayCountsAsLongerThanTheLimit) {
   open_to_running();
   for (int i = 0; i < 9; ++i) run_far_on(0, 500ms, 5s);

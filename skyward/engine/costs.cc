@@ -28,8 +28,7 @@ std::optional<MachinePrice> highest_price(const Offer& offer, const PoolSpec& sp
   if (most && offer.prices_vary) *most *= kMostTimesThePrice;
   const bool spot_alone = least_spot_count(spec.spot, spec.nodes) == spec.nodes;
   if (offer.price_spot && (!most || (spot_alone && !billing.prices_change))) {
-    const double spot = *offer.price_spot * kMostTimesThePrice;
-    most = std::min(spot, most.value_or(spot));
+    most = *offer.price_spot * kMostTimesThePrice;  // of another type
   }
   if (!most) return std::nullopt;
   return MachinePrice{.hourly = to_micro_dollars(*most)};

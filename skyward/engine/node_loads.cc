@@ -26,14 +26,21 @@ constexpr double kMeanWeight = 1.0 / 16;
 }  // namespace
 
 // What has waited behind other tasks took longer, and so did the first call of a process, which
-// loaded its modules: the shortest time counts. A stream may have waited for its reader.
+// loaded its modules: the shortest time counts. A stream may have waited for its reader, and large
+// data takes a time of its own: sending more of it ahead would only fill the node's memory.
 void NodeLoad::note_way(const Task& task, const wire::TaskResult& result, Time now) {
   if (result.status != wire::TaskStatus::ok && result.status != wire::TaskStatus::raised) return;
   const bool is_stream = task.call.options.stream_window > 0 && !task.call.options.group;
   if (task.is_bound() || is_stream) return;
-  ++answers;
   const Duration run(static_cast<std::int64_t>(std::min(result.run_ns, wire::kMaxRunNs)));
-  way = std::clamp(now - task.sent - run, Duration{}, way);
+  const Duration took = std::max(now - task.sent - run, Duration{});
+  if (took >= way && answers >= slots + kFewAnswers) return;
+  const auto is_large = [](const wire::Payload& payload) {
+    return std::ranges::any_of(payload.buffers, &wire::Buffer::in_blob);
+  };
+  if (is_large(task.call.payload) || is_large(result.payload)) return;
+  ++answers;
+  way = std::min(took, way);
 }
 
 Duration NodeLoad::known_way() const {

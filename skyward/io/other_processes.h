@@ -30,8 +30,8 @@ void adopt_orphans();
 // wait for the next call. Costs one system call when there is nothing to reap. Returns how many.
 int reap_orphans();
 // Kills (SIGKILL) every live descendant of this process, repeatedly until none is left or `timeout`
-// is over. For an agent that exits. Returns how many were killed. Leaves processes alone whose
-// command is `spared`, the program without its folder, and what they have started.
+// is over. For an agent that exits. Returns how many were killed. Spares processes whose
+// command is `spared` (its program without the folder), and their descendants.
 int kill_descendants(Duration timeout, const std::vector<std::string>& spared = {});
 // Kills (SIGKILL) a process by its number if `directory` is its working directory: a recycled
 // number does no harm. Returns whether it did.

@@ -28,7 +28,7 @@ bool HeldLedger::reopen() {
   return true;
 }
 
-// The open pools of this process, and what may be left of them. The new file may be an older copy.
+// The open pools of this process, with what they have cost. The new file may be an older copy.
 Status HeldLedger::copy_to(Ledger& fresh) {
   for (LedgerPool& pool : open_pools_) {
     pool.settings[kLedgerSetting] = number_();
@@ -39,11 +39,17 @@ Status HeldLedger::copy_to(Ledger& fresh) {
     if (status && !there) status = fail(there);
     // A damaged file may not say; those machines are found by their marks.
     for (const LedgerEntry& entry :
-         ledger_->entries(pool.id, true).value_or(std::vector<LedgerEntry>())) {
+         ledger_->entries(pool.id, false).value_or(std::vector<LedgerEntry>())) {
       const auto same = [&](const LedgerEntry& one) {
         return one.key == entry.key && one.id == entry.id;
       };
-      if (status && std::ranges::none_of(*there, same)) status = fresh.ask(entry);
+      const auto listed_there = std::ranges::find_if(*there, same);
+      const bool is_new = listed_there == there->end();
+      if (status && is_new) status = fresh.ask(entry);
+      if (!status || !entry.gone_s || (!is_new && listed_there->gone_s)) continue;
+      const std::string name = entry.id.empty() ? entry.key : entry.id;
+      status = entry.gone_late ? fresh.gone_by(pool.id, name, *entry.gone_s)
+                               : fresh.gone(pool.id, {name}, *entry.gone_s);
     }
     if (!status) return status;
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -59,6 +60,10 @@ TEST_F(HeldLedgerTest, OpenPoolsContinueInANewFile) {
   EXPECT_THAT(listed(), UnorderedElementsAre("aws-1"));
   EXPECT_THAT(entries_of("aws-1"),
               UnorderedElementsAre(Pair("k", ""), Pair("k", "i-1"), Pair("l", "")));
+  const auto all = *Ledger::open(path_).value()->entries("aws-1", false);
+  const auto group = std::ranges::find(all, "g", &LedgerEntry::key);
+  ASSERT_NE(group, all.end()) << "what is gone has cost money, too";
+  EXPECT_EQ(group->gone_s, 1);
   EXPECT_TRUE(held_.close_pool("aws-1", 2));
   EXPECT_THAT(listed(), IsEmpty());
 

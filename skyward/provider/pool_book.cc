@@ -52,7 +52,9 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
     for (const std::string& id : fresh) {
       entry.id = id;
       requested_.push_back(entry);
-      stays_.try_emplace(id, Stay{.asked = asked_[key], .seen = world_.time_with_sleep()});
+      stays_.try_emplace(
+          id,
+          Stay{.asked = asked_[key], .seen = world_.time_with_sleep(), .seen_awake = world_.now()});
     }
   }
   return ledger_.made(pool_, key, ids);
@@ -100,16 +102,21 @@ void PoolBook::see_gone(const std::string& id, const MachineEnd& end) {
   const auto stay = stays_.find(id);
   const bool is_known = stay != stays_.end();
   if (is_known && stay->second.gone) return;
+  const Duration unseen = is_known ? now - stay->second.seen : Duration{};
+  const Duration asleep = is_known ? unseen - (world_.now() - stay->second.seen_awake) : Duration{};
   Duration ago{};  // it ended, or must have
   if (end.told_s) {
     ago = std::chrono::seconds(world_.wall_s() - *end.told_s);
-  } else if (end.unseen && is_known && longest_unseen_) {
-    ago = now - stay->second.seen - *longest_unseen_;
+  } else if (end.unseen && longest_unseen_) {
+    // While this computer was awake, the machine may have heard from it.
+    ago = std::min(unseen - *longest_unseen_, asleep);
   }
   ago = std::max(ago, Duration{});
   if (is_known) ago = std::min(ago, now - stay->second.asked);
   if (is_known) stay->second.gone = now - ago;
-  const bool is_late = end.unseen && !(is_known && now - stay->second.seen < kRarestLook);
+  // Without looks at what stands, the pool notices an end soon while this computer is awake.
+  const Duration unnoticed = longest_unseen_ ? unseen : asleep;
+  const bool is_late = end.unseen && (!is_known || unnoticed >= kRarestLook);
   if (!end.told_s && !is_late) return;
   ends_[id] = {.at_s = world_.wall_s() - ago / std::chrono::seconds(1), .late = !end.told_s};
 }
@@ -119,6 +126,8 @@ void PoolBook::see_standing(const std::string& id) {
   const auto stay = stays_.find(id);
   if (stay == stays_.end()) return;
   stay->second.seen = world_.time_with_sleep();
+  stay->second.seen_awake = world_.now();
+  stay->second.missed = 0;
   const auto end = ends_.find(id);
   if (end == ends_.end() || !end->second.late) return;
   stay->second.gone.reset();
@@ -128,8 +137,13 @@ void PoolBook::see_standing(const std::string& id) {
 void PoolBook::miss(const std::string& id) {
   const auto stay = stays_.find(id);
   if (stay == stays_.end() || !longest_unseen_) return;
-  const Duration unseen = world_.time_with_sleep() - stay->second.seen;
-  if (unseen > *longest_unseen_) see_gone(id, {.unseen = true});
+  Stay& known = stay->second;
+  ++known.missed;
+  const Duration unseen = world_.time_with_sleep() - known.seen;
+  if (unseen <= *longest_unseen_) return;
+  // One look may be wrong about a machine that may have heard from this computer.
+  const bool has_slept = unseen - (world_.now() - known.seen_awake) > *longest_unseen_;
+  if (has_slept || known.missed > 1) see_gone(id, {.unseen = true});
 }
 
 std::vector<std::string> PoolBook::standing(const std::vector<std::string>& ids) const {

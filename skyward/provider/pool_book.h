@@ -52,7 +52,8 @@ class PoolBook {
   // and until when.
   std::vector<Charge> times_of(const std::vector<std::string>& ids) const;
 
-  // From now on: machines end themselves so long after they were seen last, at the latest.
+  // From now on: while this computer sleeps, machines end themselves so long after they were seen
+  // last, at the latest.
   void set_longest_unseen(Duration limit) { longest_unseen_ = limit; }
   // It costs money now.
   void see_standing(const std::string& id);
@@ -85,7 +86,9 @@ class PoolBook {
   std::map<std::string, Time> asked_;  // by key
   struct Stay {
     Time asked{};
-    Time seen{};  // standing, last
+    Time seen{};        // standing, last
+    Time seen_awake{};  // the same by a clock that stops while this computer sleeps
+    int missed = 0;     // looks since then
     std::optional<Time> gone{};
   };
   std::map<std::string, Stay> stays_;  // of machines, by id

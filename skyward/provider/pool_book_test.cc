@@ -127,14 +127,44 @@ TEST_F(PoolBookTest, AMachineThatIsTakenBackEarlyIsFreeInTheLedger) {
 TEST_F(PoolBookTest, AnEndSoonAfterALookIsNoLatestOne) {
   using namespace std::chrono_literals;
   EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
-  world_.now += 5min;
+  world_.asleep += 5min;
   book_->see_gone("a1", {.unseen = true});
-  world_.now += 1h;
+  world_.asleep += 1h;
   book_->see_gone("a2", {.unseen = true});
   book_->gone({"a1", "a2"});
   const auto entries = ledger_->entries("pool", false);
   ASSERT_TRUE(entries);
   for (const LedgerEntry& entry : *entries) EXPECT_EQ(entry.gone_late, entry.id == "a2");
+}
+
+// Where nobody looks at what stands, the pool notices an end within seconds.
+TEST_F(PoolBookTest, AnEndWhileThisComputerIsAwakeIsNoLatestOne) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  world_.now += 5h;
+  book_->see_gone("a1", {.unseen = true});
+  book_->set_longest_unseen(20min);
+  book_->see_gone("a2", {.unseen = true});
+  book_->gone({"a1", "a2"});
+  const auto entries = ledger_->entries("pool", false);
+  ASSERT_TRUE(entries);
+  for (const LedgerEntry& entry : *entries) EXPECT_EQ(entry.gone_late, entry.id == "a2");
+}
+
+// Its link renews the lease, though the cloud answers no look.
+TEST_F(PoolBookTest, AMachineThatMayHaveHeardFromThisComputerEndsWhenItIsMissed) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  book_->set_longest_unseen(20min);
+  world_.now += 3h;
+  book_->see_gone("a1", {.unseen = true});
+  EXPECT_EQ(book_->times_of({"a1"}).front().ended, 0s);
+  book_->miss("a2");
+  EXPECT_THAT(book_->standing({"a2"}), ElementsAre("a2")) << "one look may be wrong";
+  world_.now += 5min;
+  book_->miss("a2");
+  EXPECT_THAT(book_->standing({"a2"}), IsEmpty());
+  EXPECT_EQ(book_->times_of({"a2"}).front().ended, 0s);
 }
 
 TEST_F(PoolBookTest, AMachineThatIsMissingStandsUntilItMustHaveEndedItself) {

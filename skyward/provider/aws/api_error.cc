@@ -27,7 +27,7 @@ constexpr std::string_view kKeys =
 constexpr std::string_view kKeysOrRegion =
     "check the credentials: 'skyward providers check aws' says which ones are used; or the region "
     "is not enabled for the account, or refuses session keys from the global endpoint of STS "
-    "(AWS_STS_REGIONAL_ENDPOINTS=regional gets others)";
+    "(set AWS_STS_REGIONAL_ENDPOINTS=regional to get others)";
 constexpr std::string_view kRights =
     "ask an administrator to allow this action; 'skyward providers check aws' lists what is "
     "missing";

@@ -40,7 +40,7 @@ std::string hint_for(const Ec2Instance& told) {
         "its disks are encrypted with a KMS key that is disabled or that the credentials may not "
         "use: enable it, or allow them kms:CreateGrant, kms:Decrypt, "
         "kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and kms:DescribeKey on it{}",
-        told.spot ? ", and grant the role AWSServiceRoleForEC2Spot the use of the key" : "");
+        told.spot ? ", and create a grant on it for the role AWSServiceRoleForEC2Spot" : "");
   }
   const std::size_t dot = cause.find('.');
   if (dot == std::string_view::npos || cause.starts_with("Server.")) return {};

@@ -41,8 +41,8 @@ Status check_price(const MachineImage& image, const std::string& region) {
   }
   if (why.empty()) return {};
   return fail(ErrorKind::invalid,
-              fmt::format("the image {} in {} {} Skyward does not know: it could not keep budget= "
-                          "or max_hourly_cost=",
+              fmt::format("the image {} in {} {} Skyward does not know, so it cannot enforce "
+                          "budget= or max_hourly_cost=",
                           image.id, region, why),
               "leave the limit out, or give ami= of an image that is billed as Linux/UNIX and is "
               "not from AWS Marketplace");

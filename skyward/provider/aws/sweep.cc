@@ -85,9 +85,11 @@ Result<Listing> AwsLeaks::list(const std::string& region, const std::optional<st
   };
   const auto instances = api.describe_instances(filters, deadline);
   if (!instances) return failed(instances.error(), "DescribeInstances");
+  const std::int64_t ahead_s = client.wall_s() - client.world().wall_s();  // Amazon's clock
   for (const Ec2Instance& one : *instances) {
     if (is_gone(one)) {
-      out.ended[one.id] = one.ended_s;
+      out.ended[one.id] =
+          one.ended_s.transform([&](std::int64_t there_s) { return there_s - ahead_s; });
     } else {
       add("instance", one.id, one.tags, one.type);
     }
