@@ -307,6 +307,7 @@ void bind_handle(nb::module_& module) {
       .def_prop_ro("task", &Handle::task)
       .def("done", &Handle::done)
       .def_prop_ro("result_bytes", &Handle::result_bytes, "0 until the result is there.")
+      .def_prop_ro("run_seconds", &Handle::run_seconds, "Inside the worker; 0 until it has ended.")
       .def(
           "wait",
           [](const Handle& handle, std::optional<double> timeout) {

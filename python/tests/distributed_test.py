@@ -465,7 +465,7 @@ def test_checkpoints_that_a_function_had_are_removed(node, monkeypatch):
     assert list(node.parent.iterdir()) == []
 
 
-def test_links_to_folders_are_checkpoints_unless_they_lead_out(node, tmp_path):
+def test_links_to_folders_beside_them_are_checkpoints(node, tmp_path):
     (node / "step-100").mkdir()
     (node / "step-100" / "part-0").touch()
     (node / "relative").symlink_to("step-100")
@@ -476,19 +476,28 @@ def test_links_to_folders_are_checkpoints_unless_they_lead_out(node, tmp_path):
     (node / "gone").symlink_to("step-50")
     (node / "now.tmp").symlink_to("step-100")
     files = elastic._files(node)
-    assert files.keys() == {
-        "last.pt", "step-100/part-0", "relative", "absolute", "step-100/above"
-    }  # fmt: skip
-    targets = [files[name][1] for name in ("relative", "absolute", "step-100/above")]
-    assert targets == ["link:step-100", "link:step-100", "link:../step-100"]
+    assert files.keys() == {"last.pt", "step-100/part-0", "relative", "absolute"}
+    assert files["relative"][1] == files["absolute"][1] == "link:step-100"
     assert files["relative"][0] == (node / "relative").lstat().st_mtime_ns
     assert elastic._checked(files) == files
-    for name, target in [("a", "/etc"), ("a", ".."), ("a/b", "../.."), ("a", "b/../..")]:
+    for name, target in [("a", "/etc"), ("a", ".."), ("a", "."), ("a", "/"), ("a/b", "../c")]:
         with pytest.raises(ValueError, match="leads out"):
             elastic._checked({name: (1, f"link:{target}")})
 
 
-@pytest.mark.parametrize("older", [None, "step-100"])
+def test_a_link_of_the_program_leads_no_copy_out_of_the_folder(node, tmp_path):
+    (node / "out").symlink_to(tmp_path)
+    assert elastic._place(node, "in/side") == node / "in" / "side"
+    with pytest.raises(ValueError, match="leads out"):
+        elastic._place(node, "out/file")
+
+
+def test_files_below_what_is_a_link_by_now_are_not_shared():
+    lists = [{"last": (2, "link:step-200")}, {"last/w": (1, "a"), "step-200/w": (1, "b")}]
+    assert elastic.sources(lists) == [("last", 0), ("step-200/w", 1)]
+
+
+@pytest.mark.parametrize("older", [None, "step-100", "a folder"])
 def test_all_nodes_get_the_latest_link(older, node, monkeypatch):
     torch, dist = types.ModuleType("torch"), types.ModuleType("torch.distributed")
     torch.distributed = dist
@@ -498,7 +507,10 @@ def test_all_nodes_get_the_latest_link(older, node, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch.distributed", dist)
     (node / "step-200").mkdir()
-    if older:
+    if older == "a folder":
+        (node / "latest").mkdir()
+        (node / "latest" / "part-0").touch()
+    elif older:
         (node / older).mkdir()
         (node / "latest").symlink_to(older)
     later = 4_000_000_000_000_000_000

@@ -388,6 +388,16 @@ def test_compute_may_stand_above_classmethod():
             sky.compute(kind(wait))
 
 
+def test_a_partial_of_a_distributed_function_is_distributed():
+    @sky.compute
+    @sky.distributed.torch
+    def train(rate, epochs):
+        return rate, epochs
+
+    call = sky.compute(functools.partial(train, epochs=3))(0.1)
+    assert call.fn.__skyward_distributed__ == train(0.1, 3).fn.__skyward_distributed__
+
+
 def test_a_partial_of_a_compute_function():
     limited = sky.compute(timeout=3, retries=2)(add.local)
     for partial in (

@@ -72,6 +72,12 @@ std::uint64_t Handle::result_bytes() const {
   return task.result_bytes;
 }
 
+double Handle::run_seconds() const {
+  TaskState& task = state();
+  const std::scoped_lock lock(task.mutex);
+  return task.outcome.run_seconds;  // stays when the outcome is moved out
+}
+
 void Handle::cancel() {
   TaskState& task = state();
   TaskId id;

@@ -40,6 +40,8 @@ class Handle {
   Outcome take();
   // How large the result is, before and after it is taken; 0 until it is there.
   std::uint64_t result_bytes() const;
+  // The time inside the worker, likewise.
+  double run_seconds() const;
   // Requests cancellation; the outcome will be `failed` with kind cancelled, unless it was already
   // on its way.
   void cancel();

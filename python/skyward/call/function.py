@@ -203,6 +203,8 @@ def refused_arguments(method: str, given: Any) -> TypeError:
 
 
 @overload
+def compute(fn: "partial[PendingCompute[R]]", /) -> ComputeFunction[..., R]: ...
+@overload
 def compute(fn: Callable[P, R], /) -> ComputeFunction[P, R]: ...
 @overload
 def compute(
@@ -247,7 +249,11 @@ def _outermost(fn: Any) -> Any:
     if isinstance(fn, partial):
         inner = _outermost(fn.func)
         if isinstance(inner, ComputeFunction):
-            return inner.with_function(partial(inner.local, *fn.args, **fn.keywords))
+            made = partial(inner.local, *fn.args, **fn.keywords)
+            marks = dict(getattr(inner.local, "__dict__", {}))  # of sky.distributed
+            marks.pop("__wrapped__", None)
+            vars(made).update(marks)
+            return inner.with_function(made)
     elif isinstance(fn, MethodType) and isinstance(fn.__func__, ComputeFunction):
         return fn.__func__.__get__(fn.__self__)
     return fn

@@ -94,9 +94,9 @@ def _share(info: InstanceInfo, folder: Path) -> None:
             has = writes and lists[info.global_worker_index].get(name, (0, ""))[1] == digest
             is_link = digest.startswith(_LINK)
             if not is_link:
-                _copy(dist, group, folder / name, source, info, writes and not has)
+                _copy(dist, group, _place(folder, name), source, info, writes and not has)
             elif writes and not has:
-                _link(folder / name, digest.removeprefix(_LINK))
+                _link(_place(folder, name), digest.removeprefix(_LINK))
             if writes:  # a copy is no newer than what it was made from
                 os.utime(folder / name, ns=(changed, changed), follow_symlinks=not is_link)
         dist.barrier(group=group)
@@ -106,15 +106,21 @@ def _share(info: InstanceInfo, folder: Path) -> None:
 
 def sources(lists: Sequence[Mapping[str, tuple[int, str]]]) -> list[tuple[str, int]]:
     """Each file by name, and the worker that all get it from: who has changed it last. `lists`: of
-    each worker, its files: name → (time of the last change, digest)."""
+    each worker, its files: name → (time of the last change, digest). Of files below what is a link
+    by now there is nothing to get."""
 
     def changed(rank: int, name: str) -> int:
         return lists[rank][name][0] if name in lists[rank] else -1
 
     names: set[str] = set().union(*lists)
+    latest = {
+        name: max(range(len(lists)), key=lambda rank: changed(rank, name)) for name in sorted(names)
+    }
+    links = {name for name, rank in latest.items() if lists[rank][name][1].startswith(_LINK)}
     return [
-        (name, max(range(len(lists)), key=lambda rank: changed(rank, name)))
-        for name in sorted(names)
+        (name, rank)
+        for name, rank in latest.items()
+        if links.isdisjoint(map(str, PurePosixPath(name).parents))
     ]
 
 
@@ -137,7 +143,7 @@ def _files(folder: Path) -> dict[str, tuple[int, str]]:
             found[str(name)] = (path.stat().st_mtime_ns, digest)
         elif path.is_symlink() and path.is_dir():
             target = _target(path)
-            if _stays_inside(PurePosixPath(name), target):
+            if _is_beside(target):
                 found[str(name)] = (path.lstat().st_mtime_ns, _LINK + target)
     return found
 
@@ -151,11 +157,11 @@ def _target(link: Path) -> str:
     return target
 
 
-def _stays_inside(name: PurePosixPath, target: str) -> bool:
-    """Whether the link leads to a place below the folder, whatever other links are there."""
+def _is_beside(target: str) -> bool:
+    """Whether a link leads to a folder in its own folder: so it stays inside, whatever other links
+    are there."""
     steps = PurePosixPath(target).parts
-    up = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
-    return not target.startswith("/") and up < len(name.parts) and ".." not in steps[up:]
+    return len(steps) == 1 and steps[0] not in ("..", "/", "//")
 
 
 def _link(path: Path, target: str) -> None:
@@ -163,7 +169,17 @@ def _link(path: Path, target: str) -> None:
     part.parent.mkdir(parents=True, exist_ok=True)
     part.unlink(missing_ok=True)
     part.symlink_to(target)
+    if path.is_dir() and not path.is_symlink():  # the older version of it
+        shutil.rmtree(path)
     part.replace(path)
+
+
+def _place(folder: Path, name: str) -> Path:
+    """Where this file belongs, unless a link of the program's own leads out of the folder there."""
+    path = folder / name
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"a link on the way to the checkpoint {name!r} leads out of its folder")
+    return path
 
 
 # Torch's own functions for objects send pickles; these do not: whoever is on the nodes' network may
@@ -193,8 +209,8 @@ def _checked(files: Any) -> dict[str, tuple[int, str]]:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise ValueError(f"{name!r} is not the name of a checkpoint")
-        if digest.startswith(_LINK) and not _stays_inside(path, digest.removeprefix(_LINK)):
-            raise ValueError(f"the link {name!r} leads out of the folder for checkpoints")
+        if digest.startswith(_LINK) and not _is_beside(digest.removeprefix(_LINK)):
+            raise ValueError(f"the link {name!r} leads out of its folder of checkpoints")
         found[name] = (int(changed), str(digest))
     return found
 

@@ -3,6 +3,7 @@ how the answers come back.
 
 Quick calls travel in groups (grouped_calls.py)."""
 
+import math
 import sys
 import threading
 import time
@@ -47,8 +48,9 @@ BEHIND_CALLS_PER_SLOT = 64
 """While a slow call is waited for, further ones are sent up to the larger of these: each takes
 about a kilobyte here."""
 AHEAD_SECONDS = 0.25
-"""Calls that go alone and have not ended: two for each slot, or as many as have ended in so long.
-No distant node runs out of them, and not many are out when results become large."""
+"""Calls that go alone and have not ended: two for each slot, or as many as run in so long and in
+two round trips to the nodes. Distant nodes do not run out of them, and not too many are in flight
+when results become large."""
 PACKED_TOGETHER = 16
 """Calls that are packed before it looks how large their arguments are."""
 LOOK_SECONDS = 0.25
@@ -99,8 +101,9 @@ class MappedCalls(GroupedCalls):
         self._kept: dict[SentCalls, int] = {}  # ... and the results of the others, in bytes
         self._kept_bytes = 0  # of all of them
         self._next_look = 0.0  # at which calls have ended
-        self._ahead = 0  # calls that have ended in AHEAD_SECONDS, and ...
-        self._counted = (0.0, 0)  # ... when they were counted, and how many had ended in all
+        self._run = 0.0  # seconds that recent calls ran
+        self._way = math.inf  # seconds to a node and back: the shortest
+        self._timed: tuple[SentCalls, float] | None = None  # a call, and when it was sent
         self._memory = 0  # for results that are not read yet
         self._news = _core.GroupNews()
         self._packer = pool.core.packer()
@@ -227,8 +230,11 @@ class MappedCalls(GroupedCalls):
         self._look()
         running = len(self._unended)
         room = 2 * slots - running
-        if running <= self._ahead // 2:
-            room = max(room, min(self._ahead - running, self._fitting_arguments()))
+        if self._run:
+            way = 0.0 if self._way == math.inf else self._way
+            ahead = min(AHEAD_CALLS, int(slots * (AHEAD_SECONDS + 2 * way) / self._run))
+            if running <= ahead // 2:
+                room = max(room, min(ahead - running, self._fitting_arguments()))
         self._memory = self._memory or default_limit()
         free = self._memory - self._bytes - self._kept_bytes
         return max(0, min(room, free // max(1, result_bytes) - running, most - self._calls))
@@ -246,18 +252,21 @@ class MappedCalls(GroupedCalls):
             self._unended.discard(sent)
             self._kept[sent] = size = sent.result_bytes
             self._kept_bytes += size
-            self._note_result(size)
-        counted, before = self._counted
-        if begin - counted >= AHEAD_SECONDS:
-            ended = self._tasks - len(self._unended)
-            rate = (ended - before) / (begin - counted)
-            self._ahead = min(AHEAD_CALLS, int(rate * AHEAD_SECONDS))
-            self._counted = begin, ended
+            self._note_result(sent, size)
+            self._note_way(sent)
         end = time.monotonic()
         self._next_look = end + LOOK_REST * (end - begin)
 
-    def _note_result(self, size: int) -> None:
+    def _note_way(self, sent: SentCalls) -> None:
+        """The call has ended. Seen late, it says too much: the shortest time counts."""
+        if self._timed is not None and self._timed[0] is sent:
+            took = time.monotonic() - self._timed[1] - sent.run_seconds
+            self._way = min(self._way, max(0.0, took))
+            self._timed = None
+
+    def _note_result(self, sent: SentCalls, size: int) -> None:
         """Larger than expected counts at once, smaller only slowly."""
+        self._run += (sent.run_seconds - self._run) / (8 if self._run else 1)
         known = self._result_bytes
         if known is None or size > known:
             self._result_bytes = size
@@ -287,6 +296,7 @@ class MappedCalls(GroupedCalls):
             return False
         left, limit = _left(end), STEP_SECONDS if is_known else self._patience
         if first.wait(limit if left is None else min(limit, left)):
+            self._note_way(first)
             return False
         if end is not None and time.monotonic() >= end:
             return False
@@ -483,6 +493,8 @@ class MappedCalls(GroupedCalls):
                 sent = map(SentCall, items, calls, handles)
             for one in sent:
                 self._enter(one, 1)
+            if self._timed is None:
+                self._timed = self._window[-len(calls)], time.monotonic()
         except BaseException:  # Ctrl-C: some are in the window, and some are not
             for handle in handles:
                 handle.cancel()
@@ -549,7 +561,7 @@ class MappedCalls(GroupedCalls):
                 self._bytes -= size
         if sent in self._unended:
             self._unended.discard(sent)
-            self._note_result(sent.result_bytes)
+            self._note_result(sent, sent.result_bytes)
         else:
             self._kept_bytes -= self._kept.pop(sent)
 

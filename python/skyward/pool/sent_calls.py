@@ -23,6 +23,11 @@ class MappedGroup(Group):
         self.news = news
 
     @property
+    def run_seconds(self) -> float:
+        """Of one of its calls."""
+        return self.pace.seconds
+
+    @property
     def has_news(self) -> bool:
         return bool(self.core.has_news)
 
@@ -55,6 +60,10 @@ class SentCall:
         return int(self.handle.result_bytes)
 
     @property
+    def run_seconds(self) -> float:
+        return float(self.handle.run_seconds)
+
+    @property
     def has_news(self) -> bool:
         return bool(self.handle.done())
 
@@ -82,6 +91,10 @@ class RetriedCall:
     @property
     def result_bytes(self) -> int:
         return int(self.future.handle.result_bytes)
+
+    @property
+    def run_seconds(self) -> float:
+        return float(self.future.handle.run_seconds)
 
     @property
     def has_news(self) -> bool:
@@ -125,6 +138,7 @@ class RefusedCalls:
     __slots__ = ("calls", "reason")
 
     bytes = result_bytes = running = 0
+    run_seconds = 0.0
     blobs: ClassVar[dict[int, int]] = {}
     has_news = True
 

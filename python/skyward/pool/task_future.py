@@ -33,7 +33,8 @@ class TaskFuture(AnswerFuture, AwaitableFuture[Any]):
 
     @property
     def task(self) -> int:
-        return int(self.handle.task)
+        """Its number in events and logs; 0 if the call could not be sent."""
+        return 0 if self.handle is None else int(self.handle.task)
 
     def send_again(self, send: Callable[[], Any]) -> bool:
         """Replaces a failed attempt by another one. False: it was cancelled meanwhile."""

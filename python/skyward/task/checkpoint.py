@@ -30,7 +30,7 @@ def checkpoint_dir() -> Path:
         epoch, state = torch.load(last) if last.exists() else (0, None)
 
     At a restart, every node gets the latest version of every file, and of every symbolic link
-    to a folder in here. To survive the loss of a node, a file must exist on another, too: let one
+    to a folder beside it. To survive the loss of a node, a file must exist on another, too: let one
     worker of each node save, not only rank 0. Write to a name that ends in ``.tmp`` and rename it:
     such files and folders are not copied, so that no node ever sees half a checkpoint. The folder
     belongs to one call and is removed when the call is over, unless its last restart failed before
