@@ -38,7 +38,7 @@ void NodeLoad::note_way(const Task& task, const wire::TaskResult& result, Time n
   const auto is_large = [](const wire::Payload& payload) {
     return std::ranges::any_of(payload.buffers, &wire::Buffer::in_blob);
   };
-  if (is_large(task.call.payload) || is_large(result.payload)) return;
+  if (is_large(task.call.arguments) || is_large(result.payload)) return;
   ++answers;
   way = std::min(took, way);
 }

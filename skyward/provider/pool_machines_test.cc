@@ -219,7 +219,7 @@ TEST_F(StockTest, AnEndThatNobodySawIsALatestOne) {
   const auto ids = launch();
   ASSERT_TRUE(ids);
   shop_.vanished = {"a1"};
-  world_.now += 1h;
+  world_.asleep += 1h;
   world_.wall_s += 3600;
   ASSERT_TRUE(pool_machines().terminate(*ids, world_.now + 60s));
   const auto entries = ledger_->entries("pool", false);
