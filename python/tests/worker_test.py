@@ -303,13 +303,14 @@ def test_a_call_that_runs_is_answered_before_such_a_process_exits(agent, tmp_pat
 
         highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, highest))
+        print("limited")
         while not os.path.exists(go):
             time.sleep(0.01)  # on a worker
         return "answered"
 
     go = tmp_path / "go"
     agent.run(1, wait_without_files, str(go))
-    wait_until(lambda: agent.begun() == 1)
+    agent.wait_output(b"limited")
     os.close(agent.run_with_blob(2, len, pickle.PickleBuffer(bytearray(100_000)), blob=7))
     agent.interrupt(2)  # the worker looks for calls that it can return
     agent.wait_output(b"it has too many files open", 2)
