@@ -2,8 +2,8 @@
 
 // The ledger of one provider, opened on first use and kept open: when the disk is full, an open
 // file can still be read. If it cannot be opened, every call fails: launching stops then,
-// terminating goes on without it. If somebody moves the file away or deletes it, the pools that
-// this process has open continue in a new one.
+// and terminating works without it. If somebody moves the file away or deletes it, the open pools
+// of this process continue in a new one.
 
 #include <functional>
 #include <memory>

@@ -52,12 +52,13 @@ class PoolBook {
   // and until when.
   std::vector<Charge> times_of(const std::vector<std::string>& ids) const;
 
-  // From now on: while this computer sleeps, machines end themselves so long after they were seen
-  // last, at the latest.
+  // The longest that a machine keeps running after it was last seen, while this computer sleeps:
+  // then it terminates itself.
   void set_longest_unseen(Duration limit) { longest_unseen_ = limit; }
   // It costs money now.
   void see_standing(const std::string& id);
-  // It is not listed, or as ended without a date: its time stops if it must have ended itself.
+  // The cloud does not list it, or says that it ended but not when: its time stops once it must
+  // have terminated itself.
   void miss(const std::string& id);
   // Those of these machines that this process requested and whose time goes on.
   std::vector<std::string> standing(const std::vector<std::string>& ids) const;

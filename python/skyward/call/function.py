@@ -82,9 +82,7 @@ class ComputeFunction(Generic[P, R]):
             fn, instance = fn.__func__, type(instance) if owner is None else owner
         if instance is None or isinstance(fn, staticmethod) or not hasattr(fn, "__get__"):
             return self
-        bound: Any = update_wrapper(partial(fn, instance), fn)
-        del bound.__wrapped__  # its signature starts after the object
-        method = self.with_function(bound)
+        method = self.with_function(_begun(fn, instance))
         object.__setattr__(method, "_is_method", True)
         object.__setattr__(method, "_check", partial(self._checked(), instance))
         return method
@@ -243,17 +241,21 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
     return ComputeFunction(fn, timeout, retries)
 
 
+def _begun(fn: Any, *args: Any, **kwargs: Any) -> Any:
+    """The function with its first arguments; it has the name of `fn` and the marks that
+    sky.distributed sets."""
+    begun: Any = update_wrapper(partial(fn, *args, **kwargs), fn)
+    del begun.__wrapped__  # its signature starts after these arguments
+    return begun
+
+
 def _outermost(fn: Any) -> Any:
     """A partial or a bound method of a compute function as a compute function; else `fn`. Python
     3.13 and newer bind class methods without asking ``__get__``."""
     if isinstance(fn, partial):
         inner = _outermost(fn.func)
         if isinstance(inner, ComputeFunction):
-            made = partial(inner.local, *fn.args, **fn.keywords)
-            marks = dict(getattr(inner.local, "__dict__", {}))  # of sky.distributed
-            marks.pop("__wrapped__", None)
-            vars(made).update(marks)
-            return inner.with_function(made)
+            return inner.with_function(_begun(inner.local, *fn.args, **fn.keywords))
     elif isinstance(fn, MethodType) and isinstance(fn.__func__, ComputeFunction):
         return fn.__func__.__get__(fn.__self__)
     return fn

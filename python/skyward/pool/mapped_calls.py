@@ -3,7 +3,6 @@ how the answers come back.
 
 Quick calls travel in groups (grouped_calls.py)."""
 
-import math
 import sys
 import threading
 import time
@@ -48,9 +47,8 @@ BEHIND_CALLS_PER_SLOT = 64
 """While a slow call is waited for, further ones are sent up to the larger of these: each takes
 about a kilobyte here."""
 AHEAD_SECONDS = 0.25
-"""Calls that go alone and have not ended: two for each slot, or as many as run in so long and in
-two round trips to the nodes. Distant nodes do not run out of them, and not too many are in flight
-when results become large."""
+"""Of calls that go alone, map() keeps two per slot in flight, or as many as the pool runs in this
+time and two round trips: enough for distant nodes, and not too many when results become large."""
 PACKED_TOGETHER = 16
 """Calls that are packed before it looks how large their arguments are."""
 LOOK_SECONDS = 0.25
@@ -102,7 +100,7 @@ class MappedCalls(GroupedCalls):
         self._kept_bytes = 0  # of all of them
         self._next_look = 0.0  # at which calls have ended
         self._run = 0.0  # seconds that recent calls ran
-        self._way = math.inf  # seconds to a node and back: the shortest
+        self._way: float | None = None  # seconds to a node and back: the shortest
         self._timed: tuple[SentCalls, float] | None = None  # a call, and when it was sent
         self._memory = 0  # for results that are not read yet
         self._news = _core.GroupNews()
@@ -231,8 +229,8 @@ class MappedCalls(GroupedCalls):
         running = len(self._unended)
         room = 2 * slots - running
         if self._run:
-            way = 0.0 if self._way == math.inf else self._way
-            ahead = min(AHEAD_CALLS, int(slots * (AHEAD_SECONDS + 2 * way) / self._run))
+            seconds = AHEAD_SECONDS + 2 * (self._way or 0.0)
+            ahead = min(AHEAD_CALLS, int(slots * seconds / self._run))
             if running <= ahead // 2:
                 room = max(room, min(ahead - running, self._fitting_arguments()))
         self._memory = self._memory or default_limit()
@@ -260,8 +258,8 @@ class MappedCalls(GroupedCalls):
     def _note_way(self, sent: SentCalls) -> None:
         """The call has ended. Seen late, it says too much: the shortest time counts."""
         if self._timed is not None and self._timed[0] is sent:
-            took = time.monotonic() - self._timed[1] - sent.run_seconds
-            self._way = min(self._way, max(0.0, took))
+            took = max(0.0, time.monotonic() - self._timed[1] - sent.run_seconds)
+            self._way = took if self._way is None else min(self._way, took)
             self._timed = None
 
     def _note_result(self, sent: SentCalls, size: int) -> None:

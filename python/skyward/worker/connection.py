@@ -51,7 +51,8 @@ TOO_MANY_FILES = (
 
 class Connection(Quick):
     unread = collections.deque()
-    """Sizes of the stream's items that nobody has taken yet. Not the instance's: see `endings`."""
+    """The sizes of the stream's items that its reader has not taken yet. An attribute of the class,
+    as is `endings`."""
 
     def __init__(self, sock, shared, mark):
         """`shared`: the memory that the agent shares with this process (answer_ring.h)."""

@@ -25,11 +25,7 @@ def flush_output() -> None:
         sys.stderr.flush()
     except Exception:
         pass  # closed or replaced by the user
-    flush_c_output()
-
-
-def flush_c_output() -> None:
-    """Not all streams of the C library: a thread that reads one of them holds its lock."""
+    # Not all streams of the C library: a thread that reads one of them holds its lock.
     libc_flush(c_out)
     libc_flush(c_err)
 

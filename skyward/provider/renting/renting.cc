@@ -438,9 +438,9 @@ Status Renting::look_for_ends(const Cluster& cluster, const std::vector<std::str
 }
 
 // A machine's time begins with the request that brought it, not with those before it, and ends when
-// it alone is seen to be gone, or must have ended itself unseen. What the cloud says of a machine
-// of a failed launch wins over what the ledger has: its price may have changed since the offer, and
-// it may have ended before this computer saw that.
+// that machine is seen to be gone, or must have terminated itself. For a machine of a failed
+// launch, the cloud's word overrides the ledger: its price may have changed since the offer, and it
+// may have ended before this computer noticed.
 Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
                                              const std::vector<std::string>& ids, Time deadline) {
   PoolBook& book = book_of(cluster);
