@@ -117,8 +117,7 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
 Status Budget::check_machine(const Facts& facts) const {
   if (!facts.spec.budget) return {};
   CostBook book = facts.costs.book();
-  book.on_asked(-1, facts.costs.clock().at(facts.now), 1,
-                highest_price(facts.offer, facts.spec, facts.options.billing));
+  book.on_asked(-1, facts.costs.clock().at(facts.now), 1, facts.costs.highest_price());
   const Time least = facts.now + stopping_time(facts) + draining_time(facts);
   if (money_lasts_until(facts, book) >= least) return {};
   return fail(ErrorKind::over_budget,

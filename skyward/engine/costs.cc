@@ -52,7 +52,7 @@ Duration CloudClock::read(Time now, Time cloud_now) {
 
 void Costs::take_offer(const PoolSpec& spec, const Options& options, const Offer& offer) {
   offer_ = offer;
-  highest_price_ = highest_price(offer, spec, options.billing);
+  highest_price_ = engine::highest_price(offer, spec, options.billing);
   if (!book_.asked_for_any()) book_ = new_book(options, offer);
 }
 

@@ -58,6 +58,8 @@ class Costs {
 
   // Machines for this node and the following ones are requested ...
   void on_asked(Time now, NodeId first_node, int count);
+  // Of a machine of the present offer.
+  const std::optional<MachinePrice>& highest_price() const { return highest_price_; }
   // ... and the request is answered. Returns when it was made, by the cloud's clock.
   Time on_answered(Time now, NodeId first_node);
   void on_launched(Time asked, NodeId node, const Instance& instance);

@@ -35,7 +35,7 @@ enum class Intake : std::uint8_t {
   open,
 };
 
-// No way to a node and back counts as longer. It includes the time that large arguments take.
+// No way to a node and back counts as longer.
 inline constexpr Duration kMaxWay = std::chrono::seconds(1);
 
 // Calls that failed on a node in a row, and how many ended elsewhere before.

@@ -120,23 +120,22 @@ struct Marked {
 // Processes whose environment at their start held what begins so.
 Marked marked_processes(const std::vector<std::string>& prefixes) {
   Marked found;
-  for (const pid_t process : process_ids()) {
-    // Read first: only a process that has both this start and the mark is killed.
-    const auto entry = read_process_entry(process);
-    const std::string folder = fmt::format("/proc/{}", process);
+  // Entries first: only a process that has both that start and the mark is killed.
+  for (const ProcessEntry& entry : all_processes()) {
+    const std::string folder = fmt::format("/proc/{}", entry.pid);
     const auto environment = read_file(folder + "/environ");
-    if (!entry || !environment) continue;
+    if (!environment) continue;
     // A process that has ended, and a thread of the kernel, run no program.
     std::error_code error;
     if (environment->empty() && std::filesystem::exists(folder + "/exe", error)) {
-      found.blank.push_back(process);
+      found.blank.push_back(entry.pid);
     }
     for (std::string_view rest = *environment; !rest.empty();) {
       const std::string_view variable = rest.substr(0, rest.find('\0'));
       rest.remove_prefix(std::min(variable.size() + 1, rest.size()));
       const auto fits = [&](const std::string& prefix) { return variable.starts_with(prefix); };
       if (std::ranges::none_of(prefixes, fits)) continue;
-      found.processes.push_back(*entry);
+      found.processes.push_back(entry);
       break;
     }
   }

@@ -54,10 +54,9 @@ void Client::pin_account(std::string account) {
 
 std::int64_t Client::clock_difference_s() const { return clock_.told.value_or(clock_.seconds); }
 
-std::int64_t Client::wall_s() const {
-  const std::int64_t difference = clock_difference_s();
-  return world_.wall_s() + clock_difference(difference);
-}
+std::int64_t Client::clock_ahead_s() const { return clock_difference(clock_difference_s()); }
+
+std::int64_t Client::wall_s() const { return world_.wall_s() + clock_ahead_s(); }
 
 Status Client::check_account(const Credentials& found, Time deadline) {
   if (account_.empty() || found.keys.access_key_id == checked_key_) return {};

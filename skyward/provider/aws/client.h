@@ -51,6 +51,8 @@ class Client {
   // Seconds by which Amazon's clock is ahead of this computer's, by the last reply; 0 before the
   // first.
   std::int64_t clock_difference_s() const;
+  // The same, but 0 if that is too little to matter.
+  std::int64_t clock_ahead_s() const;
   // Seconds since 1970, by Amazon's clock where this computer's is wrong.
   std::int64_t wall_s() const;
 

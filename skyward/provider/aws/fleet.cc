@@ -66,7 +66,7 @@ MachineStatus to_status(const Ec2Instance& told, std::int64_t ahead_s) {
 Result<std::vector<MachineStatus>> to_status(const Client& client,
                                              const Result<std::vector<Ec2Instance>>& told) {
   if (!told) return fail(told);
-  const std::int64_t ahead_s = client.wall_s() - client.world().wall_s();
+  const std::int64_t ahead_s = client.clock_ahead_s();
   std::vector<MachineStatus> out;
   for (const Ec2Instance& one : *told) out.push_back(to_status(one, ahead_s));
   return out;

@@ -52,7 +52,7 @@ Result<SweepAccount> AwsLeaks::sign_in(Time deadline) {
   return SweepAccount{.owner = caller->owner,
                       .account = caller->account,
                       .home_region = home_.region(),
-                      .clock_ahead_s = clock_difference(home_.clock_difference_s())};
+                      .clock_ahead_s = home_.clock_ahead_s()};
 }
 
 Result<std::vector<std::string>> AwsLeaks::regions(Time deadline) {
@@ -85,7 +85,7 @@ Result<Listing> AwsLeaks::list(const std::string& region, const std::optional<st
   };
   const auto instances = api.describe_instances(filters, deadline);
   if (!instances) return failed(instances.error(), "DescribeInstances");
-  const std::int64_t ahead_s = client.wall_s() - client.world().wall_s();  // Amazon's clock
+  const std::int64_t ahead_s = client.clock_ahead_s();
   for (const Ec2Instance& one : *instances) {
     if (is_gone(one)) {
       out.ended[one.id] =
