@@ -213,7 +213,7 @@ std::string RunPod::find_place(const Wish& wish) const {
   for (const PodPlace& place : pod_places()) {
     const bool sold = lease.gpu == nullptr ||
                       std::ranges::find(lease.gpu->places, place.id) != lease.gpu->places.end();
-    const bool wanted = asked.empty() || std::ranges::find(asked, place.id) != asked.end();
+    const bool wanted = asked.empty() || std::ranges::find(asked, Json(place.id)) != asked.end();
     if (!sold || !wanted || (lease.networked && !place.network)) continue;
     if (stock(size, std::string(place.id)) > 0) return std::string(place.id);
   }

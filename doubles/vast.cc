@@ -312,7 +312,7 @@ io::HttpReply Vast::join_overlay(const Request& request, const Names&) {
   if (!wrong.empty()) return refuse_all(400, wrong);
   const Machine* machine = find_machine(request.body["instance_id"].dump());
   for (Overlay& one : overlays_) {
-    if (one.name != request.body["name"]) continue;
+    if (Json(one.name) != request.body["name"]) continue;
     if (machine == nullptr || contracts_.at(machine->id).offer["cluster_id"] != one.cluster) break;
     one.instances.push_back(request.body["instance_id"]);
     return json_reply(200, {{"success", true}});

@@ -282,8 +282,9 @@ io::HttpReply Verda::create_text(const Request& request, const Names&) {
 }
 
 bool Verda::has_text(const std::deque<NamedText>& all, const Json& id) const {
-  return std::ranges::any_of(
-      all, [&](const NamedText& one) { return one.account == dials.account && one.id == id; });
+  return std::ranges::any_of(all, [&](const NamedText& one) {
+    return one.account == dials.account && Json(one.id) == id;
+  });
 }
 
 io::HttpReply Verda::get_text(const Request& request, const Names& names) {
@@ -308,7 +309,7 @@ io::HttpReply Verda::delete_texts(const Request& request, const Names&) {
     if (!has_text(texts(request), id)) return refusal(404, "Not found");
   }
   for (const Json& id : request.body[list]) {
-    std::erase_if(texts(request), [&](const NamedText& one) { return one.id == id; });
+    std::erase_if(texts(request), [&](const NamedText& one) { return Json(one.id) == id; });
   }
   return {.status = 200};
 }

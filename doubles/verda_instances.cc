@@ -377,7 +377,7 @@ io::HttpReply Verda::list_volumes(const Request& request, const Names&) {
   for (const Volume& one : volumes_) {
     if (one.account != dials.account || one.trashed != kNever) continue;
     const Json item = volume_json(one);
-    if (asked == request.query.end() || asked->second == item["status"]) all.push_back(item);
+    if (asked == request.query.end() || Json(asked->second) == item["status"]) all.push_back(item);
   }
   return json_reply(200, all);
 }

@@ -36,17 +36,17 @@ Result<std::unique_ptr<LockedDirectory>> LockedDirectory::make(const std::string
   const std::string path = root + "/" + name;
   const std::string unfinished = root + "/" + std::string(kUnfinished) + random_hex(kDigits);
   if (Status status = make_private_directory(unfinished); !status) return fail(status);
-  std::unique_ptr<LockedDirectory> made = try_lock(unfinished);
+  std::unique_ptr<LockedDirectory> fresh = try_lock(unfinished);
   std::error_code error;
-  const bool is_free = made && !is_directory(path);
+  const bool is_free = fresh && !is_directory(path);
   if (is_free) std::filesystem::rename(unfinished, path, error);
   if (!is_free || error) {
     (void)remove_tree(unfinished);
     return fail(ErrorKind::unavailable, "cannot create the directory " + path,
                 "check the permissions and free space there, or choose another place with TMPDIR");
   }
-  made->path_ = path;
-  return made;
+  fresh->path_ = path;
+  return fresh;
 }
 
 void LockedDirectory::remove_abandoned(const std::string& root,

@@ -82,8 +82,9 @@ class Gathering {
     const Time sent = engine::EngineLoop::now();
     submit_alone(0, next_);
     const auto news = std::make_shared<News>();
-    for (auto& [place, handle] : alone_)
-      handle.on_done([news, place = place] { news->add(place); });
+    for (auto& one : alone_) {
+      one.second.on_done([news, place = one.first] { news->add(place); });
+    }
     std::vector<bool> ended(next_);
     double run_seconds = 0;
     for (std::size_t left = next_; left > 0 && pace_.in_groups();) {

@@ -188,6 +188,13 @@ int leaves_a_reader() {
 std::string head_address() { return instance_info().head_addr; }
 bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
 
+struct Sending {
+  bool with_body = true;
+  bool behind = false;  // other tasks are before it in the worker's hands
+  bool ring = false;
+  std::uint32_t group = 0;  // so many calls, all with these arguments
+};
+
 class WorkerTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -265,12 +272,6 @@ class WorkerTest : public ::testing::Test {
   }
 
   // Sends a call as the agent does.
-  struct Sending {
-    bool with_body = true;
-    bool behind = false;  // other tasks are before it in the worker's hands
-    bool ring = false;
-    std::uint32_t group = 0;  // so many calls, all with these arguments
-  };
   template <typename Recorded>
   void send(std::uint64_t task, const Recorded& pending, Sending how = {}) {
     const Call call = pending.to_call({.put = &WorkerTest::store});
