@@ -1,6 +1,6 @@
 # skyward_room(NAME DEPS room… LIBS target…): the static library skyward_NAME from every *.cc of the folder,
 # and the test program NAME_test from every *_test.cc and *_fixture.cc beside it. ONE_THREAD: its tests run one, so
-# that the thread sanitizer has nothing to look at.
+# that the thread sanitizer has nothing to look at. HAS_STATICS: it has objects that end with a thread or the program.
 
 # What everybody needs who includes our headers.
 add_library(skyward_flags INTERFACE)
@@ -23,14 +23,13 @@ if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   # clang takes what its std::stable_sort does inside for a use of something deprecated.
   target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
-  # Threads that ask clouds may still run while exit() destroys what is static: nothing of ours is.
-  target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
   # g++ 13 and 14 take an empty std::map inside an aggregate for one that was never made.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     target_compile_options(skyward_development INTERFACE -Wno-maybe-uninitialized)
   endif()
   if(SKYWARD_SANITIZE)
     set(SKYWARD_TEST_TIMEOUT 900)
+    target_compile_definitions(skyward_development INTERFACE SKYWARD_SANITIZED)
     target_compile_options(skyward_development INTERFACE
       -fsanitize=${SKYWARD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     # With -Og, g++ loses sight of what constructors set; the release build, which sees it, does warn.
@@ -130,7 +129,7 @@ function(skyward_test name)
 endfunction()
 
 function(skyward_room name)
-  cmake_parse_arguments(ARG "ONE_THREAD" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "ONE_THREAD;HAS_STATICS" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|_fixture|_fuzz|main)\\.cc$")
@@ -146,6 +145,10 @@ function(skyward_room name)
     # A program may leave out what it does not call (the agent does, agent/CMakeLists.txt).
     target_compile_options(skyward_${name} PRIVATE $<$<CONFIG:Release>:-ffunction-sections;-fdata-sections>)
     target_link_libraries(skyward_${name} PUBLIC skyward_flags ${deps} ${ARG_LIBS})
+    # Threads that ask clouds may still run while exit() destroys what is static: nothing of ours is.
+    if(PROJECT_IS_TOP_LEVEL AND NOT ARG_HAS_STATICS)
+      target_compile_options(skyward_${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
+    endif()
   else()
     add_library(skyward_${name} INTERFACE)
     target_link_libraries(skyward_${name} INTERFACE skyward_flags ${deps} ${ARG_LIBS})

@@ -40,7 +40,7 @@ inline std::string death_name(const ::testing::TestParamInfo<DeathFault>& made) 
 
 // Sanitizers try one boundary in four: they look for memory errors, other builds for leaked
 // machines.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SKYWARD_SANITIZED
 inline constexpr int kOneDeathIn = 4;
 #else
 inline constexpr int kOneDeathIn = 1;
