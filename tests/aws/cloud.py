@@ -391,7 +391,7 @@ def make_user(url: str, allowed: list[str], name: str = "skyward-test") -> dict[
 
 
 @contextlib.contextmanager
-def clouds(directory: Path, network: int = 64) -> Iterator[Cloud]:
+def clouds(directory: Path, network: int) -> Iterator[Cloud]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for each request
     front = Front()
     machines = Machines(directory, network)

@@ -1,6 +1,7 @@
 """Pools on Amazon's services as moto plays them. `./dev test-aws` runs them."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +21,12 @@ if importlib.util.find_spec("moto") is None:
 if REASON is None:
     from cloud import Cloud, clouds
 
+    # Each worker of pytest has a cloud of its own, and its machines have addresses of their own.
+    NETWORK = 64 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
     @pytest.fixture(scope="session")
     def running_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-        with clouds(tmp_path_factory.mktemp("machines")) as cloud:
+        with clouds(tmp_path_factory.mktemp("machines"), NETWORK) as cloud:
             yield cloud
 
     @pytest.fixture

@@ -36,7 +36,7 @@ def read_user_data(text: str) -> dict[str, Any]:
 
 
 class Machines:
-    def __init__(self, directory: Path, network: int = 64) -> None:
+    def __init__(self, directory: Path, network: int) -> None:
         """`network`: machines have addresses of 127.`network`.0.0/16."""
         self.directory = directory
         self.network = network
