@@ -286,6 +286,7 @@ def test_a_provider_has_one_name(state, line, name):
         (["gc", "--timeout", "0"], "0 is not a number above 0", "'skyward gc --help'"),
         (["offers", "list", "--count", "-1"], "-1 is not a number above 0", "--help"),
         (["offers", "list", "--cpu", "-5"], "-5 is not a non-negative number", "--help"),
+        (["offers", "list", "--architecture", "sparc"], "sparc not in {", "--help"),
         (["pool", "get"], "pool is required", "--help"),
         (["-x"], "'skyward' has no option -x", "'skyward --help'"),
         (["gc", "-x"], "'skyward gc' has no option -x", "'skyward gc --help'"),

@@ -118,6 +118,9 @@ void CommandLine::add_offers() {
       ->check(not_negative());
   list->add_option("--memory", offers.memory, "minimum memory per machine, such as 32GB");
   list->add_option("--machine", offers.machine, "only this machine type");
+  list->add_option("--architecture", offers.architecture,
+                   "x86_64 or arm64 (default: at AWS, this computer's)")
+      ->check(CLI::IsMember({"x86_64", "arm64"}));
   list->add_flag("--spot", offers.spot, "spot machines, by spot price");
   list->add_option("--limit", offers.limit,
                    "maximum number of rows (default: 20, or all with --json; 0: all)")

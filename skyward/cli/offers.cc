@@ -52,6 +52,7 @@ Result<PoolSpec> spec_of(const provider::TableRow& cloud, const OffersOptions& o
     spec.memory_mb = *memory;
   }
   spec.machine = options.machine;
+  spec.architecture = options.architecture;
   spec.spot = options.spot ? Spot::Always() : Spot::Never();
   return spec;
 }
