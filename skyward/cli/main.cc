@@ -179,8 +179,9 @@ constexpr const char* kRunHelp =
     "skyward run train.py --epochs 3        python train.py --epochs 3, on a node\n"
     "skyward run --nodes 2 -- ./bench.sh    a command, on every node\n\n"
     "Sends the working directory (as git sees it), shows the output, and returns the exit code of\n"
-    "the command; 124 if that is 0 although --timeout or --budget ended it, and 125 if Skyward\n"
-    "itself fails. Standard input is not passed on. Options come before the script or the --.";
+    "the command; 124 if that is 0 although --timeout, --budget or a preemption ended it, and 125\n"
+    "if Skyward itself fails. Standard input is not passed on. Options come before the script or\n"
+    "the --.";
 
 void CommandLine::add_run() {
   CLI::App* made = app.add_subcommand("run", "run a script or a command on new machines");
