@@ -286,6 +286,7 @@ def test_a_provider_has_one_name(state, line, name):
         (["gc", "--timeout", "0"], "0 is not a number above 0", "'skyward gc --help'"),
         (["offers", "list", "--count", "-1"], "-1 is not a number above 0", "--help"),
         (["offers", "list", "--cpu", "-5"], "-5 is not a non-negative number", "--help"),
+        (["offers", "list", "--architecture", "sparc"], "sparc not in {", "--help"),
         (["pool", "get"], "pool is required", "--help"),
         (["-x"], "'skyward' has no option -x", "'skyward --help'"),
         (["gc", "-x"], "'skyward gc' has no option -x", "'skyward gc --help'"),
@@ -751,21 +752,58 @@ def test_a_lost_ledger_leaves_a_doubt(state, monkeypatch):
 
 
 def test_each_cloud_that_has_no_offers_to_show_says_why(state, monkeypatch):
-    program = state / "docker"
-    program.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(state))  # no other runtime
-    code, out, err = skyward("offers", "list", "--accelerator", "A100")
-    assert code == 69 and out == "" and "Cannot connect to the Docker daemon" in err
-    assert "no credentials for AWS, DigitalOcean, " in err
+    monkeypatch.setenv("PATH", str(state))  # no podman, no kubectl
     monkeypatch.setenv("DIGITALOCEAN_TOKEN", "x")
     monkeypatch.setenv("DIGITALOCEAN_API_URL", closed_port())
-    words = ("offers", "list", "--accelerator", "A100", "--timeout", "5", "--json")
+    words = ("offers", "list", "--accelerator", "A100", "--timeout", "5")
     code, out, err = skyward(*words)
+    assert code == 69 and out == "" and "cannot be reached" in err and "nothing from" not in err
+    assert "no credentials for AWS, RunPod, " in err
+    monkeypatch.setenv("RUNPOD_API_KEY", "x")
+    monkeypatch.setenv("RUNPOD_API_BASE_URL", closed_port())
+    code, out, err = skyward(*words, "--json")
     told = [json.loads(line)["message"] for line in out.splitlines()]
     assert code == 69 and len(told) == 2
-    for cloud, message in zip(("container", "digital_ocean"), told, strict=True):
+    for cloud, message in zip(("digital_ocean", "runpod"), told, strict=True):
         assert message.startswith(f"nothing from {cloud}: ") and message in err
+
+
+def test_offers_of_this_computers_containers_are_listed_when_they_are_named(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
+    code, out, err = skyward("offers", "list", "--accelerator", "A100")
+    assert code == 77 and out == "", err
+    assert "no credentials for AWS, DigitalOcean, " in err and "nvidia-smi" not in err
+    (offer,) = rows("offers", "list", "--provider", "container")
+    assert offer["provider"] == "container" and offer["price_on_demand"] == 0
+
+
+def test_gc_without_credentials_alerts_where_docker_is_installed(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
+    for words in (["gc"], ["gc", "--dry-run"]):
+        code, out, err = skyward(*words)
+        assert code == 77 and out == "", err
+        assert "this computer has no credentials for AWS, DigitalOcean, " in err
+        assert "ps " in (state / "asked").read_text(), "it searched what it could"
+    assert skyward("gc", "--provider", "container")[0] == 0
+
+
+def test_gc_needs_no_cloud_where_containers_are_used(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE pool SET provider = 'container', closed_s = opened_s + 60")
+        ledger.execute("UPDATE entry SET gone_s = asked_s + 60")
+    ledger.close()
+    assert skyward("gc")[0] == 0
+
+
+def test_a_pool_that_is_not_found_says_which_clouds_were_not_searched(state, monkeypatch):
+    docker_that_is_empty(state, monkeypatch)
+    code, out, err = skyward("pool", "delete", "1a2b3c4d")
+    assert code == 77 and out == "" and "ps " in (state / "asked").read_text()
+    assert 'the pool "1a2b3c4d" was not found' in err and "not at AWS, DigitalOcean, " in err
+    code, _, err = skyward("pool", "delete", "container-1a2b3c4d")
+    assert code == 2 and 'there is no pool "container-1a2b3c4d"' in err
 
 
 def closed_port():

@@ -71,9 +71,16 @@ class QuotaExceededError : public CapacityError {  // the account's quota is too
  public:
   using CapacityError::CapacityError;
 };
-class NoAvailableRegionError : public CapacityError {  // no region sells the type
+class NoAvailableRegionError : public ProvisioningError {  // no region sells the type
  public:
-  using CapacityError::CapacityError;
+  NoAvailableRegionError(const std::string& what, Shortage shortage)
+      : ProvisioningError(what), shortage_(std::move(shortage)) {}
+
+  const std::string& instance_type() const { return shortage_.instance_type; }
+  const std::vector<std::string>& regions_checked() const { return shortage_.regions; }
+
+ private:
+  Shortage shortage_;
 };
 
 // One of several providers, and why the pool did not open there.

@@ -47,6 +47,18 @@ TEST(FaceError, EachShortageHasItsClass) {
   EXPECT_THROW(throw_error(shortage(ShortageKind::no_match)), ConfigurationError);
 }
 
+// As in Python: other machines may well be there.
+TEST(FaceError, ATypeThatNoRegionSellsIsNoLackOfCapacity) {
+  static_assert(!std::is_base_of_v<CapacityError, NoAvailableRegionError>);
+  try {
+    throw_error(shortage(ShortageKind::region));
+    FAIL();
+  } catch (const NoAvailableRegionError& error) {
+    EXPECT_EQ(error.instance_type(), "big");
+    EXPECT_THAT(error.regions_checked(), ElementsAre("north", "south"));
+  }
+}
+
 TEST(FaceError, WithoutAShortageTheKindDecides) {
   EXPECT_THROW(throw_error({ErrorKind::exhausted, "x", ""}), ProvisioningError);
   EXPECT_THROW(throw_error({ErrorKind::invalid, "x", ""}), ConfigurationError);

@@ -17,7 +17,7 @@ using provider::TableRow;
 
 Result<CloudsHere> cloud_named(const std::string& name) {
   const TableRow* row = provider::find_row(name);
-  if (row != nullptr && row->sweep != nullptr) return CloudsHere{.rows = {row}};
+  if (row != nullptr && row->sweep != nullptr) return CloudsHere{.rows = {row}, .in_use = true};
   const auto made = provider::make_provider({.name = name, .settings = {}});
   if (row == nullptr && !made) return fail(made);
   const char* why = row != nullptr && row->simulated
@@ -42,22 +42,26 @@ Result<CloudsHere> clouds_here(const provider::World& world, const std::string& 
   for (const TableRow& row : provider::provider_table()) {
     if (row.sweep == nullptr) continue;
     const Status found = row.credentials(world, deadline);
-    const bool used = std::ranges::any_of(
-        pools, [&](const LedgerPool& pool) { return pool.provider == row.name && !pool.closed_s; });
-    if (found || used) {
+    const auto is_there = [&](const LedgerPool& pool) { return pool.provider == row.name; };
+    const bool is_open = std::ranges::any_of(
+        pools, [&](const LedgerPool& pool) { return is_there(pool) && !pool.closed_s; });
+    if (found || is_open) {
       out.rows.push_back(&row);
+      out.in_use = out.in_use || row.has_prices || std::ranges::any_of(pools, is_there);
       continue;
     }
     if (found.error().kind == ErrorKind::unsupported) continue;  // it is not for this computer
     out.without.push_back(find_provider_sheet(row.name)->title);
   }
-  if (out.rows.empty()) {
-    return fail(
-        ErrorKind::denied,
-        fmt::format("this computer has no credentials for {}", fmt::join(out.without, ", ")),
-        "'skyward providers check aws' says where Skyward looked for them");
-  }
+  if (out.rows.empty()) return std::unexpected(no_credentials(out));
   return out;
+}
+
+Error no_credentials(const CloudsHere& clouds) {
+  return {ErrorKind::denied,
+          fmt::format("this computer has no credentials for {}", fmt::join(clouds.without, ", ")),
+          "'skyward providers check aws' says where Skyward looked for them; or name the provider "
+          "that you mean"};
 }
 
 std::string note_of(const CloudsHere& clouds, std::string_view consequence) {

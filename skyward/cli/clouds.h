@@ -17,12 +17,18 @@ namespace skyward::cli {
 struct CloudsHere {
   std::vector<const provider::TableRow*> rows{};
   std::vector<std::string_view> without{};  // clouds without credentials here, as people call them
+  // Whether somebody uses one of the rows: it was named, its cloud bills, or the ledger has pools
+  // there. Docker alone proves nothing: it is on many computers.
+  bool in_use = false;
 };
 
 // `named`: only this one, credentials or not. Fails if it cannot be rented from, and without
 // credentials for any cloud.
 Result<CloudsHere> clouds_here(const provider::World& world, const std::string& named,
                                Time deadline);
+
+// For a command that needs a cloud, where there is none to ask.
+Error no_credentials(const CloudsHere& clouds);
 
 // "no credentials for DigitalOcean and Verda: not searched"; empty if there are some for all.
 std::string note_of(const CloudsHere& clouds, std::string_view consequence);

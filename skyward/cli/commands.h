@@ -43,6 +43,7 @@ struct OffersOptions {
   double cpus = 0;
   std::string memory{};
   std::string machine{};
+  std::string architecture{};
   bool spot = false;
   std::optional<std::size_t> limit{};  // 0: all; empty: as many as somebody reads
   Time deadline{};                     // for all clouds together

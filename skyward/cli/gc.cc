@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -246,6 +247,24 @@ std::vector<Error> delete_known(const Streams& streams, const GcOptions& options
            fmt::format("not everything of the pool {} is known to be gone", pool.id), hint}};
 }
 
+// A pool that neither the ledger nor the clouds that were searched know.
+Error found_nowhere(const std::string& pool, const CloudsHere& searched) {
+  Error error{
+      ErrorKind::invalid,
+      fmt::format("there is no pool \"{}\": this computer has not opened it, and nothing at "
+                  "the provider carries its tag",
+                  pool),
+      "'skyward pool list --all' lists all pools"};
+  if (searched.without.empty()) return error;
+  error.message = fmt::format(
+      "the pool \"{}\" was not found: this computer has not opened it, and nothing carries its tag "
+      "at the providers that were searched; not at {}, for which this computer has no credentials",
+      pool, fmt::join(searched.without, ", "));
+  if (!searched.in_use) error.kind = ErrorKind::denied;
+  error.hint = "run it with the credentials of the cloud where the pool is";
+  return error;
+}
+
 int tell_of_own(const Streams& streams, const std::string& pool) {
   const std::string why =
       "nothing was launched for it: its nodes run on your own machines and end with its program";
@@ -283,8 +302,12 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
                               "'skyward providers list' shows which have credentials"});
   }
   tell_counts(streams, tally, options.dry_run);
-  if (tally.of(SweepAction::failed) + tally.overdue + unknown == 0) return 0;
-  return complain(streams, not_all_removed(tally));
+  if (tally.of(SweepAction::failed) + tally.overdue + unknown > 0) {
+    return complain(streams, not_all_removed(tally));
+  }
+  // Somebody who schedules this must hear that the variables with the credentials are missing.
+  if (!clouds->in_use && tally.actions.empty()) return complain(streams, no_credentials(*clouds));
+  return 0;
 }
 
 int delete_pool(const Streams& streams, const GcOptions& options) {
@@ -345,13 +368,7 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
                      clouds->rows.front()->name)});
     return 1;
   }
-  if (tally.actions.empty()) {
-    return complain(streams, {ErrorKind::invalid,
-                              fmt::format("there is no pool \"{}\": this computer has not opened "
-                                          "it, and nothing at the provider carries its tag",
-                                          options.pool),
-                              "'skyward pool list --all' lists all pools"});
-  }
+  if (tally.actions.empty()) return complain(streams, found_nowhere(options.pool, *clouds));
   tell_counts(streams, tally, options.dry_run);
   // Somebody who names a pool wants it gone.
   if (tally.unfinished == 0 || options.dry_run) return 0;

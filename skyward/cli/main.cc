@@ -118,6 +118,9 @@ void CommandLine::add_offers() {
       ->check(not_negative());
   list->add_option("--memory", offers.memory, "minimum memory per machine, such as 32GB");
   list->add_option("--machine", offers.machine, "only this machine type");
+  list->add_option("--architecture", offers.architecture,
+                   "x86_64 or arm64 (default: at AWS, this computer's)")
+      ->check(CLI::IsMember({"x86_64", "arm64"}));
   list->add_flag("--spot", offers.spot, "spot machines, by spot price");
   list->add_option("--limit", offers.limit,
                    "maximum number of rows (default: 20, or all with --json; 0: all)")
@@ -176,8 +179,9 @@ constexpr const char* kRunHelp =
     "skyward run train.py --epochs 3        python train.py --epochs 3, on a node\n"
     "skyward run --nodes 2 -- ./bench.sh    a command, on every node\n\n"
     "Sends the working directory (as git sees it), shows the output, and returns the exit code of\n"
-    "the command; 124 if that is 0 although --timeout or --budget ended it, and 125 if Skyward\n"
-    "itself fails. Standard input is not passed on. Options come before the script or the --.";
+    "the command; 124 if that is 0 although --timeout, --budget or a preemption ended it, and 125\n"
+    "if Skyward itself fails. Standard input is not passed on. Options come before the script or\n"
+    "the --.";
 
 void CommandLine::add_run() {
   CLI::App* made = app.add_subcommand("run", "run a script or a command on new machines");

@@ -52,6 +52,7 @@ Result<PoolSpec> spec_of(const provider::TableRow& cloud, const OffersOptions& o
     spec.memory_mb = *memory;
   }
   spec.machine = options.machine;
+  spec.architecture = options.architecture;
   spec.spot = options.spot ? Spot::Always() : Spot::Never();
   return spec;
 }
@@ -133,9 +134,12 @@ void print_offers(const Streams& streams, const std::vector<Sold>& offers, bool 
 
 int list_offers(const Streams& streams, const OffersOptions& options) {
   warn_of_variables(streams);
-  const auto clouds =
-      clouds_here(provider::world_of_this_process(), options.provider, options.deadline);
+  auto clouds = clouds_here(provider::world_of_this_process(), options.provider, options.deadline);
   if (!clouds) return complain(streams, clouds.error());
+  if (options.provider.empty()) {  // what is free is no offer, and always the cheapest
+    std::erase_if(clouds->rows, [](const provider::TableRow* row) { return !row->has_prices; });
+    if (clouds->rows.empty()) return complain(streams, no_credentials(*clouds));
+  }
   std::vector<Sold> offers;
   std::vector<std::pair<std::string, Error>> without;  // by cloud
   for (const provider::TableRow* cloud : clouds->rows) {

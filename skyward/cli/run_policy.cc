@@ -44,6 +44,8 @@ constexpr std::array kWordings = {
     Wording{"ComputePool(timeout=seconds)", "--timeout SECONDS"},
     Wording{"limit the pool with timeout=", "limit the run with --timeout"},
     Wording{"leave budget out", "leave --budget out"},
+    Wording{"use a provider that rents such machines",
+            "name a provider that rents such machines, for example --provider aws"},
     Wording{"open the pool again with a larger budget=", "run it again with a larger --budget"},
 };
 // These are options of the same name.

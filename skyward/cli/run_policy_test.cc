@@ -105,6 +105,9 @@ TEST(Wording, NamesOptionsInsteadOfParameters) {
             "--budget $1 is not enough\n  hint: --budget $2 would be");
   EXPECT_EQ(in_options("nodes=0: give machine= of a type (spot=never), timeout="),
             "--nodes 0: give --machine of a type (--spot never), --timeout");
+  EXPECT_EQ(
+      in_options("ask for fewer, or use a provider that rents such machines"),
+      "ask for fewer, or name a provider that rents such machines, for example --provider aws");
   const std::string other = "no machine; 'x --nodes=1' at https://host?region=eu, my_memory=2";
   EXPECT_EQ(in_options(other), other);
 }

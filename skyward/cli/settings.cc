@@ -66,8 +66,9 @@ Result<std::vector<SettingOrigin>> general(const World& world,
 }
 
 // Where a cloud's own variables or files have this.
-std::optional<std::string> origin_of(const World& world, const provider::SecretSheet& key) {
-  const auto found = provider::find_secret(world, {}, key);
+std::optional<std::string> origin_of(const World& world, const ProviderSpec& others,
+                                     const provider::SecretSheet& key) {
+  const auto found = provider::find_secret(world, others, key);
   if (!found) return std::nullopt;
   return found->origin;
 }
@@ -83,6 +84,8 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world,
   const auto keys = row != nullptr && row->secrets != nullptr
                         ? row->secrets()
                         : std::span<const provider::SecretSheet>();
+  ProviderSpec set{.name = std::string(name)};
+  for (const SettingOrigin& one : *settings) set.settings[one.name] = one.value;
   for (const ProviderSetting& setting : sheet->settings) {
     const bool secret = setting.kind == SettingKind::secret;
     const auto found = std::ranges::find(*settings, setting.name, &SettingOrigin::name);
@@ -91,7 +94,7 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world,
       continue;
     }
     const auto key = std::ranges::find(keys, setting.name, &provider::SecretSheet::setting);
-    if (const auto origin = key == keys.end() ? std::nullopt : origin_of(world, *key)) {
+    if (const auto origin = key == keys.end() ? std::nullopt : origin_of(world, set, *key)) {
       settings->push_back({std::string(setting.name), "(set)", *origin});
     } else if (secret) {
       settings->push_back({std::string(setting.name), "(not set)", "default"});

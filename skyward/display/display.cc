@@ -114,8 +114,9 @@ std::string warning_text(const InstanceReplaced& e) {
                      e.attempt);
 }
 std::string warning_text(const BudgetWarning& e) {
-  return fmt::format("{} of {} spent; at ${:.4g}/hr the pool stops in {}", cents_text(e.spent),
-                     cents_text(e.budget), e.hourly_rate, duration_text(e.seconds_left));
+  return fmt::format("{} of {} spent; at ${:.4g}/hr, no more tasks start in {}",
+                     cents_text(e.spent), cents_text(e.budget), e.hourly_rate,
+                     duration_text(e.seconds_left));
 }
 
 // When it happened: a slow consumer may be shown it much later.

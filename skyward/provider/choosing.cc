@@ -40,6 +40,12 @@ std::string_view without_last_word(std::string_view text) {
   return blank == std::string_view::npos ? std::string_view() : text.substr(0, blank);
 }
 
+// Of machines whose architecture is not known, it turns out at the first contact.
+bool has_agent_for(const PoolSpec& spec, const std::string& architecture) {
+  return architecture.empty() || architecture == own_architecture() ||
+         spec.other_agents.contains(architecture);
+}
+
 // Whether it names a partition of a GPU: RunPod's "PRO 6000 MIG 24GB", or a profile, "1g.10gb".
 bool is_partition(std::string_view text) {
   if (text.contains(" MIG ")) return true;
@@ -77,13 +83,24 @@ void sort_catalogue(std::vector<Offer>& offers) {
 }
 
 Status check_architecture(const PoolSpec& spec) {
-  if (spec.architecture.empty() || spec.architecture == own_architecture()) return {};
-  if (spec.other_agents.contains(spec.architecture)) return {};
+  if (has_agent_for(spec, spec.architecture)) return {};
   return fail(ErrorKind::unsupported,
               fmt::format("architecture=\"{0}\": this installation has no agent for {0} machines",
                           spec.architecture),
               "install skyward from a wheel, which has one, or leave architecture out; in a clone "
               "of the repository, './dev cross' builds it");
+}
+
+Status check_architecture_of(const PoolSpec& spec, const Offer& offer) {
+  if (has_agent_for(spec, offer.architecture)) return {};
+  return fail(
+      ErrorKind::unsupported,
+      fmt::format("{0} is an {1} machine, but this installation has no agent for {1} machines; "
+                  "nothing was rented",
+                  offer.instance_type, offer.architecture),
+      fmt::format("install skyward from a wheel, which has one, or use a cloud that rents out {} "
+                  "machines, such as AWS; in a clone of the repository, './dev cross' builds it",
+                  own_architecture()));
 }
 
 Status check_nothing_to_choose(const PoolSpec& spec, std::string_view provider) {

@@ -27,6 +27,8 @@ void sort_catalogue(std::vector<Offer>& offers);
 
 // Refuses an architecture that this installation has no agent for.
 Status check_architecture(const PoolSpec& spec);
+// The same for the machines of an offer, which a pool may get without asking for an architecture.
+Status check_architecture_of(const PoolSpec& spec, const Offer& offer);
 // Refuses what asks for a choice among machines, where the user named each of them.
 Status check_nothing_to_choose(const PoolSpec& spec, std::string_view provider);
 

@@ -15,7 +15,11 @@ namespace skyward::provider {
 template <typename Double>
 class DoubledComputer : public ComputerFixture {
  public:
-  DoubledComputer() { reset(); }
+  DoubledComputer() {
+    // These clouds rent out no other machines, and this test may run on another.
+    spec_.other_agents = {{"x86_64", home_ + "/agent"}};
+    reset();
+  }
 
   // What no correct client does, each on a line.
   std::string violations() const {

@@ -144,6 +144,11 @@ std::optional<std::string> read_secret(std::string_view text, SecretFormat forma
   return found;
 }
 
+bool is_in_variables(const World& world, std::span<const char* const> variables) {
+  return std::ranges::any_of(
+      variables, [&](const char* variable) { return world.variable(variable).has_value(); });
+}
+
 Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const SecretSheet& sheet) {
   std::vector<std::string> places = {fmt::format("the setting {}", sheet.setting)};
   Secret secret{.value = spec.setting(std::string(sheet.setting)), .origin = places.back()};
@@ -153,7 +158,9 @@ Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const S
       secret = {.value = world.variable(variable).value_or(""), .origin = places.back()};
     }
   }
-  for (const SecretFile& file : sheet.files) {
+  const bool has_half = !spec.setting(std::string(sheet.other_half)).empty() ||
+                        is_in_variables(world, sheet.other_variables);
+  for (const SecretFile& file : has_half ? std::span<const SecretFile>() : sheet.files) {
     auto [path, shown] = tool_file(world, file);
     const bool listed = std::ranges::find(places, shown) != places.end();  // for another key
     if (!listed) places.push_back(shown);

@@ -1,7 +1,8 @@
 #pragma once
 
 // Where a cloud's key comes from: the program's setting, else the cloud's own variables, else the
-// file of the cloud's own tool. The origin is shown to people; the value never is.
+// file of the cloud's own tool. (Settings from Skyward's files are not used where one of these
+// variables is set: settings.cc.) The origin is shown to people; the value never is.
 
 #include <optional>
 #include <span>
@@ -43,12 +44,19 @@ struct SecretSheet {
   std::span<const char* const> variables;
   std::span<const SecretFile> files;
   std::string_view advice;  // how a user gets one
+  // The setting and the variables of the other half of a pair, such as an id and its secret. Where
+  // that is given in one of these, this one is not read from `files`: it may be of another account.
+  std::string_view other_half{};
+  std::span<const char* const> other_variables{};
 };
 
 struct Secret {
   std::string value{};
   std::string origin{};  // "the setting token", "$VERDA_CLIENT_ID", "~/.runpod/config.toml"
 };
+
+// Whether one of them is set.
+bool is_in_variables(const World& world, std::span<const char* const> variables);
 
 // Fails with `denied` if there is none (naming all places), if the value cannot be a key, or if
 // others may have written its file.

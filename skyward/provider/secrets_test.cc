@@ -48,6 +48,24 @@ TEST_F(SecretsTest, TheProgramThenTheVariablesThenTheToolsFiles) {
   EXPECT_EQ(find()->origin, "the setting token");
 }
 
+TEST_F(SecretsTest, NoFileIsReadForOneHalfOfAPair) {
+  constexpr std::array<const char*, 1> kIdVariables = {"SOME_ID"};
+  SecretSheet sheet = kSheet;
+  sheet.other_half = "id";
+  sheet.other_variables = kIdVariables;
+  const auto found = [&] { return find_secret(fixture_.world, spec_, sheet); };
+  fixture_.files["/home/.some_key"] = "from-the-file\n";
+  EXPECT_EQ(found()->value, "from-the-file");
+  fixture_.variables["SOME_ID"] = "of-another-account";
+  ASSERT_FALSE(found());
+  EXPECT_THAT(found().error().message, Not(HasSubstr(".some_key")));
+  fixture_.variables.erase("SOME_ID");
+  spec_.settings["id"] = "of-another-account";
+  EXPECT_FALSE(found());
+  fixture_.variables["SOME_TOKEN"] = "its-secret";
+  EXPECT_EQ(found()->value, "its-secret");
+}
+
 TEST_F(SecretsTest, AFileWithoutTheKeyIsPassedOver) {
   fixture_.files["/home/.config/some/config.yaml"] = "context: default\n";
   fixture_.files["/home/.some_key"] = "k";

@@ -120,10 +120,18 @@ enum class Unfit : std::uint8_t { refused, skipped };
 // Where the settings of one provider come from, but for the program itself.
 class Sources {
  public:
-  Sources(const World& world, const SettingsFiles& files, std::string_view provider)
+  Sources(const World& world, const SettingsFiles& files, std::string_view provider,
+          const std::map<std::string, std::string>& said = {})
       : world_(world), files_(files), provider_(provider), sheet_(find_provider_sheet(provider)) {
     const TableRow* row = find_row(provider);
     if (row != nullptr && row->settings != nullptr) of_the_clouds_tools_ = row->settings(world);
+    if (row == nullptr || row->secrets == nullptr) return;
+    keys_ = row->secrets();
+    keys_are_said_ = std::ranges::any_of(keys_, [&](const SecretSheet& key) {
+      return said.contains(std::string(key.setting)) ||
+             world.variable(variable_of(provider, key.setting).c_str()) ||
+             is_in_variables(world, key.variables);
+    });
   }
 
   std::span<const ProviderSetting> settings() const {
@@ -135,6 +143,7 @@ class Sources {
     if (!value && unfit == Unfit::refused) return fail(value);
     if (value && *value) return value;
     if (auto found = of_the_clouds_tools(setting.name, true)) return found;
+    if (keys_are_said_ && is_key(setting.name)) return std::nullopt;
     for (const auto* file : {&files_.project, &files_.user}) {
       auto found = from_file(*file, provider_, setting);
       if (found && (found->trusted || unfit == Unfit::refused)) return found;
@@ -145,6 +154,9 @@ class Sources {
   }
 
  private:
+  bool is_key(std::string_view name) const {
+    return std::ranges::find(keys_, name, &SecretSheet::setting) != keys_.end();
+  }
   std::optional<SettingOrigin> of_the_clouds_tools(std::string_view name, bool variable) const {
     const auto found = std::ranges::find_if(of_the_clouds_tools_, [&](const SettingOrigin& one) {
       return one.name == name && one.origin.starts_with('$') == variable;
@@ -157,6 +169,10 @@ class Sources {
   const std::string_view provider_;
   const ProviderSheet* const sheet_;
   std::vector<SettingOrigin> of_the_clouds_tools_{};
+  std::span<const SecretSheet> keys_{};
+  // By the program or by a variable, the cloud's own among them, which find_secret() reads: then no
+  // file's key is used, nor one half of a pair of them.
+  bool keys_are_said_ = false;
 };
 
 }  // namespace
@@ -214,7 +230,7 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world, const Setting
                                                const std::map<std::string, std::string>& said) {
   std::vector<SettingOrigin> out;
   for (const auto& [name, value] : said) out.push_back({name, value, "code"});
-  const Sources sources(world, files, provider);
+  const Sources sources(world, files, provider, said);
   for (const ProviderSetting& setting : sources.settings()) {
     if (said.contains(std::string(setting.name))) continue;
     auto value = sources.value_of(setting, Unfit::refused);

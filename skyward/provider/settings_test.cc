@@ -74,6 +74,36 @@ TEST_F(Settings, TheLaterWins) {
   EXPECT_EQ(find("aws", "region", {{"region", "us-east-2"}}), "us-east-2 from code");
 }
 
+// find_secret() reads the variable.
+TEST_F(Settings, AVariableOfTheCloudWinsOverAKeyInAFile) {
+  fixture_.files[kUserFile] =
+      "[providers.runpod]\napi_key = \"file\"\n"
+      "[providers.digital_ocean]\ntoken = \"file\"\nssh_key_fingerprint = \"1\"\n";
+  EXPECT_EQ(find("runpod", "api_key"), "file from /h/.config/skyward/config.toml:2");
+  fixture_.variables["RUNPOD_API_KEY"] = "mine";
+  EXPECT_EQ(find("runpod", "api_key"), "nothing");
+  EXPECT_FALSE(with_readable_settings(fixture_.world, "runpod").settings.contains("api_key"));
+  EXPECT_EQ(find("digital_ocean", "token"), "file from /h/.config/skyward/config.toml:4");
+  fixture_.variables["DIGITALOCEAN_ACCESS_TOKEN"] = "mine";
+  EXPECT_EQ(find("digital_ocean", "token"), "nothing");
+  fixture_.variables["DIGITALOCEAN_SSH_KEY_FINGERPRINT"] = "2";
+  EXPECT_EQ(find("digital_ocean", "ssh_key_fingerprint"),
+            "2 from $DIGITALOCEAN_SSH_KEY_FINGERPRINT");
+  fixture_.variables["SKYWARD_RUNPOD_API_KEY"] = "ours";
+  EXPECT_EQ(find("runpod", "api_key"), "ours from $SKYWARD_RUNPOD_API_KEY");
+}
+
+TEST_F(Settings, AnIdAndItsSecretComeFromTheSamePlace) {
+  fixture_.files[kUserFile] = "[providers.verda]\nclient_id = \"i\"\nclient_secret = \"s\"\n";
+  EXPECT_EQ(find("verda", "client_secret"), "s from /h/.config/skyward/config.toml:3");
+  EXPECT_EQ(find("verda", "client_secret", {{"client_id", "another"}}), "nothing");
+  for (const char* variable : {"VERDA_CLIENT_ID", "SKYWARD_VERDA_CLIENT_ID"}) {
+    fixture_.variables[variable] = "another";
+    EXPECT_EQ(find("verda", "client_secret"), "nothing") << variable;
+    fixture_.variables.erase(variable);
+  }
+}
+
 TEST_F(Settings, EachSettingIsSoughtForItself) {
   fixture_.files[kUserFile] = "[providers.aws]\nregion = \"eu-north-1\"\nami = \"ami-1\"\n";
   project_says("providers.aws.region = \"eu-west-1\"");

@@ -93,6 +93,7 @@ const std::vector<TableRow>& provider_table() {
        .diagnose = digital_ocean::diagnose,
        .credentials = is_found<digital_ocean::find_access, digital_ocean::kProvider>,
        .secrets = digital_ocean::secrets,
+       .settings = digital_ocean::settings_here,
        .cloud = make_digital_ocean_cloud},
       {.name = "kubernetes",
        .make = make_kubernetes,

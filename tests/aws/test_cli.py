@@ -50,6 +50,16 @@ def test_an_accelerator_finds_its_machines(cloud: Cloud, tmp_path: Path) -> None
     assert row["price_spot"] > 0
 
 
+@pytest.mark.parametrize("architecture", ["x86_64", "arm64"])
+def test_an_architecture_finds_its_machines(
+    cloud: Cloud, tmp_path: Path, architecture: str
+) -> None:
+    words = ["--provider", "aws", "--architecture", architecture, "--json"]
+    told = skyward(cloud, tmp_path, "offers", "list", *words)
+    assert told.code == 0, told.err
+    assert {row["architecture"] for row in told.rows()} == {architecture}
+
+
 def test_what_nobody_has_is_told_with_what_is_near(cloud: Cloud, tmp_path: Path) -> None:
     words = ["--provider", "aws", "--accelerator", "A100", "--count", "64"]
     told = skyward(cloud, tmp_path, "offers", "list", *words)

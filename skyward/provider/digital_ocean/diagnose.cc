@@ -65,4 +65,11 @@ Status diagnose(const World& world, const SettingOrigin& region,
   return {};
 }
 
+std::vector<SettingOrigin> settings_here(const World& world) {
+  constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
+  const auto key = world.variable(kKeyVariable);
+  if (!key) return {};
+  return {{"ssh_key_fingerprint", *key, fmt::format("${}", kKeyVariable)}};
+}
+
 }  // namespace skyward::provider::digital_ocean

@@ -32,7 +32,6 @@ constexpr Duration kKeySpreads = 120s;
 constexpr MicroDollars kLeastCharge = 10'000;
 // A token that may delete droplets, and nothing else.
 constexpr const char* kNodeToken = "node_token";
-constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
 
 // An offer for each region in which a type is sold, with the prices of the markets in which it is.
 std::vector<Offer> to_offers(const std::vector<Size>& sizes, const std::string& machine,
@@ -122,7 +121,6 @@ Status DropletSite::furnish(PoolBook& book, const Mark& mark, const std::string&
     return fail(wall);
   }
   ssh_key_ = settings_.setting("ssh_key_fingerprint");
-  if (ssh_key_.empty()) ssh_key_ = api_.world().variable(kKeyVariable).value_or("");
   if (!ssh_key_.empty()) return {};
   SshKeys keys(api_, login_key);
   const auto key = make_resource(kCloud, book, keys, mark, deadline);

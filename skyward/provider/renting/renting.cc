@@ -13,6 +13,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/io/machine.h"
+#include "skyward/provider/choosing.h"
 #include "skyward/provider/machine_provider.h"
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/renting/reaping.h"
@@ -169,6 +170,7 @@ Result<Cluster> Renting::prepare(const PoolSpec& spec, const Offer& offer, Time 
 }
 
 Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline) {
+  if (Status fits = check_architecture_of(spec, offer); !fits) return fail(fits);
   auto site = cloud_->find_site(spec, offer, ledger_, deadline);
   if (!site) return fail(site);
   const RemoteMachines machines{.proxies = Proxies::given,

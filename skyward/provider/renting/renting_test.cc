@@ -299,7 +299,20 @@ TEST_F(RentingTest, UvIsForTheArchitectureOfTheMachine) {
   };
   EXPECT_EQ(uv(), home_ + "/agent");
   mall_.architecture = own_architecture() == "arm64" ? "x86_64" : "arm64";
+  spec_.other_agents = {{mall_.architecture, home_ + "/agent"}};
   EXPECT_EQ(uv(), home_ + "/skyward");
+}
+
+TEST_F(RentingTest, NothingIsRentedThatNoAgentFits) {
+  mall_.architecture = own_architecture() == "arm64" ? "x86_64" : "arm64";
+  spec_.other_agents.clear();
+  const Error refused = refusal_of_opening();
+  EXPECT_EQ(refused.kind, ErrorKind::unsupported);
+  EXPECT_THAT(refused.message, HasSubstr("has no agent for " + mall_.architecture + " machines"));
+  EXPECT_THAT(mall_.terms, IsEmpty());
+  spec_.other_agents = {{mall_.architecture, home_ + "/agent"}};
+  open();
+  EXPECT_THAT(mall_.terms, SizeIs(1));
 }
 
 TEST_F(RentingTest, StrangersGetTheTasksVariablesButNoPasswordOfAnIndex) {

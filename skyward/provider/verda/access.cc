@@ -31,6 +31,7 @@ constexpr SecretProfile profile_with(std::string_view secret) {
           .secret = secret};
 }
 constexpr std::array kIdVariables = {"VERDA_CLIENT_ID"};
+constexpr std::array kSecretVariables = {"VERDA_CLIENT_SECRET"};
 constexpr std::array kIdFiles = {SecretFile{.path = ".verda/credentials",
                                             .format = SecretFormat::ini,
                                             .key = "default/verda_client_id",
@@ -40,8 +41,9 @@ constexpr SecretSheet kId = {.cloud = "Verda",
                              .setting = "client_id",
                              .variables = kIdVariables,
                              .files = kIdFiles,
-                             .advice = kAdvice};
-constexpr std::array kSecretVariables = {"VERDA_CLIENT_SECRET"};
+                             .advice = kAdvice,
+                             .other_half = "client_secret",
+                             .other_variables = kSecretVariables};
 constexpr std::array kSecretFiles = {SecretFile{.path = ".verda/credentials",
                                                 .format = SecretFormat::ini,
                                                 .key = "default/verda_client_secret",
@@ -51,7 +53,9 @@ constexpr SecretSheet kSecret = {.cloud = "Verda",
                                  .setting = "client_secret",
                                  .variables = kSecretVariables,
                                  .files = kSecretFiles,
-                                 .advice = kAdvice};
+                                 .advice = kAdvice,
+                                 .other_half = "client_id",
+                                 .other_variables = kIdVariables};
 constexpr std::array kSecrets = {kId, kSecret};
 
 }  // namespace
