@@ -30,6 +30,17 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert check_docs.dead_links() == []
 
 
+def test_runs_that_need_an_accelerator_say_who_rents_it() -> None:
+    lines = [
+        line
+        for page in check_docs.pages()
+        for line in page.read_text().splitlines()
+        if "skyward run " in line and "--accelerator" in line
+    ]
+    assert lines
+    assert [line for line in lines if "--provider" not in line] == []
+
+
 def listed(page: str, heading: str) -> list[str]:
     """The names in the first column of the table under the heading."""
     text = (GUIDE / page).read_text()
