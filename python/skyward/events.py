@@ -124,7 +124,7 @@ class BootstrapCompleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskPoolInitCompleted(Event):
-    """All agents are connected: `tunnels` connections with `connections` slots behind them."""
+    """All nodes are connected. `tunnels`: how many; `connections`: their slots, together."""
 
     tunnels: int
     connections: int
