@@ -13,7 +13,7 @@ class ProviderName(StrEnum):
     """The providers, spelled as events spell them."""
 
     AWS = "AWS"
-    DigitalOcean = "Digital Ocean"
+    DigitalOcean = "DigitalOcean"
     Kubernetes = "Kubernetes"
     RunPod = "RunPod"
     Slurm = "Slurm"
