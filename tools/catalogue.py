@@ -1,6 +1,7 @@
-"""The catalogue of accelerators, from skyward/spec/accelerators.tsv into the C++ table and into a
-factory for each model in both faces; `--check` only compares."""
+"""The catalogue of accelerators, from skyward/spec/accelerators.tsv into the C++ table, into a
+factory for each model in both faces and into the guide; `--check` only compares."""
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ TABLE = ROOT / "skyward/spec/accelerator_table.cc"
 HEADER = ROOT / "skyward/pool/accelerators.h"
 PYTHON = ROOT / "python/skyward/accelerators.py"
 TYPES = ROOT / "python/skyward/spec/nvidia.py"
+PAGE = ROOT / "docs/guide/accelerators.md"
+MARKED = re.compile(r"(?<=<!-- catalogue -->).*?(?=<!-- end -->)", re.DOTALL)
+MAKERS = {"aws": "Amazon", "google": "Google", "habana": "Intel", "nvidia": "NVIDIA", "amd": "AMD"}
 NOTE = "Made by tools/catalogue.py from skyward/spec/accelerators.tsv; a test compares them."
 E1_SPELLINGS = ("RTX3080", "RTX3090", "RTX4080", "RTX4090")
 SPLITTABLE = ("A100", "H100", "H200")
@@ -286,7 +290,19 @@ Accelerator.NVIDIA = _NVIDIAFactories
 '''
 
 
+def page(models: list[Model]) -> str:
+    """The page with the names between its marks."""
+    of_maker: dict[str, list[str]] = {}
+    for one in models:
+        of_maker.setdefault(MAKERS[one.vendor], []).append(one.name)
+    rows = [f"| {maker} | {', '.join(names)} |\n" for maker, names in of_maker.items()]
+    made = f"\n\n| | Names |\n|---|---|\n{''.join(rows)}\n"
+    return MARKED.sub(lambda _: made, PAGE.read_text())
+
+
 def formatted(text: str, name: str) -> str:
+    if name.endswith(".md"):
+        return text
     command = {
         ".py": [sys.executable, "-m", "ruff", "format", "--stdin-filename", name, "-"],
         ".cc": ["clang-format-19", f"--assume-filename={name}"],
@@ -304,6 +320,7 @@ def main() -> int:
         HEADER: header(models),
         PYTHON: python(models),
         TYPES: namespace_type([m for m in models if m.vendor == "nvidia"]),
+        PAGE: page(models),
     }
     for path, text in texts.items():
         made = formatted(text, str(path.relative_to(ROOT)))

@@ -59,6 +59,7 @@ FEATURES = (
     "Preemption notice",
     "A failed node is replaced by",
     "End by themselves if your program dies",
+    "Your own image",
     "`apt` packages",
     "Split GPUs (`mig`)",
     "Large arguments travel",

@@ -62,8 +62,8 @@ def users_callback() -> Callback | None:
 
 
 def emit(event: SkywardEvent) -> None:
-    """Delivers an event to the ambient callback: the pool's inside a ``with pool``, else that of
-    ``use_callback``.
+    """Sends an event to the handlers of the pool whose ``with`` block this is, else to the callback
+    of ``use_callback``.
 
     Does nothing when there is none. A pool logs errors of its handlers; outside of pools, an error
     of the callback is raised here."""

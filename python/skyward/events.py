@@ -13,7 +13,7 @@ class ProviderName(StrEnum):
     """The providers, spelled as events spell them."""
 
     AWS = "AWS"
-    DigitalOcean = "Digital Ocean"
+    DigitalOcean = "DigitalOcean"
     Kubernetes = "Kubernetes"
     RunPod = "RunPod"
     Slurm = "Slurm"
@@ -124,7 +124,7 @@ class BootstrapCompleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskPoolInitCompleted(Event):
-    """All agents are connected: `tunnels` connections with `connections` slots behind them."""
+    """All nodes are connected. `tunnels`: how many; `connections`: their slots, together."""
 
     tunnels: int
     connections: int

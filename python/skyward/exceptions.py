@@ -169,8 +169,8 @@ class _InstanceError(ExecutionError):
 
 
 class InstanceTerminatedError(_InstanceError):
-    """The task's machine was lost, and so were the machines of all further attempts. A distributed
-    call on several nodes has one attempt."""
+    """The task's machine was lost, on every attempt. A distributed call on several nodes has one
+    attempt."""
 
     _what = "instance {} is gone"
 

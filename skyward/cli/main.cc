@@ -141,7 +141,7 @@ void CommandLine::add_providers() {
 }
 
 void CommandLine::add_pools() {
-  CLI::App* pools = noun("pool", "pools, as this computer knows them");
+  CLI::App* pools = noun("pool", "the pools that this computer opened: list, logs, delete");
   verb(pools, "list", "list pools that are open or left behind",
        [this](const cli::Streams& streams) { return cli::list_pools(streams, all); })
       ->add_flag("--all", all, "include closed pools and pools of which only log files remain");
@@ -169,7 +169,7 @@ void CommandLine::add_pools() {
   remove->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   remove->add_option("--region", gc.regions, "search only this region");
   CLI::App* forget =
-      verb(pools, "forget", "take a pool off the ledger whose account you can no longer use",
+      verb(pools, "forget", "forget a pool whose account you can no longer use",
            [this](const cli::Streams& s) { return cli::forget_pool(s, pool, agreed); });
   forget->add_option("pool", pool, "its id")->required();
   forget->add_flag("--yes", agreed, "do it; without, list what may still exist and cost money");
@@ -238,7 +238,7 @@ void CommandLine::add_run() {
 }
 
 void CommandLine::add_rest() {
-  CLI::App* collect = asking(&app, "gc", "find and remove what dead pools left behind",
+  CLI::App* collect = asking(&app, "gc", "remove what dead programs left behind at your clouds",
                              [this](const cli::Streams& streams) {
                                gc.deadline = deadline();
                                return cli::collect_garbage(streams, gc);
@@ -257,7 +257,7 @@ void CommandLine::add_rest() {
          return cli::reap(streams, std::string(std::istreambuf_iterator(std::cin), {}));
        })
       ->group("");  // not listed
-  CLI::App* config = noun("config", "settings");
+  CLI::App* config = noun("config", "settings, where each comes from, and which files you trust");
   CLI::App* show = verb(config, "show", "show the settings that apply when a program sets none",
                         [this](const cli::Streams& s) { return cli::show_settings(s, origin); });
   show->add_flag("--origin", origin, "where each value comes from");

@@ -179,7 +179,7 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
     return end_lifetime(state, effects, now);
   }
   if (node.is_preempted() && state.phase == Phase::running) {
-    why.message = "after the notice of its preemption, " + why.message;
+    why.message += "; the cloud had announced its preemption";
     // One that cannot be reached may run until its time is up.
     if (why.kind == ErrorKind::lost) why = with_loss(std::move(why), {.preempted = true});
   }
@@ -240,7 +240,7 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
       text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
       break;
     case NodeState::ready:
-      text = node.gone_at <= now ? std::string("the time that it announced has passed")
+      text = node.gone_at <= now ? std::string("its time is up")
                                  : fmt::format("no message from it for {:.1f} s",
                                                seconds(state.options.heartbeat_timeout));
       break;

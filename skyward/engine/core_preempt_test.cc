@@ -248,7 +248,7 @@ TEST_F(CorePreemptTest, TheErrorOfATaskSaysThatItsLastMachineWasPreempted) {
   lose(notify_last_machine().value, "connection reset");
   const Error error = effects.take<Complete>().outcome.error;
   EXPECT_EQ(error.kind, ErrorKind::lost);
-  EXPECT_NE(error.message.find("after the notice of its preemption, connection reset"),
+  EXPECT_NE(error.message.find("connection reset; the cloud had announced its preemption"),
             std::string::npos);
   EXPECT_EQ(loss_of(error), (Loss{.preempted = true, .attempts = kMaxAttempts}));
   effects.drop_all();

@@ -9,6 +9,7 @@ from typing import Any
 import check_docs
 import providers
 import pytest
+from skyward.transport import shipping
 
 import skyward as sky
 from skyward import integrations
@@ -28,6 +29,23 @@ def test_program_of_the_docs(program: check_docs.Program) -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     assert check_docs.dead_links() == []
+
+
+def test_the_size_of_a_programs_own_modules_is_that_of_the_code() -> None:
+    size = f"{shipping.MAX_ARCHIVE_BYTES >> 20} MiB"
+    text = " ".join((GUIDE / "environments.md").read_text().split())
+    assert f"hold {size}: leave data out" in text
+
+
+def test_runs_that_need_an_accelerator_say_who_rents_it() -> None:
+    lines = [
+        line
+        for page in check_docs.pages()
+        for line in page.read_text().splitlines()
+        if "skyward run " in line and "--accelerator" in line
+    ]
+    assert lines
+    assert [line for line in lines if "--provider" not in line] == []
 
 
 def listed(page: str, heading: str) -> list[str]:

@@ -86,6 +86,14 @@ def test_frameworks_are_skipped_without_their_python(tmp_path: Path) -> None:
     assert "SKIPPED" in done.stdout and "this is Python 3.13.7" in done.stdout
 
 
+def test_a_run_after_the_demo_compiles_nothing(tmp_path: Path) -> None:
+    def targets(verb: str) -> set[str]:
+        steps = f'compile() {{ shift; echo "$@"; exit; }}\nverb_{verb} program.py'
+        return set(run_steps(tmp_path, steps).stdout.split())
+
+    assert {"_core", "python_cli"} <= targets("run") <= targets("demo")
+
+
 @pytest.mark.parametrize(("verb", "apart"), [("run", False), ("demo", True)])
 def test_only_programs_of_the_user_use_the_users_ledger_and_settings(
     tmp_path: Path, verb: str, apart: bool

@@ -249,7 +249,8 @@ class Container(Cloud):
     runtime: Literal["podman", "docker"] | None = None
     """The runtime to use. Default: the one that is installed, podman first."""
     image: str | None = None
-    """The container image, with `sh` and `bash`. Default: `"docker.io/library/python:3.x-slim"`."""
+    """The container image. It needs a few programs. Default:
+    `"docker.io/library/python:3.x-slim"`."""
     network: str | None = None
     """The network of the containers: a name, or `"host"`. Default: the runtime's default."""
     host: str | None = None

@@ -58,7 +58,10 @@ constexpr const char* kCall = R"sh(
 tries=0
 while [ ! -O "$d" ] || [ ! -p "$d/calls" ] || [ ! -e "$d/claimed" ]; do
   tries=$((tries + 1))
-  [ $tries -le 50 ] || { echo "skyward: the keeper of the job does not run here" >&2; exit 1; }
+  [ $tries -le 50 ] || {
+    echo "skyward: the process that holds this node for the job is not running" >&2
+    exit 1
+  }
   sleep 0.2
 done
 lay_call() {
