@@ -43,7 +43,9 @@ LaunchFailure why_ended(const MachineStatus& one) {
 
 // How many machines of an attempt may fail to start and have others started for them. Where more
 // fail than that, another place is better.
-std::size_t most_failures(int count) { return 1 + static_cast<std::size_t>(count) / 2; }
+std::size_t most_failures(const MachineApiFacts& facts, int count) {
+  return (facts.hosts_differ ? 2U : 1U) + static_cast<std::size_t>(count) / 2;
+}
 
 }  // namespace
 
@@ -94,7 +96,7 @@ Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, 
 }
 
 // All of them or none. Where some do not start, those that do are kept, and others are launched
-// beside them.
+// beside them. Where none starts, another place is better, unless hosts differ.
 std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     const LaunchSpec& spec, const Attempt& wanted, LaunchRecord& record, Time deadline) {
   const World& world = book_.world();
@@ -116,9 +118,9 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     }
     const std::vector<std::string> ended = std::move(running.error().ended);
     failures += ended.size();
-    const bool some = !ended.empty() && ended.size() < ids.size();
+    const bool some = !ended.empty() && (ended.size() < ids.size() || api_.facts().hosts_differ);
     const bool others = some && running.error().why.capacity &&
-                        failures <= most_failures(wanted.count) &&
+                        failures <= most_failures(api_.facts(), wanted.count) &&
                         !world.launching.stop_requested();
     // Those that run cost money meanwhile; one that does not go stays in the book.
     const Time until =

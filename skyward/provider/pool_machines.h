@@ -56,6 +56,9 @@ struct MachineApiFacts {
   // Another machine is launched for one that has not started this long after its request. Zero: the
   // launch's deadline is the only limit.
   Duration start_limit{};
+  // The machines of a type in a place are on unlike hosts: one that does not start says little
+  // about the next.
+  bool hosts_differ = false;
   bool ends_itself = false;  // a machine that nobody uses ends its cost by itself
 };
 

@@ -639,6 +639,19 @@ TEST_F(StockTest, WhereTooManyDoNotStartTheyAreSoughtElsewhere) {
   EXPECT_THAT(open_in_ledger(), ElementsAre("b5", "b6"));
 }
 
+TEST_F(StockTest, WhereHostsDifferAnotherOneIsTriedInTheSamePlace) {
+  shop_.facts_.hosts_differ = true;
+  spec_.count = 1;
+  shop_.failing = {"a1", "a2"};
+  EXPECT_THAT(*launch(), ElementsAre("a3"));
+  shop_.failing = {"a4", "a5", "a6"};
+  EXPECT_THAT(*launch(), ElementsAre("b7")) << "three bad hosts in a row are enough";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a3", "b7"));
+  shop_.facts_.hosts_differ = false;
+  shop_.failing = {"a8"};
+  EXPECT_THAT(*launch(), ElementsAre("b9"));
+}
+
 TEST_F(StockTest, WhereNoOtherIsLeftAllAreReleased) {
   shop_.failing = {"a2"};
   shop_.sold_out_after = 1;

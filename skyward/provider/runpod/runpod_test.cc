@@ -279,6 +279,18 @@ TEST_F(RunPodTest, AnotherPodIsRentedForOneThatStartsTooSlowly) {
   EXPECT_TRUE(cloud->teardown(*cluster, soon()));
 }
 
+TEST_F(RunPodTest, AnotherPodIsRentedForTheOnlyOneWithoutAPort) {
+  set("cloud_type", "community");
+  spec_.nodes = 1;
+  cloud_->on_request = [this](int, bool after) {
+    if (after && !cloud_->machines.empty()) cloud_->machines.front().public_address.clear();
+  };
+  const auto [cloud, life] = opened();
+  ASSERT_THAT(cloud_->machines, SizeIs(2));
+  EXPECT_NE(cloud_->machines.front().ended, kNever);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(RunPodTest, APlaceThatIsSoldOutIsLeft) {
   want("H100");
   cloud_->dials.answers = {{.method = "POST",
