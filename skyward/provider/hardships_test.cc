@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "skyward/provider/doubled_computers_fixture.h"
@@ -32,6 +34,16 @@ class Hardships : public ::testing::Test, public Computer {
     const auto found = std::ranges::find(this->cloud_->machines, id, &doubles::Machine::id);
     EXPECT_NE(found, this->cloud_->machines.end());
     return *found;
+  }
+  // The next request that creates a machine gets this answer.
+  void answer_creation(doubles::Answer answer) {
+    static const std::map<std::string, std::pair<const char*, const char*>> creations = {
+        {"digital_ocean", {"POST", "/v2/droplets"}},
+        {"runpod", {"POST", "/v2/pods"}},
+        {"vastai", {"PUT", "/api/v0/asks/*"}},
+        {"verda", {"POST", "/v1/instances"}}};
+    std::tie(answer.method, answer.path) = creations.at(this->spec_.provider.name);
+    this->cloud_->dials.answers = {std::move(answer)};
   }
   int standing() const {
     return static_cast<int>(
@@ -82,6 +94,22 @@ TYPED_TEST(Hardships, TwentyMinutesOfBootAreWaitedFor) {
   ASSERT_TRUE(machines) << machines.error().message;
   EXPECT_THAT(this->cloud_->machines, SizeIs(2));
   EXPECT_TRUE(cloud->teardown(*cluster, this->soon()));
+}
+
+TYPED_TEST(Hardships, ACreationThatIsAnsweredTooLateIsLookedForAndNotRepeated) {
+  this->answer_creation({.perform = true, .status = doubles::kLate});
+  const auto cloud = this->provider();
+  const auto life = this->live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(this->cloud_->machines, SizeIs(3));
+}
+
+TYPED_TEST(Hardships, ACreationThatIsLostInSilenceIsRepeated) {
+  this->answer_creation({.status = doubles::kLate});
+  const auto cloud = this->provider();
+  const auto life = this->live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(this->cloud_->machines, SizeIs(3));
 }
 
 // Within the cloud's limits of requests, which the doubles enforce.

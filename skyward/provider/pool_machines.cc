@@ -41,6 +41,13 @@ LaunchFailure why_ended(const MachineStatus& one) {
           one.capacity};
 }
 
+// The same request may succeed soon. Where an answer did not come in time, there must be time left
+// for that.
+bool is_temporary(const Error& error, Time now, Time deadline) {
+  return error.kind == ErrorKind::unavailable ||
+         (error.kind == ErrorKind::timeout && now < deadline);
+}
+
 // How many machines of an attempt may fail to start and have others started for them. Where more
 // fail than that, another place is better.
 std::size_t most_failures(const MachineApiFacts& facts, int count) {
@@ -178,7 +185,7 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::launch_batc
                                   .hourly_micro_dollars = to_micro_dollars(price.value_or(0))});
   if (!asked) return std::unexpected(LaunchFailure{asked.error()});
   auto ids = api_.launch(batch, deadline);
-  if (!ids) return on_refused(batch, ids.error(), record);
+  if (!ids) return on_refused(batch, ids.error(), record, deadline);
   Status entered;
   if (ids->size() != static_cast<std::size_t>(batch.count)) {
     entered = fail(ErrorKind::unavailable,
@@ -200,7 +207,7 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::launch_batc
 // A request without an answer may have been obeyed: what appears with its mark is the answer. What
 // a refusal has brought all the same is released.
 std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
-    const LaunchBatch& batch, const LaunchRefusal& answer, LaunchRecord& record) {
+    const LaunchBatch& batch, const LaunchRefusal& answer, LaunchRecord& record, Time deadline) {
   LaunchFailure why = answer.why;
   if (answer.certain) {
     book_.gone({batch.token});
@@ -211,7 +218,7 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
     const Duration patience = answer.doubtful ? Duration() : api_.facts().listing_lag;
     Found all = find_launched(batch, {}, now + patience, until);
     const bool complete = all.ids.size() == static_cast<std::size_t>(batch.count);
-    const bool passing = why.error.kind == ErrorKind::unavailable;
+    const bool passing = is_temporary(why.error, now, deadline);
     const bool wanted = (passing || answer.doubtful) && !book_.world().launching.stop_requested();
     if (complete && wanted) return std::move(all.ids);
     // Unseen machines may stand: those of another request would come on top of them.
@@ -279,9 +286,7 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
   std::map<std::string, Time> missing;
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, api_.facts().slowest_look)) {
     auto found = api_.look_up(ids, deadline);
-    const bool passing =
-        !found && (found.error().kind == ErrorKind::unavailable ||
-                   (found.error().kind == ErrorKind::timeout && world.now() < deadline));
+    const bool passing = !found && is_temporary(found.error(), world.now(), deadline);
     if (!found && (!passing || world.now() - looked >= api_.facts().patience)) {
       return std::unexpected(NotRunning{{found.error()}});
     }

@@ -120,7 +120,8 @@ class PoolMachines {
                                                                       Time deadline);
   std::expected<std::vector<std::string>, LaunchFailure> on_refused(const LaunchBatch& batch,
                                                                     const LaunchRefusal& answer,
-                                                                    LaunchRecord& record);
+                                                                    LaunchRecord& record,
+                                                                    Time deadline);
   struct NotRunning {
     LaunchFailure why{};
     std::vector<std::string> ended{};
