@@ -104,6 +104,40 @@ TYPED_TEST(Hardships, ACreationThatIsAnsweredTooLateIsLookedForAndNotRepeated) {
   EXPECT_THAT(this->cloud_->machines, SizeIs(3));
 }
 
+TYPED_TEST(Hardships, WhatAnUnansweredRequestMadeLateEndsWhileThePoolIsOpen) {
+  this->spec_.nodes = 1;
+  this->answer_creation({.perform = true, .status = 502});
+  Duration lag = 1h;
+  this->cloud_->on_request = [&](int, bool) {
+    if (this->cloud_->machines.empty()) return;
+    this->cloud_->machines.front().listing_lag = lag;
+  };
+  const auto cloud = this->provider();
+  const auto life = this->open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(this->standing(), 2) << "the one that is not listed yet, and its successor";
+  const auto requests_to_tend = [&] {
+    const int before = this->requests();
+    const Status tended = cloud->tend(life.cluster, this->soon());
+    EXPECT_TRUE(tended) << tended.error().message;
+    return this->requests() - before;
+  };
+  const int looks = requests_to_tend();
+  EXPECT_LT(requests_to_tend(), looks) << "once a minute";
+  EXPECT_EQ(this->standing(), 2);
+  lag = {};
+  this->fixture_.now += 1min;
+  (void)requests_to_tend();
+  EXPECT_EQ(this->standing(), 1);
+  EXPECT_EQ(this->machine(life.instances.front().id).ended, kNever);
+  this->fixture_.now += 1min;
+  EXPECT_LT(requests_to_tend(), looks) << "nothing is left to look for";
+  const auto charges = cloud->charges(life.cluster, {life.instances.front().id}, this->soon());
+  ASSERT_TRUE(charges) << charges.error().message;
+  EXPECT_EQ(std::ranges::count(*charges, true, &Charge::failed_launch), 1) << "it costs money";
+  EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
+}
+
 TYPED_TEST(Hardships, ACreationThatIsLostInSilenceIsRepeated) {
   this->answer_creation({.status = doubles::kLate});
   const auto cloud = this->provider();

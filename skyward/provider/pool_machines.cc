@@ -366,8 +366,7 @@ bool PoolMachines::release_marked(const std::string& token, Time until) {
   return false;
 }
 
-// What earlier launches may have left: machines of requests that nobody answered, and those that
-// could not be released. They would cost money until the pool closes.
+// They would cost money until the pool closes.
 void PoolMachines::release_late(Time deadline) {
   const World& world = book_.world();
   const std::chrono::seconds limit(api_.facts().unanswered_limit_s);
