@@ -259,6 +259,20 @@ TEST_F(RunPodTest, ALostReplyIsLookedForAndNotRepeated) {
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
+// What is in front of the API says so in its own words.
+TEST_F(RunPodTest, ARequestThatComesTooSoonIsRepeatedAndMadeNothing) {
+  cloud_->dials.answers = {{.method = "POST",
+                            .path = "/v2/pods",
+                            .times = 3,
+                            .status = 429,
+                            .body = "error code: 1015"}};
+  const Time begin = fixture_.now;
+  const auto [cloud, life] = opened();
+  EXPECT_LT(fixture_.now - begin, 2min) << "nobody looks for what it may have made";
+  EXPECT_THAT(cloud_->machines, SizeIs(2));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(RunPodTest, AnotherPodIsRentedForOneThatStartsTooSlowly) {
   set("provision_timeout", "100");
   set("instance_timeout", "50");
