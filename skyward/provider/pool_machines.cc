@@ -118,6 +118,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     if (running) {
       for (MachineStatus& one : *running) {
         Instance& instance = one.instance;
+        if (instance.instance_type.empty()) instance.instance_type = place.type;
         if (!instance.price_on_demand) instance.price_on_demand = place.on_demand_price;
         if (!instance.price_spot) instance.price_spot = place.spot_price;
       }

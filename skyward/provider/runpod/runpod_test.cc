@@ -316,6 +316,23 @@ TEST_F(RunPodTest, APlaceThatIsSoldOutIsLeft) {
   (void)lived();
 }
 
+// The type that the pool chose is sold out by now.
+TEST_F(RunPodTest, AnAlternativeIsCalledByItsOwnName) {
+  want("H100");
+  set("data_center_ids", "US-TX-3");
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  ASSERT_EQ(offers->front().instance_type, "1x H100 PCIe");
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  cloud_->dials.capacity = {{"NVIDIA H100 PCIe", 0}};
+  const auto machines = cloud->provision(*cluster, 1, 0, soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_EQ(machines->front().instance_type, "1x H100 SXM");
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
 TEST_F(RunPodTest, BidsAreMadeByGraphQLAndKnownAsSuch) {
   spec_.spot = Spot::Always();
   set("bid_multiplier", "1.5");
