@@ -53,7 +53,7 @@ io::HttpReply Cloud::answer(const Request& request) {
     }
   }
   if (dice_.chance(dials.lose_reply)) return no_reply();
-  if (out.status != 0) {
+  if (out.status > 0) {
     out.headers.emplace_back("Date", format_wall(now_, "%a, %d %b %Y %H:%M:%S GMT"));
     finish(request, out);
   }
@@ -76,7 +76,7 @@ const Answer* Cloud::written_answer(const Request& request) {
 
 io::HttpReply Cloud::answer_as_written(const Answer& written, const Request& request) {
   if (written.perform) perform(request);
-  if (written.status == 0) return no_reply();
+  if (written.status <= 0) return {.status = written.status};
   io::HttpReply out = written.body.is_string()
                           ? text_reply(written.status, written.body.get<std::string>())
                           : json_reply(written.status, written.body);

@@ -24,7 +24,7 @@ struct Heard {
   std::string method{};
   std::string path{};
   Json body{};
-  int status = 0;  // 0: no reply
+  int status = 0;  // 0: no reply; kLate
 };
 
 struct Violation {
@@ -47,7 +47,7 @@ class Cloud {
   Cloud(const Cloud&) = delete;
   Cloud& operator=(const Cloud&) = delete;
 
-  // Status 0: the connection broke and no reply came.
+  // Status 0: the connection broke and no reply came. kLate: the client gets none in time.
   io::HttpReply reply(const io::HttpRequest& request, Time now);
 
   // The variables that point clients at a double at this address.

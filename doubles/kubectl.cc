@@ -17,7 +17,7 @@ Json read(const io::HttpReply& reply) {
 
 // As it prints a refusal.
 std::string error_line(const io::HttpReply& reply, const std::string& doing = {}) {
-  if (reply.status == 0) {
+  if (reply.status <= 0) {
     return doing +
            "unexpected error when reading response body. Please retry. Original error: "
            "unexpected EOF";

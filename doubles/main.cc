@@ -36,8 +36,9 @@ class Served {
                             .body = asked.body};
     for (const auto& [name, value] : asked.headers) request.headers.emplace_back(name, value);
     const io::HttpReply reply = ask(request);
-    if (reply.status == 0) {
-      // Headers alone, then the end of the connection: to clients, a reply that broke off.
+    if (reply.status <= 0) {
+      // Headers alone, then the end of the connection: to clients, a reply that broke off. A late
+      // one breaks off, too: time here is real.
       response.set_content_provider(
           1, "application/octet-stream",
           [](std::size_t, std::size_t, httplib::DataSink&) { return false; });

@@ -61,6 +61,8 @@ io::HttpReply text_reply(int status, std::string body);
 
 // The connection breaks before any reply.
 inline io::HttpReply no_reply() { return {}; }
+// The status of a reply that does not come while the client waits.
+inline constexpr int kLate = -1;
 
 // The value of a reply's header; empty without one.
 std::string header_of(const io::HttpReply& reply, std::string_view name);

@@ -38,6 +38,8 @@ class DoubledComputer : public ComputerFixture {
   std::unique_ptr<Double> cloud_;
 
  private:
+  static constexpr Duration kAnswerTime = 30s;  // `request_timeout`, unless it is set
+
   void reset() {
     cloud_ = std::make_unique<Double>();
     // Its clock and this computer's show the same.
@@ -48,6 +50,10 @@ class DoubledComputer : public ComputerFixture {
     }
     fixture_.http->answer = [this](const io::HttpRequest& request) -> Result<io::HttpReply> {
       const io::HttpReply reply = cloud_->reply(request, cloud_now());
+      if (reply.status == doubles::kLate) {
+        fixture_.now += kAnswerTime;
+        return fail(ErrorKind::timeout, "no answer in time");
+      }
       if (reply.status == 0) return fail(ErrorKind::unavailable, "the connection broke");
       return reply;
     };

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "skyward/provider/doubled_computers_fixture.h"
@@ -32,6 +34,16 @@ class Hardships : public ::testing::Test, public Computer {
     const auto found = std::ranges::find(this->cloud_->machines, id, &doubles::Machine::id);
     EXPECT_NE(found, this->cloud_->machines.end());
     return *found;
+  }
+  // The next request that creates a machine gets this answer.
+  void answer_creation(doubles::Answer answer) {
+    static const std::map<std::string, std::pair<const char*, const char*>> creations = {
+        {"digital_ocean", {"POST", "/v2/droplets"}},
+        {"runpod", {"POST", "/v2/pods"}},
+        {"vastai", {"PUT", "/api/v0/asks/*"}},
+        {"verda", {"POST", "/v1/instances"}}};
+    std::tie(answer.method, answer.path) = creations.at(this->spec_.provider.name);
+    this->cloud_->dials.answers = {std::move(answer)};
   }
   int standing() const {
     return static_cast<int>(
@@ -82,6 +94,56 @@ TYPED_TEST(Hardships, TwentyMinutesOfBootAreWaitedFor) {
   ASSERT_TRUE(machines) << machines.error().message;
   EXPECT_THAT(this->cloud_->machines, SizeIs(2));
   EXPECT_TRUE(cloud->teardown(*cluster, this->soon()));
+}
+
+TYPED_TEST(Hardships, ACreationThatIsAnsweredTooLateIsLookedForAndNotRepeated) {
+  this->answer_creation({.perform = true, .status = doubles::kLate});
+  const auto cloud = this->provider();
+  const auto life = this->live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(this->cloud_->machines, SizeIs(3));
+}
+
+TYPED_TEST(Hardships, WhatAnUnansweredRequestMadeLateEndsWhileThePoolIsOpen) {
+  this->spec_.nodes = 1;
+  this->answer_creation({.perform = true, .status = 502});
+  Duration lag = 1h;
+  this->cloud_->on_request = [&](int, bool) {
+    if (this->cloud_->machines.empty()) return;
+    this->cloud_->machines.front().listing_lag = lag;
+  };
+  const auto cloud = this->provider();
+  const auto life = this->open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(this->standing(), 2) << "the one that is not listed yet, and its successor";
+  const auto requests_to_tend = [&] {
+    const int before = this->requests();
+    const Status tended = cloud->tend(life.cluster, this->soon());
+    EXPECT_TRUE(tended) << tended.error().message;
+    return this->requests() - before;
+  };
+  const int looks = requests_to_tend();
+  EXPECT_LT(requests_to_tend(), looks) << "once a minute";
+  EXPECT_EQ(this->standing(), 2);
+  lag = {};
+  this->fixture_.now += 1min;
+  (void)requests_to_tend();
+  EXPECT_EQ(this->standing(), 1);
+  EXPECT_EQ(this->machine(life.instances.front().id).ended, kNever);
+  this->fixture_.now += 1min;
+  EXPECT_LT(requests_to_tend(), looks) << "nothing is left to look for";
+  const auto charges = cloud->charges(life.cluster, {life.instances.front().id}, this->soon());
+  ASSERT_TRUE(charges) << charges.error().message;
+  EXPECT_EQ(std::ranges::count(*charges, true, &Charge::failed_launch), 1) << "it costs money";
+  EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
+}
+
+TYPED_TEST(Hardships, ACreationThatIsLostInSilenceIsRepeated) {
+  this->answer_creation({.status = doubles::kLate});
+  const auto cloud = this->provider();
+  const auto life = this->live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(this->cloud_->machines, SizeIs(3));
 }
 
 // Within the cloud's limits of requests, which the doubles enforce.

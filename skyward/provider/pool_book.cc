@@ -77,8 +77,18 @@ void PoolBook::note_taken_back(const std::string& id, Duration limit) {
 
 void PoolBook::note_wasted(const std::vector<std::string>& ids) {
   for (const LedgerEntry& entry : requested_) {
-    if (std::ranges::find(ids, entry.id) != ids.end()) wasted_.push_back(entry);
+    if (std::ranges::find(ids, entry.id) == ids.end()) continue;
+    const bool known = std::ranges::find(wasted_, entry.id, &LedgerEntry::id) != wasted_.end();
+    if (!known) wasted_.push_back(entry);
   }
+}
+
+bool PoolBook::has_leftovers() const {
+  const auto is_unanswered = [](const LedgerEntry& entry) {
+    return entry.kind == "instance" && entry.id.empty();
+  };
+  const auto stands = [](const LedgerEntry& entry) { return !entry.gone_s; };
+  return std::ranges::any_of(requested_, is_unanswered) || std::ranges::any_of(wasted_, stands);
 }
 
 void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {

@@ -44,6 +44,9 @@ class PoolBook {
   // Machines of a failed launch, which cost money all the same. Call before gone().
   void note_wasted(const std::vector<std::string>& ids);
   const std::vector<LedgerEntry>& wasted() const { return wasted_; }
+  // Whether launches of this process may have left machines: of a request without an answer, or
+  // released and not yet gone.
+  bool has_leftovers() const;
   // The cloud says that these no longer exist, or never did.
   void gone(const std::vector<std::string>& keys_or_ids);
   // The same of one, as soon as it is seen: only its time stops. gone() follows.

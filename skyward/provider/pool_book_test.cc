@@ -52,6 +52,20 @@ class PoolBookTest : public ::testing::Test {
   std::unique_ptr<PoolBook> book_;
 };
 
+TEST_F(PoolBookTest, LeftoversHaveNoAnswerOrAreReleasedAndNotGone) {
+  EXPECT_TRUE(book_->has_leftovers());
+  EXPECT_TRUE(book_->made("t", {"a1"}));
+  EXPECT_TRUE(book_->has_leftovers()) << "it is one of two";
+  EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
+  EXPECT_FALSE(book_->has_leftovers());
+  book_->note_wasted({"a1"});
+  book_->note_wasted({"a1"});
+  EXPECT_EQ(book_->wasted().size(), 1U) << "it costs once";
+  EXPECT_TRUE(book_->has_leftovers());
+  book_->gone({"a1"});
+  EXPECT_FALSE(book_->has_leftovers());
+}
+
 TEST_F(PoolBookTest, WhatAnotherProcessEnteredIsOpenToo) {
   EXPECT_TRUE(book_->made("t", {"a1", "a2"}));
   enter("of another", "x1");

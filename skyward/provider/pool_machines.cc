@@ -41,9 +41,18 @@ LaunchFailure why_ended(const MachineStatus& one) {
           one.capacity};
 }
 
+// The same request may succeed soon. Where an answer did not come in time, there must be time left
+// for that.
+bool is_temporary(const Error& error, Time now, Time deadline) {
+  return error.kind == ErrorKind::unavailable ||
+         (error.kind == ErrorKind::timeout && now < deadline);
+}
+
 // How many machines of an attempt may fail to start and have others started for them. Where more
 // fail than that, another place is better.
-std::size_t most_failures(int count) { return 1 + static_cast<std::size_t>(count) / 2; }
+std::size_t most_failures(const MachineApiFacts& facts, int count) {
+  return (facts.hosts_differ ? 2U : 1U) + static_cast<std::size_t>(count) / 2;
+}
 
 }  // namespace
 
@@ -94,7 +103,7 @@ Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, 
 }
 
 // All of them or none. Where some do not start, those that do are kept, and others are launched
-// beside them.
+// beside them. Where none starts, another place is better, unless hosts differ.
 std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     const LaunchSpec& spec, const Attempt& wanted, LaunchRecord& record, Time deadline) {
   const World& world = book_.world();
@@ -109,6 +118,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     if (running) {
       for (MachineStatus& one : *running) {
         Instance& instance = one.instance;
+        if (instance.instance_type.empty()) instance.instance_type = place.type;
         if (!instance.price_on_demand) instance.price_on_demand = place.on_demand_price;
         if (!instance.price_spot) instance.price_spot = place.spot_price;
       }
@@ -116,9 +126,9 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     }
     const std::vector<std::string> ended = std::move(running.error().ended);
     failures += ended.size();
-    const bool some = !ended.empty() && ended.size() < ids.size();
+    const bool some = !ended.empty() && (ended.size() < ids.size() || api_.facts().hosts_differ);
     const bool others = some && running.error().why.capacity &&
-                        failures <= most_failures(wanted.count) &&
+                        failures <= most_failures(api_.facts(), wanted.count) &&
                         !world.launching.stop_requested();
     // Those that run cost money meanwhile; one that does not go stays in the book.
     const Time until =
@@ -176,7 +186,7 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::launch_batc
                                   .hourly_micro_dollars = to_micro_dollars(price.value_or(0))});
   if (!asked) return std::unexpected(LaunchFailure{asked.error()});
   auto ids = api_.launch(batch, deadline);
-  if (!ids) return on_refused(batch, ids.error(), record);
+  if (!ids) return on_refused(batch, ids.error(), record, deadline);
   Status entered;
   if (ids->size() != static_cast<std::size_t>(batch.count)) {
     entered = fail(ErrorKind::unavailable,
@@ -198,7 +208,7 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::launch_batc
 // A request without an answer may have been obeyed: what appears with its mark is the answer. What
 // a refusal has brought all the same is released.
 std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
-    const LaunchBatch& batch, const LaunchRefusal& answer, LaunchRecord& record) {
+    const LaunchBatch& batch, const LaunchRefusal& answer, LaunchRecord& record, Time deadline) {
   LaunchFailure why = answer.why;
   if (answer.certain) {
     book_.gone({batch.token});
@@ -209,7 +219,7 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
     const Duration patience = answer.doubtful ? Duration() : api_.facts().listing_lag;
     Found all = find_launched(batch, {}, now + patience, until);
     const bool complete = all.ids.size() == static_cast<std::size_t>(batch.count);
-    const bool passing = why.error.kind == ErrorKind::unavailable;
+    const bool passing = is_temporary(why.error, now, deadline);
     const bool wanted = (passing || answer.doubtful) && !book_.world().launching.stop_requested();
     if (complete && wanted) return std::move(all.ids);
     // Unseen machines may stand: those of another request would come on top of them.
@@ -277,9 +287,7 @@ std::expected<std::vector<MachineStatus>, PoolMachines::NotRunning> PoolMachines
   std::map<std::string, Time> missing;
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, api_.facts().slowest_look)) {
     auto found = api_.look_up(ids, deadline);
-    const bool passing =
-        !found && (found.error().kind == ErrorKind::unavailable ||
-                   (found.error().kind == ErrorKind::timeout && world.now() < deadline));
+    const bool passing = !found && is_temporary(found.error(), world.now(), deadline);
     if (!found && (!passing || world.now() - looked >= api_.facts().patience)) {
       return std::unexpected(NotRunning{{found.error()}});
     }
@@ -359,8 +367,7 @@ bool PoolMachines::release_marked(const std::string& token, Time until) {
   return false;
 }
 
-// What earlier launches may have left: machines of requests that nobody answered, and those that
-// could not be released. They would cost money until the pool closes.
+// They would cost money until the pool closes.
 void PoolMachines::release_late(Time deadline) {
   const World& world = book_.world();
   const std::chrono::seconds limit(api_.facts().unanswered_limit_s);

@@ -56,6 +56,9 @@ struct MachineApiFacts {
   // Another machine is launched for one that has not started this long after its request. Zero: the
   // launch's deadline is the only limit.
   Duration start_limit{};
+  // The machines of a type in a place are on unlike hosts: one that does not start says little
+  // about the next.
+  bool hosts_differ = false;
   bool ends_itself = false;  // a machine that nobody uses ends its cost by itself
 };
 
@@ -94,6 +97,10 @@ class PoolMachines {
   // Terminates machines and waits until they are gone, then notes that in the book. Trouble with
   // the ledger does not fail it.
   Status terminate(const std::vector<std::string>& ids, Time deadline);
+  // Terminates what earlier launches may have left: machines of requests that nobody answered, and
+  // those that could not be released. Not while one is under way, whose machines it would take for
+  // such.
+  void release_late(Time deadline);
   // Enters what has come of requests that nobody answered. Call it before machines are terminated
   // that were found by their mark: their cost is in the ledger only if they are.
   void enter_unanswered(Time deadline);
@@ -117,7 +124,8 @@ class PoolMachines {
                                                                       Time deadline);
   std::expected<std::vector<std::string>, LaunchFailure> on_refused(const LaunchBatch& batch,
                                                                     const LaunchRefusal& answer,
-                                                                    LaunchRecord& record);
+                                                                    LaunchRecord& record,
+                                                                    Time deadline);
   struct NotRunning {
     LaunchFailure why{};
     std::vector<std::string> ended{};
@@ -136,7 +144,6 @@ class PoolMachines {
                       Time look_until, Time until);
   Result<std::vector<std::string>> enter_marked(const std::string& token, Time until);
   bool release_marked(const std::string& token, Time until);
-  void release_late(Time deadline);
   void settle_doubts();
   // Of machines that are of no use. Returns `why`, and what else went wrong.
   LaunchFailure release(const std::vector<std::string>& ids, LaunchFailure why, Time until);

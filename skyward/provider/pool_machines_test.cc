@@ -42,7 +42,7 @@ class Shop final : public MachineApi {
     if (on_launch) on_launch();
     if (deaf > 0) {
       --deaf;
-      return std::unexpected(LaunchRefusal{{{ErrorKind::unavailable, "no answer"}}});
+      return std::unexpected(LaunchRefusal{{{silence, "no answer"}}});
     }
     const bool refused = full.contains(batch.place.type) ||
                          (sold_out_after > 0 && std::ssize(counts) > sold_out_after);
@@ -54,7 +54,7 @@ class Shop final : public MachineApi {
     }
     if (refused) return std::unexpected(no_room(false, is_answered));
     if (tells_too_few) ids.pop_back();
-    if (is_silent) return std::unexpected(LaunchRefusal{{{ErrorKind::unavailable, "no answer"}}});
+    if (is_silent) return std::unexpected(LaunchRefusal{{{silence, "no answer"}}});
     return ids;
   }
 
@@ -124,6 +124,7 @@ class Shop final : public MachineApi {
   bool tells_too_few = false;
   bool is_silent = false;  // it obeys, and nobody answers
   int deaf = 0;            // it does not hear so many requests
+  ErrorKind silence = ErrorKind::unavailable;
   bool blind = false;
   bool shows_nothing = false;         // its listings are empty, whatever stands
   Duration boot{};                    // how long a machine is pending
@@ -389,6 +390,26 @@ TEST_F(StockTest, ALaunchThatNobodyAnsweredIsKeptWhenItsMachinesAppear) {
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
 }
 
+TEST_F(StockTest, AMachineOfARequestWithoutAnAnswerInTimeIsKept) {
+  shop_.silence = ErrorKind::timeout;
+  shop_.is_silent = true;
+  shop_.lag = 20s;
+  const auto ids = launch();
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_THAT(*ids, ElementsAre("a1", "a2"));
+  EXPECT_THAT(shop_.counts, ElementsAre(2));
+
+  shop_.is_silent = false;
+  shop_.deaf = 1;
+  shop_.facts_.launch_tries = 2;
+  EXPECT_THAT(*launch(), ElementsAre("a3", "a4")) << "nothing came of it, so it is repeated";
+
+  shop_.is_silent = true;
+  shop_.on_launch = [this] { world_.now += 600s; };
+  EXPECT_EQ(launch().error().kind, ErrorKind::timeout) << "no time is left";
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1", "a2", "a3", "a4"));
+}
+
 TEST_F(StockTest, ALaunchThatNobodyHeardIsTriedAgainWhereItMayBe) {
   shop_.deaf = 2;
   EXPECT_FALSE(launch()) << "the cloud's requests are repeated by themselves";
@@ -637,6 +658,19 @@ TEST_F(StockTest, WhereTooManyDoNotStartTheyAreSoughtElsewhere) {
   EXPECT_THAT(*launch(), ElementsAre("b5", "b6"));
   EXPECT_THAT(shop_.counts, ElementsAre(2, 1, 1, 2));
   EXPECT_THAT(open_in_ledger(), ElementsAre("b5", "b6"));
+}
+
+TEST_F(StockTest, WhereHostsDifferAnotherOneIsTriedInTheSamePlace) {
+  shop_.facts_.hosts_differ = true;
+  spec_.count = 1;
+  shop_.failing = {"a1", "a2"};
+  EXPECT_THAT(*launch(), ElementsAre("a3"));
+  shop_.failing = {"a4", "a5", "a6"};
+  EXPECT_THAT(*launch(), ElementsAre("b7")) << "three bad hosts in a row are enough";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a3", "b7"));
+  shop_.facts_.hosts_differ = false;
+  shop_.failing = {"a8"};
+  EXPECT_THAT(*launch(), ElementsAre("b9"));
 }
 
 TEST_F(StockTest, WhereNoOtherIsLeftAllAreReleased) {

@@ -256,6 +256,8 @@ ApiResult<void> Api::pull(const std::string& image, Time deadline) {
   if (!ran) {
     ApiError why = ran.error();
     if (why.kind() == ErrorKind::timeout) {
+      why.heard = Heard::not_sent;  // nothing was created
+      why.maybe_done = false;
       why.message = fmt::format("pulling the image {}: {}", image, why.message);
       why.hint = fmt::format("run '{} pull {}' {} first", access_.runtime, image,
                              access_.host ? "there" : "by hand");

@@ -267,15 +267,18 @@ TEST_F(ContainerPool, AnImageThatCannotBePulledHasAHintOfItsOwn) {
 
 TEST_F(ContainerPool, APullThatTakesTooLongCanBeDoneBefore) {
   spec_.provider.settings["image"] = "large:1";
+  int pulls = 0;
   const auto answer = fixture_.world.run_with_input;
   fixture_.world.run_with_input = [&](const io::SpawnOptions& options, Duration limit,
                                       std::string_view input) -> Result<io::CommandResult> {
     if (options.command[1] != "pull") return answer(options, limit, input);
+    ++pulls;
     return fail(ErrorKind::timeout, "'podman' did not end within 3600.0 s and was killed");
   };
   const Error why = refusal_of_opening();
   EXPECT_THAT(why.message, HasSubstr("pulling the image large:1: 'podman' did not end"));
   EXPECT_THAT(why.hint, HasSubstr("run 'podman pull large:1' by hand first"));
+  EXPECT_EQ(pulls, 1) << "nothing was created that could be looked for";
 }
 
 TEST_F(ContainerPool, WhatTheEngineRefusesIsSaidInItsWords) {

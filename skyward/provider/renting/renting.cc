@@ -37,6 +37,8 @@ constexpr Duration kConnectTime = 300s;
 // Every cloud has charges to report: those for the machines of failed launches. Where spot prices
 // change, they do so a few times a day.
 constexpr Duration kChargesInterval = 300s;
+// Between two looks for what launches have left.
+constexpr Duration kLeftoversInterval = 60s;
 // Between two looks at what has ended, and what it takes a machine to end.
 constexpr Duration kLooksAndEnd = 600s;
 
@@ -92,6 +94,8 @@ class Renting final : public MachineProvider {
     std::string login_key{};                    // public
     std::string pinned_zone{};                  // where its machines stand already
     int launches = 0;
+    bool is_launching = false;
+    Time looked_for_leftovers{};
     std::map<std::string, std::string> known_hosts{};  // instance → file
     std::map<std::string, bool> standing{};            // instance → whether it is a spot one
   };
@@ -116,6 +120,7 @@ class Renting final : public MachineProvider {
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
   void tell_unattended(const ProviderSpec& provider, const std::string& account);
   Status start_its_reaper(const Cluster& cluster, const Plan& plan) const;
+  void release_leftovers(const Cluster& cluster, Plan& plan, Time deadline);
   // Writes those again that somebody has deleted.
   Status keep_keys(const Plan& plan) const;
   // Of machines that end themselves, those that have.
@@ -325,7 +330,19 @@ Status Renting::tend(const Cluster& cluster, Time deadline) {
     if (Status started = start_its_reaper(cluster, plan); !started) return started;
   }
   if (Status kept = keep_keys(plan); !kept) return kept;
-  return plan.site->refresh(deadline);
+  Status refreshed = plan.site->refresh(deadline);
+  release_leftovers(cluster, plan, deadline);
+  return refreshed;
+}
+
+// A launch that is under way looks for them itself.
+void Renting::release_leftovers(const Cluster& cluster, Plan& plan, Time deadline) {
+  PoolBook& book = book_of(cluster);
+  if (plan.is_launching || !book.has_leftovers()) return;
+  if (world_.now() - plan.looked_for_leftovers < kLeftoversInterval) return;
+  plan.looked_for_leftovers = world_.now();
+  const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
+  PoolMachines(book, *api).release_late(deadline);
 }
 
 Status Renting::keep_keys(const Plan& plan) const {
@@ -414,7 +431,9 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
       launch.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
   const auto api = plan.site->machine_api(book_of(cluster), *terms, deadline);
   if (!api) return fail(api);
+  plan.is_launching = true;
   const auto machines = PoolMachines(book_of(cluster), **api).launch(launch, deadline);
+  plan.is_launching = false;
   if (!machines) {
     plan.site->on_launch_failed(world_.now() + kTidyTime);
     cloud_->note_failure(machines.error(), cluster.region);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -37,9 +38,10 @@ struct Mall {
   std::string user = "root";
   std::int64_t ahead_s = 0;  // of its clock
   std::vector<LaunchTarget> places = {{.type = "a", .zone = "z1"}, {.type = "a", .zone = "z2"}};
-  std::set<std::string> full;  // zones
-  bool has_spot = true;        // to sell now
-  bool disk_is_full = false;   // of this computer
+  std::set<std::string> full;       // zones
+  bool has_spot = true;             // to sell now
+  bool disk_is_full = false;        // of this computer
+  std::function<void()> on_launch;  // before it answers
 
   std::vector<LaunchTerms> terms;  // of each launch
   std::map<std::string, MachineStatus> machines;
@@ -71,6 +73,7 @@ class MallApi final : public MachineApi {
                                     .zone = batch.place.zone,
                                     .stage = Stage::running};
     }
+    if (mall_.on_launch) mall_.on_launch();
     return ids;
   }
   Result<std::vector<MachineStatus>> find(std::string_view, Time) override {
@@ -437,6 +440,14 @@ TEST_F(RentingTest, WhatMayHaveChangedIsLookedAtWhenThePoolIsTended) {
   open();
   ASSERT_TRUE(cloud_->tend(life_.cluster, soon()));
   EXPECT_EQ(mall_.refreshes, 1);
+}
+
+// It would look like what a request without an answer made.
+TEST_F(RentingTest, ALaunchKeepsItsMachinesWhenThePoolIsTendedMeanwhile) {
+  open();
+  mall_.on_launch = [this] { EXPECT_TRUE(cloud_->tend(life_.cluster, soon())); };
+  ASSERT_TRUE(replace(life_.instances[0].id));
+  EXPECT_THAT(mall_.standing(), SizeIs(2));
 }
 
 // Somebody has tidied up.

@@ -33,6 +33,15 @@ std::string url_of(const std::string& base, const RestRequest& request) {
   return url;
 }
 
+// A 429 is often the plain text of what is in front of the cloud. Whoever sends it, the request did
+// nothing.
+std::optional<ApiError> read_refusal(const RestAccount& account, const io::HttpReply& reply,
+                                     const nlohmann::json& json) {
+  auto error = account.read_error(reply, json);
+  if (error && reply.status == 429) error->heard = Heard::answered;
+  return error;
+}
+
 }  // namespace
 
 ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline) {
@@ -71,7 +80,7 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
       clock_ahead_s_ = *told_s - world_.wall_s();
     }
     answer.json = read_json(reply.body);
-    return account_.read_error(reply, answer.json);
+    return read_refusal(account_, reply, answer.json);
   };
   exchange.mend = [&](const io::HttpReply& reply, const ApiError&) {
     if (reply.status != 401 || renewed) return false;

@@ -159,6 +159,17 @@ TEST_F(RestTest, ACreationThatCameTooFastIsSentAgain) {
   EXPECT_THAT(sent(), SizeIs(2));
 }
 
+TEST_F(RestTest, WhoeverSaysThatARequestCameTooFastItDidNothing) {
+  answer(429, "error code: 1015");
+  answer(202, "{}");
+  EXPECT_TRUE(client_.send({.method = "POST", .path = "/x"}, kNever));
+  EXPECT_THAT(sent(), SizeIs(2));
+  for (int i = 0; i < 40; ++i) answer(429, "<html>Too Many Requests</html>");
+  const auto refused = client_.send({.method = "POST", .path = "/x"}, fixture_.now + 30s);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(is_certain(refused.error()));
+}
+
 TEST_F(RestTest, ARefusalIsCertainAndAProxysIsNot) {
   answer(422, R"({"id":"unprocessable_entity","message":"no such size"})");
   const auto refused = client_.send({.path = "/x"}, kNever);

@@ -66,7 +66,8 @@ Pods::Pods(Api& api, std::string region, Mark mark, PodTerms terms)
                     .unanswered_limit_s = 1800,
                     .launch_tries = kLaunchTries,
                     .most_per_batch = 1,
-                    .start_limit = terms.start_limit},
+                    .start_limit = terms.start_limit,
+                    .hosts_differ = true},
                    kProvider, std::move(mark)),
       api_(api),
       terms_(std::move(terms)) {}

@@ -259,6 +259,20 @@ TEST_F(RunPodTest, ALostReplyIsLookedForAndNotRepeated) {
   EXPECT_THAT(cloud_->machines, SizeIs(3));
 }
 
+// What is in front of the API says so in its own words.
+TEST_F(RunPodTest, ARequestThatComesTooSoonIsRepeatedAndMadeNothing) {
+  cloud_->dials.answers = {{.method = "POST",
+                            .path = "/v2/pods",
+                            .times = 3,
+                            .status = 429,
+                            .body = "error code: 1015"}};
+  const Time begin = fixture_.now;
+  const auto [cloud, life] = opened();
+  EXPECT_LT(fixture_.now - begin, 2min) << "nobody looks for what it may have made";
+  EXPECT_THAT(cloud_->machines, SizeIs(2));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(RunPodTest, AnotherPodIsRentedForOneThatStartsTooSlowly) {
   set("provision_timeout", "100");
   set("instance_timeout", "50");
@@ -279,6 +293,18 @@ TEST_F(RunPodTest, AnotherPodIsRentedForOneThatStartsTooSlowly) {
   EXPECT_TRUE(cloud->teardown(*cluster, soon()));
 }
 
+TEST_F(RunPodTest, AnotherPodIsRentedForTheOnlyOneWithoutAPort) {
+  set("cloud_type", "community");
+  spec_.nodes = 1;
+  cloud_->on_request = [this](int, bool after) {
+    if (after && !cloud_->machines.empty()) cloud_->machines.front().public_address.clear();
+  };
+  const auto [cloud, life] = opened();
+  ASSERT_THAT(cloud_->machines, SizeIs(2));
+  EXPECT_NE(cloud_->machines.front().ended, kNever);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(RunPodTest, APlaceThatIsSoldOutIsLeft) {
   want("H100");
   cloud_->dials.answers = {{.method = "POST",
@@ -288,6 +314,23 @@ TEST_F(RunPodTest, APlaceThatIsSoldOutIsLeft) {
                                      {"status", 400},
                                      {"detail", "There are no instances currently available."}}}};
   (void)lived();
+}
+
+// The type that the pool chose is sold out by now.
+TEST_F(RunPodTest, AnAlternativeIsCalledByItsOwnName) {
+  want("H100");
+  set("data_center_ids", "US-TX-3");
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  ASSERT_EQ(offers->front().instance_type, "1x H100 PCIe");
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  cloud_->dials.capacity = {{"NVIDIA H100 PCIe", 0}};
+  const auto machines = cloud->provision(*cluster, 1, 0, soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_EQ(machines->front().instance_type, "1x H100 SXM");
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
 }
 
 TEST_F(RunPodTest, BidsAreMadeByGraphQLAndKnownAsSuch) {

@@ -148,12 +148,10 @@ std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told)
   ApiError error{
       .code = json_text(told, "error"), .message = json_text(told, "msg"), .status = reply.status};
   if (error.message.empty()) error.message = json_text(told, "detail");
-  // Often plain text. Whoever sends it, the request made nothing.
-  const bool too_fast = reply.status == 429;
-  if (too_fast && told.is_null()) {
+  if (reply.status == 429 && told.is_null()) {  // often plain text
     error.message = trimmed(std::string_view(reply.body).substr(0, kLongestText));
   }
-  if (too_fast || !error.code.empty() || !error.message.empty()) error.heard = Heard::answered;
+  if (!error.code.empty() || !error.message.empty()) error.heard = Heard::answered;
   error.refusal = refusal_of(reply.status, error.code, error.message);
   if (error.message.empty()) error.message = fmt::format("HTTP status {}", reply.status);
   error.hint = hint_for(error.refusal);

@@ -360,6 +360,25 @@ TEST_F(VastTest, AnotherHostIsTakenForOneThatStartsTooSlowly) {
   EXPECT_TRUE(cloud->teardown(*cluster, soon()));
 }
 
+TEST_F(VastTest, AnotherHostIsTakenForTheOnlyMachineThatStartsTooSlowly) {
+  cloud_->on_request = [this](int, bool after) {
+    if (after && !cloud_->machines.empty()) cloud_->machines.front().ready = kNever;
+  };
+  spec_.nodes = 1;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const auto machines =
+      cloud->provision(*cluster, 1, 0, fixture_.now + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(machines) << machines.error().message;
+  const std::vector<doubles::Heard> asks = heard_at("/asks/");
+  ASSERT_THAT(asks, SizeIs(2));
+  EXPECT_NE(asks[0].path, asks[1].path);
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
 TEST_F(VastTest, WithoutCreditNothingIsRented) {
   cloud_->dials.balance = "0";
   const auto cloud = provider();
