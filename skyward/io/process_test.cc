@@ -427,7 +427,7 @@ TEST_F(ProcessTest, DestroyingDoesNotWaitForEverForWhatCannotEnd) {
 
 TEST(RunCommand, DoesNotWaitForEverForWhatCannotEnd) {
   come_back_from_a_held_child([](int descriptor, const auto&) {
-    (void)run_command(says_its_number_and_sleeps(descriptor), 10s);
+    (void)run_command(says_its_number_and_sleeps(descriptor), 5s);
   });
 }
 
