@@ -332,11 +332,9 @@ TEST_F(ProcessTest, SignalReachesTheChildWhileItRuns) {
     loop_.stop();
   });
   ASSERT_TRUE(process);
-  EXPECT_TRUE((*process)->is_running());
   (*process)->signal(SIGTERM);
   loop_.run();
   EXPECT_EQ(answer.signal, SIGTERM);
-  EXPECT_FALSE((*process)->is_running());
   (*process)->signal(SIGTERM);  // nobody there
 }
 
