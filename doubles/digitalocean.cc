@@ -100,16 +100,14 @@ void DigitalOcean::finish(const Request&, io::HttpReply& reply) {
 
 std::vector<std::string> DigitalOcean::wrong_query(const Request& request,
                                                    const Route& route) const {
-  std::vector<std::string> wrong;
-  for (const std::string& name : request.twice) wrong.push_back(name + " is there twice");
+  std::vector<const char*> known = route.query;
+  if (route.paged) known.insert(known.end(), {"page", "per_page"});
+  std::vector<std::string> wrong = wrong_parameters(request, known);
   for (const auto& [name, value] : request.query) {
-    if (route.paged && (name == "page" || name == "per_page")) {
-      const auto number = whole(value);
-      if (!number || *number < 1 || (name == "per_page" && *number > 200)) {
-        wrong.push_back(name + " must not be " + value);
-      }
-    } else if (std::ranges::find(route.query, name) == route.query.end()) {
-      wrong.push_back("nobody knows the parameter " + name + " of " + request.path);
+    if (!route.paged || (name != "page" && name != "per_page")) continue;
+    const auto number = whole(value);
+    if (!number || *number < 1 || (name == "per_page" && *number > 200)) {
+      wrong.push_back(name + " must not be " + value);
     }
   }
   const bool writes = request.method == "POST";
@@ -138,8 +136,7 @@ io::HttpReply DigitalOcean::perform(const Request& request) {
     if (!wrong.empty()) return refuse_all(422, wrong);
     return (this->*route.perform)(request, *names);
   }
-  violate((is_path ? "nobody knows the method " : "there is no ") + request.method + " " +
-          request.path);
+  violate(no_route(request, is_path));
   return refusal(404, "The resource you were accessing could not be found.");
 }
 

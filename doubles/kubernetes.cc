@@ -115,15 +115,9 @@ io::HttpReply Kubernetes::perform(const Request& request) {
     if (!names) continue;
     known = true;
     if (request.method != route.method) continue;
-    std::vector<std::string> wrong;
-    for (const std::string& name : request.twice) wrong.push_back(name + " is there twice");
-    for (const auto& [name, value] : request.query) {
-      const bool common = name == "timeout" || name == "fieldManager" || name == "pretty" ||
-                          name == "fieldValidation";
-      const bool own =
-          std::ranges::any_of(route.query, [&](const char* one) { return name == one; });
-      if (!common && !own) wrong.push_back("nobody knows the parameter " + name);
-    }
+    std::vector<const char*> parameters{"timeout", "fieldManager", "pretty", "fieldValidation"};
+    parameters.insert(parameters.end(), route.query.begin(), route.query.end());
+    const std::vector<std::string> wrong = wrong_parameters(request, parameters);
     if (!wrong.empty()) return refuse_all(400, wrong);
     const std::string right = route.right;
     if (forbidden.contains(right)) {

@@ -1,5 +1,6 @@
 #include "doubles/request.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "skyward/base/text.h"
@@ -131,6 +132,23 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, const Re
   }
   if (!pattern.empty() && pattern != "/") return std::nullopt;
   return open;
+}
+
+std::vector<std::string> wrong_parameters(const Request& request,
+                                          const std::vector<const char*>& known) {
+  std::vector<std::string> wrong;
+  for (const std::string& name : request.twice) wrong.push_back(name + " is there twice");
+  for (const auto& [name, value] : request.query) {
+    if (std::ranges::find(known, name) == known.end()) {
+      wrong.push_back("nobody knows the parameter " + name + " of " + request.path);
+    }
+  }
+  return wrong;
+}
+
+std::string no_route(const Request& request, bool is_path) {
+  return (is_path ? "nobody knows the method " : "there is no ") + request.method + " " +
+         request.path;
 }
 
 std::vector<std::string> misfits(const Json& value, Fields fields, std::string_view where) {

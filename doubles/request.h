@@ -37,6 +37,12 @@ Request read_request(const io::HttpRequest& request);
 // fit.
 std::optional<std::vector<std::string>> match(std::string_view pattern, const Request& request);
 
+// What is wrong with the query: a parameter that is there twice, or that nobody knows.
+std::vector<std::string> wrong_parameters(const Request& request,
+                                          const std::vector<const char*>& known);
+// Why no route takes a request. `is_path`: one takes its path, with another method.
+std::string no_route(const Request& request, bool is_path);
+
 enum class Kind { text, whole, number, flag, list, object, text_or_whole, any };
 
 struct Field {

@@ -78,20 +78,14 @@ io::HttpReply RunPod::perform(const Request& request) {
     if (!names) continue;
     is_path = true;
     if (route.method != request.method) continue;
-    std::vector<std::string> wrong;
-    for (const auto& [name, value] : request.query) {
-      if (std::ranges::find(route.query, name) == route.query.end()) {
-        wrong.push_back("nobody knows the parameter " + name + " of " + request.path);
-      }
-    }
+    std::vector<std::string> wrong = wrong_parameters(request, route.query);
     if ((request.method == "POST" || request.method == "PUT") && !request.body.is_object()) {
       wrong.emplace_back("a body that is no JSON object");
     }
     if (!wrong.empty()) return refuse_all(422, wrong);
     return (this->*route.perform)(request, *names);
   }
-  violate((is_path ? "nobody knows the method " : "there is no ") + request.method + " " +
-          request.path);
+  violate(no_route(request, is_path));
   return refusal(is_path ? 405 : 404, "no such endpoint");
 }
 

@@ -105,6 +105,7 @@ TEST_F(RunPodTest, FormsAre422AndRules400) {
   }
   EXPECT_EQ(client.get("/v2/catalog/gpus?include=AVAILABILITY").status, 400) << "of what?";
   EXPECT_EQ(client.get("/v2/catalog/gpus?page=1").status, 422);
+  EXPECT_EQ(client.get("/v2/pods?limit=5&limit=5").status, 422);
   EXPECT_EQ(client.get("/v1/pods").status, 404) << "the old API is gone";
   EXPECT_TRUE(cloud.machines.empty());
 }

@@ -87,20 +87,14 @@ io::HttpReply Vast::perform(const Request& request) {
     if (key != api_key && !(ends_itself && own->first == names->front())) {
       return refusal(403, "This key may not do that");
     }
-    std::vector<std::string> wrong;
-    for (const auto& [name, value] : request.query) {
-      if (std::ranges::find(route.query, name) == route.query.end()) {
-        wrong.push_back("nobody knows the parameter " + name + " of " + request.path);
-      }
-    }
+    std::vector<std::string> wrong = wrong_parameters(request, route.query);
     if ((request.method == "POST" || request.method == "PUT") && !request.body.is_object()) {
       wrong.emplace_back("a body that is no JSON object");
     }
     if (!wrong.empty()) return refuse_all(400, wrong);
     return (this->*route.perform)(request, *names);
   }
-  violate((is_path ? "nobody knows the method " : "there is no ") + request.method + " " +
-          request.path);
+  violate(no_route(request, is_path));
   return refusal(404, "no such endpoint");
 }
 

@@ -218,6 +218,7 @@ TEST_F(VastTest, PagesHoldTwentyFiveByKey) {
   EXPECT_EQ(client.get("/api/v1/instances/?select_filters=" + filters).body["total_instances"], 2);
   EXPECT_EQ(client.violations(), "");
   EXPECT_EQ(client.get("/api/v1/instances/?limit=26").status, 400);
+  EXPECT_EQ(client.get("/api/v1/instances/?limit=25&limit=25").status, 400);
   EXPECT_NE(client.violations(), "");
   const std::string price = encoded(R"({"dph_total":{"lt":1}})");
   EXPECT_EQ(client.get("/api/v1/instances/?select_filters=" + price).status, 400);

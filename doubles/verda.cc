@@ -135,12 +135,7 @@ io::HttpReply Verda::perform(const Request& request) {
     if (!names) continue;
     is_path = true;
     if (route.method != request.method) continue;
-    std::vector<std::string> wrong;
-    for (const auto& [name, value] : request.query) {
-      if (std::ranges::find(route.query, name) == route.query.end()) {
-        wrong.push_back("nobody knows the parameter " + name + " of " + request.path);
-      }
-    }
+    std::vector<std::string> wrong = wrong_parameters(request, route.query);
     const bool writes = request.method == "POST" || request.method == "PUT";
     if (writes && !request.header("Content-Type").starts_with("application/json")) {
       wrong.emplace_back("a body without Content-Type: application/json");
@@ -149,8 +144,7 @@ io::HttpReply Verda::perform(const Request& request) {
     if (!wrong.empty()) return refuse_all(400, wrong);
     return (this->*route.perform)(request, *names);
   }
-  violate((is_path ? "nobody knows the method " : "there is no ") + request.method + " " +
-          request.path);
+  violate(no_route(request, is_path));
   return refusal(404, "Not found");
 }
 

@@ -324,6 +324,7 @@ TEST_F(VerdaTest, ScriptsComeInPages) {
   EXPECT_EQ(client.get("/v1/scripts/" + last).body[0]["id"], last);
   EXPECT_EQ(client.violations(), "");
   EXPECT_EQ(client.get("/v1/scripts?pageSize=101").status, 400);
+  EXPECT_EQ(client.get("/v1/scripts?page=1&page=2").status, 400);
   EXPECT_NE(client.violations(), "");
   cloud.dials.script_limit = 12;
   EXPECT_EQ(client.post("/v1/scripts", {{"name", "s"}, {"script", "#!/bin/sh"}}).status, 400);

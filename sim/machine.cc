@@ -13,10 +13,6 @@ std::size_t Host::processes() const {
   return count;
 }
 
-bool Host::has_agent() const {
-  return std::ranges::any_of(agents, [](const auto& agent) { return agent->runs(); });
-}
-
 SimulatedMachine::SimulatedMachine(Simulator& simulator, Journal& journal,
                                    const NodeParameters& parameters, std::string name,
                                    SimulatedLink::Door door, std::shared_ptr<Host> host,

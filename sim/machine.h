@@ -25,7 +25,6 @@ struct Host {
   std::vector<std::unique_ptr<AgentProcess>> agents{};
 
   std::size_t processes() const;
-  bool has_agent() const;  // that runs
 };
 
 class SimulatedMachine {

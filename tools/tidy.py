@@ -82,21 +82,14 @@ def rule(*patterns: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def blank_out(text: str, keep_strings: bool = False) -> str:
+def blank_out(text: str) -> str:
     """C++ text with comments and literals blanked: same length, same line ends."""
     token = re.compile(
         r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
         r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'",
         re.DOTALL,
     )
-
-    def blank(match: re.Match[str]) -> str:
-        found = match.group(0)
-        if keep_strings and not found.startswith("/"):
-            return found
-        return re.sub(r"[^\n]", " ", found)
-
-    return token.sub(blank, text)
+    return token.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
 
 
 def line_of(text: str, offset: int) -> int:

@@ -137,17 +137,17 @@ def fake_mpi(agent, tmp_path, monkeypatch):
     assert abandoned() == []
 
 
-def on_all(function, count=3, timeout=30):
-    """What a world of so many workers, each in a thread, gives or raises."""
+def on_all(function):
+    """What a world of three workers, each in a thread, gives or raises."""
     port = free_port("127.0.0.1")
-    peers = [{"node": node, "private_ip": "127.0.0.1"} for node in range(count)]
+    peers = [{"node": node, "private_ip": "127.0.0.1"} for node in range(3)]
     world = replace(WORLD, ranks_per_node=1)
 
     def at(rank):
-        info = InstanceInfo(rank, count, head_addr="127.0.0.1", head_port=port, peers=peers)
-        return mpi_world.run(info, world, timeout, "f", (function, (7,), {}))
+        info = InstanceInfo(rank, 3, head_addr="127.0.0.1", head_port=port, peers=peers)
+        return mpi_world.run(info, world, 30, "f", (function, (7,), {}))
 
-    return answers_at_once(count, at, 60)
+    return answers_at_once(3, at, 60)
 
 
 def test_each_rank_runs_the_function_with_the_variables_of_its_worker(fake_mpi, monkeypatch):

@@ -301,6 +301,12 @@ def test_a_provider_has_one_name(state, line, name):
         (["gc", "-x"], "'skyward gc' has no option -x", "'skyward gc --help'"),
         (["cost", "--timeout", "3"], "'skyward cost' has no option --timeout", "--help"),
         (["offers", "list", "--limit", "-3"], "-3 is not a non-negative number", "--help"),
+        (
+            ["offers", "list", "--count", "2"],
+            "--count: there is no --accelerator to count",
+            "--accelerator A100 --count 2",
+        ),
+        (["offers", "list", "--memory", "5"], '--memory="5" has no unit', '"5GB"'),
         (["offers", "list", "--provider", "local"], 'is rented from "local"', "providers list"),
         (["offers", "list", "--provider", "ssh"], 'is rented from "ssh"', "providers list"),
         (

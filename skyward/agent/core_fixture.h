@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -74,8 +73,6 @@ class Recorder final : public AgentEffects {
   }
 };
 
-inline FunctionId function_id(std::uint8_t n) { return FunctionId{{n}}; }
-
 class AgentCoreTest : public ::testing::Test {
  protected:
   void TearDown() override {
@@ -133,13 +130,12 @@ class AgentCoreTest : public ::testing::Test {
   }
   void hello(std::uint32_t slot) { on_worker_hello(state, effects, SlotId{slot}, now); }
 
-  wire::RunTask run_task(std::uint64_t task, std::uint8_t function = 1) {
+  wire::RunTask run_task(std::uint64_t task) {
     wire::RunTask run;
     run.task = TaskId{task};
-    run.function = function_id(function);
-    if (!sent_bodies.contains(function))
+    run.function = FunctionId{{1}};
+    if (!std::exchange(sent_body, true))
       run.body = wire::small_buffer(SharedBytes(std::string("body")));
-    sent_bodies.insert(function);
     return run;
   }
   void submit(const wire::RunTask& run) { on_message(state, effects, run, now); }
@@ -177,7 +173,7 @@ class AgentCoreTest : public ::testing::Test {
   AgentState state;
   Recorder effects;
   Time now{1000s};
-  std::set<std::uint8_t> sent_bodies;
+  bool sent_body = false;
 };
 
 }  // namespace skyward::agent

@@ -675,7 +675,7 @@ TEST_F(CoreTest, DropsFunctionsEverywhere) {
   take("drop 0: " + std::to_string(run_task(1).function.value[0]));  // no other has it
   EXPECT_TRUE(state.bodies.empty());
   EXPECT_TRUE(state.run_times.empty());
-  sent_bodies.clear();
+  sent_body = false;
   submit(2);
   take("run 0: 2 with body");
   worker_answers(0, 2);

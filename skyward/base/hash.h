@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "skyward/base/bytes.h"
 
@@ -19,6 +20,11 @@ Sha256 sha256(ByteView bytes);
 
 // The same without special instructions: what machines that lack them compute.
 Sha256 sha256_plain(ByteView bytes);
+
+// The bytes themselves.
+inline std::string_view as_text(const Sha256& digest) {
+  return as_text(std::as_bytes(std::span(digest)));
+}
 
 // Lower-case hex digits, two a byte, first byte first.
 std::string to_hex(std::span<const std::uint8_t> bytes);

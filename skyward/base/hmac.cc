@@ -6,20 +6,12 @@
 
 namespace skyward {
 
-namespace {
-
-std::string_view text_of(const Sha256& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-}  // namespace
-
 Sha256 hmac_sha256(std::string_view key, std::string_view text) {
   constexpr std::size_t kBlock = 64;
   Sha256 short_key{};
   if (key.size() > kBlock) {
     short_key = sha256(as_bytes(key));
-    key = text_of(short_key);
+    key = as_text(short_key);
   }
   std::string inner(kBlock, '\x36');
   std::string outer(kBlock, '\x5c');
@@ -28,7 +20,7 @@ Sha256 hmac_sha256(std::string_view key, std::string_view text) {
     outer[i] = static_cast<char>(outer[i] ^ key[i]);
   }
   inner += text;
-  outer += text_of(sha256(as_bytes(inner)));
+  outer += as_text(sha256(as_bytes(inner)));
   return sha256(as_bytes(outer));
 }
 

@@ -14,6 +14,7 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/cli/hardware.h"
 #include "skyward/provider/table.h"
 #include "skyward/provider/world.h"
 
@@ -35,13 +36,9 @@ int complain_of_ledger(const Streams& streams, const Error& error);
 void print_table(std::ostream& out, const std::vector<std::string>& heads,
                  std::vector<std::vector<std::string>> rows);
 
-struct OffersOptions {
+struct OffersOptions : Hardware {
   std::string provider{};  // empty: every cloud that this computer has credentials for
   std::string region{};
-  std::string accelerator{};
-  double count = 1;
-  double cpus = 0;
-  std::string memory{};
   std::string machine{};
   std::string architecture{};
   bool spot = false;
@@ -84,17 +81,13 @@ int reap(const Streams& streams, const std::string& order);
 // When `skyward run` itself fails, and no command's exit code is known.
 inline constexpr int kRunFailed = 125;
 
-struct RunOptions {
+struct RunOptions : Hardware {
   std::vector<std::string> words{};  // the script and its arguments, or the command
   bool is_command = false;           // they follow "--"
   std::string provider{};            // empty: as pools choose it
   std::string region{};
   int nodes = 1;
   std::string machine{};
-  std::string accelerator{};
-  std::optional<double> count{};  // devices of each machine
-  double cpus = 0;
-  std::string memory{};
   std::string architecture{};
   std::string spot = "always";
   std::optional<double> budget{};

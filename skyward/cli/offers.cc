@@ -11,11 +11,10 @@
 
 #include "skyward/cli/clouds.h"
 #include "skyward/cli/commands.h"
+#include "skyward/cli/hardware.h"
 #include "skyward/cli/print_json.h"
 #include "skyward/display/display_text.h"
 #include "skyward/provider/settings.h"
-#include "skyward/spec/accelerator.h"
-#include "skyward/spec/memory_size.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
@@ -32,25 +31,15 @@ struct Sold {
   Offer offer{};
 };
 
-Result<PoolSpec> spec_of(const provider::TableRow& cloud, const OffersOptions& options) {
+// `spec`: the hardware.
+Result<PoolSpec> spec_of(const provider::TableRow& cloud, const OffersOptions& options,
+                         PoolSpec spec) {
   ProviderSpec said{.name = std::string(cloud.name), .settings = {}};
   if (!options.region.empty()) said.settings["region"] = options.region;
   if (Status fits = validate_settings(said.name, said.settings); !fits) return fail(fits);
   auto complete = provider::with_settings(provider::world_of_this_process(), said);
   if (!complete) return fail(complete);
-  PoolSpec spec;
   spec.provider = *std::move(complete);
-  if (!options.accelerator.empty()) {
-    auto accelerator = catalogue_accelerator(options.accelerator, {.count = options.count});
-    if (!accelerator) return fail(accelerator);
-    spec.accelerator = *std::move(accelerator);
-  }
-  spec.cpus = options.cpus;
-  if (!options.memory.empty()) {
-    const auto memory = parse_memory_mb(options.memory);
-    if (!memory) return fail(memory);
-    spec.memory_mb = *memory;
-  }
   spec.machine = options.machine;
   spec.architecture = options.architecture;
   spec.spot = options.spot ? Spot::Always() : Spot::Never();
@@ -84,8 +73,9 @@ std::string price(const std::optional<double>& dollars) {
   return dollars ? fmt::format("${:.4f}/h", *dollars) : "?";
 }
 
-Result<std::vector<Sold>> offers_of(const provider::TableRow& cloud, const OffersOptions& options) {
-  const auto spec = spec_of(cloud, options);
+Result<std::vector<Sold>> offers_of(const provider::TableRow& cloud, const OffersOptions& options,
+                                    const PoolSpec& hardware) {
+  const auto spec = spec_of(cloud, options, hardware);
   if (!spec) return fail(spec);
   const auto provider = provider::make_provider(spec->provider);
   if (!provider) return fail(provider);
@@ -133,6 +123,10 @@ void print_offers(const Streams& streams, const std::vector<Sold>& offers, bool 
 }  // namespace
 
 int list_offers(const Streams& streams, const OffersOptions& options) {
+  PoolSpec hardware;
+  if (const Status fits = add_hardware(hardware, options); !fits) {
+    return complain(streams, fits.error());
+  }
   warn_of_variables(streams);
   auto clouds = clouds_here(provider::world_of_this_process(), options.provider, options.deadline);
   if (!clouds) return complain(streams, clouds.error());
@@ -143,7 +137,7 @@ int list_offers(const Streams& streams, const OffersOptions& options) {
   std::vector<Sold> offers;
   std::vector<std::pair<std::string, Error>> without;  // by cloud
   for (const provider::TableRow* cloud : clouds->rows) {
-    auto some = offers_of(*cloud, options);
+    auto some = offers_of(*cloud, options, hardware);
     if (some) {
       std::ranges::move(*some, std::back_inserter(offers));
     } else {

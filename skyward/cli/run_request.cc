@@ -11,6 +11,7 @@
 
 #include "skyward/base/forever.h"
 #include "skyward/cli/clouds.h"
+#include "skyward/cli/hardware.h"
 #include "skyward/cli/run_policy.h"
 #include "skyward/cli/run_results.h"
 #include "skyward/io/file.h"
@@ -23,7 +24,6 @@
 #include "skyward/provider/settings.h"
 #include "skyward/provider/table.h"
 #include "skyward/provider/world.h"
-#include "skyward/spec/accelerator.h"
 #include "skyward/spec/memory_size.h"
 #include "skyward/wire/worker_protocol.h"
 
@@ -209,20 +209,7 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
   spec.nodes = options.nodes;
   spec.machine = options.machine;
   spec.architecture = options.architecture;
-  if (!options.accelerator.empty()) {
-    auto accelerator = catalogue_accelerator(options.accelerator, {.count = options.count});
-    if (!accelerator) return fail(accelerator);
-    spec.accelerator = *std::move(accelerator);
-  } else if (options.count) {
-    return fail(ErrorKind::invalid, "--count: there is no --accelerator to count",
-                "say which, for example --accelerator A100 --count 2");
-  }
-  spec.cpus = options.cpus;
-  if (!options.memory.empty()) {
-    const auto memory = parse_memory_mb(options.memory, "--memory");
-    if (!memory) return fail(memory);
-    spec.memory_mb = *memory;
-  }
+  if (Status fits = add_hardware(spec, options); !fits) return fail(fits);
   const auto spot = parse_spot(options.spot);
   if (!spot) return fail(spot);
   spec.spot = *spot;

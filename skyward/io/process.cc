@@ -131,8 +131,6 @@ Process::~Process() { impl_->kill_and_reap(); }
 
 pid_t Process::pid() const { return impl_->child.pid; }
 
-bool Process::is_running() const { return impl_->running; }
-
 void Process::signal(int number) {
   if (!impl_->running) return;
   if (number == SIGKILL) impl_->note_kill();

@@ -59,7 +59,6 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const;
-  bool is_running() const;
   // To the child itself; does nothing when it has exited (never signals a recycled pid).
   void signal(int number);
   void interrupt();  // SIGINT to the child itself

@@ -332,11 +332,9 @@ TEST_F(ProcessTest, SignalReachesTheChildWhileItRuns) {
     loop_.stop();
   });
   ASSERT_TRUE(process);
-  EXPECT_TRUE((*process)->is_running());
   (*process)->signal(SIGTERM);
   loop_.run();
   EXPECT_EQ(answer.signal, SIGTERM);
-  EXPECT_FALSE((*process)->is_running());
   (*process)->signal(SIGTERM);  // nobody there
 }
 
@@ -427,7 +425,7 @@ TEST_F(ProcessTest, DestroyingDoesNotWaitForEverForWhatCannotEnd) {
 
 TEST(RunCommand, DoesNotWaitForEverForWhatCannotEnd) {
   come_back_from_a_held_child([](int descriptor, const auto&) {
-    (void)run_command(says_its_number_and_sleeps(descriptor), 10s);
+    (void)run_command(says_its_number_and_sleeps(descriptor), 5s);
   });
 }
 

@@ -309,6 +309,4 @@ TlsStream::~TlsStream() { impl_->stop(); }
 
 std::size_t TlsStream::write(ByteView bytes) { return impl_->write(bytes); }
 
-void TlsStream::close() { impl_->stop(); }
-
 }  // namespace skyward::io

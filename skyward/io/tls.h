@@ -52,15 +52,13 @@ class TlsStream {
   // `socket`: non-blocking, connected or (Role::client) still connecting.
   TlsStream(EventLoop& loop, std::shared_ptr<const TlsKey> key, Role role, FileDescriptor socket,
             Events events);
-  ~TlsStream();
+  ~TlsStream();  // does not call on_closed
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
   // Takes as much as the connection does, once it is open, and returns that. When that is not all,
   // on_room follows.
   std::size_t write(ByteView bytes);
-  // on_closed is not called.
-  void close();
 
  private:
   struct Impl;

@@ -183,7 +183,7 @@ TEST_F(TlsTest, TheEndIsTold) {
   connect(key("pool", kSecret), key("pool", kSecret));
   std::function<void()> end = [&] {
     if (!caller.open || !callee.open) return loop.post(end);
-    caller.stream->close();
+    caller.stream.reset();
   };
   loop.post(end);
   EXPECT_TRUE(run_until([this] { return callee.closed.has_value(); }));

@@ -62,7 +62,6 @@ void EventBacklog::drop_from_tail() {
   tail_bytes_ -= bytes;
   if (const Kind kind = kind_of(tail_.front()); kind != kKept) {
     ++missing_[kind];
-    ++dropped_;
   } else {
     head_bytes_ += bytes;
     head_.push_back(std::move(tail_.front()));
@@ -114,7 +113,6 @@ void EventBacklog::clear() {
   tail_.clear();
   head_bytes_ = tail_bytes_ = 0;
   missing_ = {};
-  dropped_ = 0;
 }
 
 }  // namespace skyward

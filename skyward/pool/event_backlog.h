@@ -29,8 +29,6 @@ class EventBacklog {
   bool empty() const { return head_.empty() && tail_.empty(); }
   std::size_t bytes() const { return head_bytes_ + tail_bytes_; }
   void clear();
-  // Since clear().
-  std::uint64_t dropped() const { return dropped_; }
 
  private:
   // What may be dropped, as the notice counts it.
@@ -48,7 +46,6 @@ class EventBacklog {
   std::size_t head_bytes_ = 0;
   std::size_t tail_bytes_ = 0;
   Counts missing_{};  // between head and tail
-  std::uint64_t dropped_ = 0;
 };
 
 }  // namespace skyward

@@ -41,11 +41,6 @@ Duration MachineProvider::lifetime_of(const PoolSpec& spec) {
   return (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kLifeGrace;
 }
 
-std::unexpected<Error> MachineProvider::not_open_here(const Cluster& cluster) {
-  return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
-              "call prepare() first");
-}
-
 Status MachineProvider::enter_in_ledger(const Cluster& cluster, Entry entry) {
   entry.settings.merge(this_computer(world_));
   if (!entry.job.empty()) entry.settings[kJobSetting] = entry.job;

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <expected>
 #include <functional>
 #include <map>
 #include <memory>
@@ -69,8 +68,6 @@ class MachineProvider : public Provider {
   // without a limit; its machines end when their agent hears nothing for the lease.
   static Duration lifetime_of(const PoolSpec& spec);
   static constexpr Duration kLifeGrace = std::chrono::minutes(15);  // ... by so much
-  // A verb was called for a pool that was not prepared here.
-  static std::unexpected<Error> not_open_here(const Cluster& cluster);
 
   Status with_end(Status ended);
 

@@ -141,6 +141,11 @@ bool is_open_here(const World& world, const std::string& pool) {
   return io::FileLock::holder(lock_file(*state, pool)).has_value();
 }
 
+std::unexpected<Error> not_open_here(const Cluster& cluster) {
+  return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
+              "call prepare() first");
+}
+
 io::LockWatch watch_pool(const World& world, const std::string& pool) {
   return io::LockWatch(lock_file(state_directory(world), pool));
 }

@@ -7,6 +7,7 @@
 //   <state>/ledger.db              provider/ledger.h
 //   <state>/clouds/<pool id>/      lock, and what the provider keeps there: keys
 
+#include <expected>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "skyward/io/file_lock.h"
 #include "skyward/provider/ledger.h"
 #include "skyward/provider/world.h"
+#include "skyward/spec/offer.h"
 
 namespace skyward::provider {
 
@@ -69,6 +71,8 @@ inline constexpr const char* kLeastChargeSetting = "least_micro_dollars";
 
 // Whether a process of this computer has the pool open, or may have: its lock cannot be read.
 bool is_open_here(const World& world, const std::string& pool);
+// A verb was called for a pool that was not prepared here.
+std::unexpected<Error> not_open_here(const Cluster& cluster);
 // The pool's lock, to be watched whatever happens to its name.
 io::LockWatch watch_pool(const World& world, const std::string& pool);
 // Which process; 0: unknown, or none.

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <string>
 #include <system_error>
 
 #include "skyward/spec/json_text.h"
@@ -47,22 +48,6 @@ Result<Spot> parse_spot(std::string_view text) {
   return fail(ErrorKind::invalid, fmt::format("spot={} is not known", shown),
               "choose \"always\", \"if-available\", \"never\" or \"cheapest\", or the minimum "
               "share of spot machines, from 0 to 1");
-}
-
-std::string to_string(const Spot& spot) {
-  switch (spot.kind) {
-    case SpotKind::always:
-      return "always";
-    case SpotKind::if_available:
-      return "if-available";
-    case SpotKind::never:
-      return "never";
-    case SpotKind::percent:
-      return fmt::format("{:g}", spot.percentage);
-    case SpotKind::cheapest:
-      return "cheapest";
-  }
-  return "always";
 }
 
 int least_spot_count(const Spot& spot, int nodes) {

@@ -3,7 +3,6 @@
 // Spot machines are cheaper and can be preempted. How far a pool relies on them.
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "skyward/base/error.h"
@@ -47,8 +46,6 @@ Status validate(const Spot& spot);
 // Accepts "always", "if-available", "never" and "cheapest", the other names "always-spot", "spot",
 // "spot-if-available" and "on-demand", and a minimum share: "0.8".
 Result<Spot> parse_spot(std::string_view text);
-// "if-available", "0.8".
-std::string to_string(const Spot& spot);
 
 // How many of `nodes` machines must be spot ones: all of them for always, the share rounded up for
 // percent, else none.

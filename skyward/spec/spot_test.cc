@@ -14,9 +14,6 @@ TEST(Spot, WordsOfBothVocabularies) {
     EXPECT_EQ(parse_spot(word).value(), Spot::Never());
   EXPECT_EQ(parse_spot("cheapest").value(), Spot::Cheapest());
   EXPECT_EQ(parse_spot("sometimes").error().message, "spot=\"sometimes\" is not known");
-  for (const Spot& spot : {Spot::Always(), Spot::IfAvailable(), Spot::Never(), Spot::Cheapest()})
-    EXPECT_EQ(parse_spot(to_string(spot)).value(), spot);
-  EXPECT_EQ(to_string(Spot::Percent(0.8)), "0.8");
   EXPECT_EQ(parse_spot("0.8").value(), Spot::Percent(0.8));
   for (const char* word : {"0.8 ", "80%", "", "-"}) EXPECT_FALSE(parse_spot(word)) << word;
 }

@@ -1,11 +1,11 @@
 """The limits of a call: how long it may run, and how often it is retried."""
 
-from typing import Any
-
 from skyward.exceptions import ConfigurationError
-from skyward.spec.options import plain_number
+from skyward.spec.options import plain_number, positive_seconds
 
 LONGEST_SECONDS = 999_999_999.0
+
+seconds_to_wait = positive_seconds  # the `timeout` of what waits for its workers before it begins
 
 
 def checked_limits(timeout: float | None, retries: int) -> tuple[float | None, int]:
@@ -21,15 +21,6 @@ def checked_limits(timeout: float | None, retries: int) -> tuple[float | None, i
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
         raise ConfigurationError(f"retries={retries!r}: retries is a number from 0 to 1000")
     return timeout, retries
-
-
-def seconds_to_wait(name: str, value: Any, less_than: float = 1e9) -> float:
-    """The `timeout` of what waits for its workers before it begins."""
-    value = plain_number(value)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 < value < less_than:
-        raise ConfigurationError(f"{name}={value!r}: a positive number of seconds is expected")
-    return float(value)
 
 
 def limit_together(each: float | None, calls: int) -> float | None:

@@ -245,9 +245,10 @@ def variables(name: str, value: Any) -> dict[str, str]:
     return dict(value)
 
 
-def positive_seconds(name: str, value: Any) -> float:
+def positive_seconds(name: str, value: Any, less_than: float = 1e9) -> float:
     value = plain_number(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < less_than:
         raise ConfigurationError(f"{name}={value!r}: a positive number of seconds is expected")
     return float(value)
 

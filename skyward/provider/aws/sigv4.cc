@@ -16,10 +16,6 @@ namespace skyward::provider::aws {
 
 namespace {
 
-std::string_view text_of(const Sha256& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
 // Without blanks at its ends, and one blank for each run of them inside.
 std::string tidy_value(std::string_view text) {
   std::string out;
@@ -124,9 +120,9 @@ Signature sign(const Signable& request, const Keys& keys, const SigningScope& sc
   for (const std::string_view step :
        {std::string_view(scope.region), std::string_view(scope.service),
         std::string_view("aws4_request")}) {
-    key = hmac_sha256(text_of(key), step);
+    key = hmac_sha256(as_text(key), step);
   }
-  result.signature = to_hex(hmac_sha256(text_of(key), result.string_to_sign));
+  result.signature = to_hex(hmac_sha256(as_text(key), result.string_to_sign));
   add("Authorization",
       fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}",
                   keys.access_key_id, place, names, result.signature));

@@ -167,10 +167,7 @@ Result<Cluster> CommandProvider::prepare(const PoolSpec& spec, const Offer& offe
 Result<std::vector<Instance>> CommandProvider::provision(const Cluster& cluster, int count, int,
                                                          Time) {
   const auto plan = plans_.find(cluster.id);
-  if (plan == plans_.end()) {
-    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
-                "call prepare() first");
-  }
+  if (plan == plans_.end()) return not_open_here(cluster);
   std::vector<int>& uses = plan->second.uses;
   std::vector<std::size_t> free;
   for (std::size_t command = 0; command < commands_.size(); ++command) free.push_back(command);

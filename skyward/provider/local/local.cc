@@ -20,6 +20,7 @@
 #include "skyward/provider/disk_packages.h"
 #include "skyward/provider/local/devices.h"
 #include "skyward/provider/local/environment.h"
+#include "skyward/provider/open_pools.h"
 #include "skyward/provider/pip_settings.h"
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/uv_config.h"
@@ -431,10 +432,7 @@ Result<std::vector<Instance>> LocalProvider::provision(const Cluster& cluster, i
   const Result<std::string> directory = directory_of(cluster);
   if (!directory) return fail(directory);
   const auto plan = plans_.find(cluster.id);
-  if (plan == plans_.end()) {
-    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
-                "call prepare() first");
-  }
+  if (plan == plans_.end()) return not_open_here(cluster);
 
   std::vector<Instance> instances;
   std::vector<std::string> made;

@@ -202,10 +202,7 @@ std::size_t SshProvider::host_of(const std::string& id) const {
 
 Result<std::vector<Instance>> SshProvider::provision(const Cluster& cluster, int count, int, Time) {
   const auto plan = plans_.find(cluster.id);
-  if (plan == plans_.end()) {
-    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
-                "call prepare() first");
-  }
+  if (plan == plans_.end()) return not_open_here(cluster);
   std::vector<Seat>& seats = plan->second.seats;
   // The one that failed least often first, then in the order of the list.
   std::vector<std::size_t> free;
