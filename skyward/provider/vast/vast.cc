@@ -133,20 +133,20 @@ void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks,
 
 class ContractSite final : public NamedSite {
  public:
-  ContractSite(Api& api, std::string base_url, SweepAccount account, ContractTerms terms,
+  ContractSite(VastAccount& there, std::string base_url, SweepAccount account, ContractTerms terms,
                std::vector<LaunchTarget> places)
       : NamedSite(std::move(account), std::move(places)),
-        api_(api),
+        there_(there),
         base_url_(std::move(base_url)),
         terms_(std::move(terms)) {}
 
-  std::int64_t wall_s() const override { return api_.wall_s(); }
+  std::int64_t wall_s() const override { return there_.api().wall_s(); }
 
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
 
  private:
-  Api& api_;
+  VastAccount& there_;
   const std::string base_url_;
   const ContractTerms terms_;
 };
@@ -169,7 +169,7 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
                     terms.request.onstart.size(), kLongestScript),
         "this is a bug in Skyward: please report it");
   }
-  return std::make_unique<Contracts>(api_, region(), mark_, std::move(terms));
+  return there_.contracts(region(), mark_, std::move(terms));
 }
 
 class VastCloud final : public NamedCloud {
@@ -324,7 +324,7 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
   for (const Offer& one : ranked_) {
     if (one.region == offer.region) terms.offers[one.instance_type] = one;
   }
-  return std::make_unique<ContractSite>(api_, base_url_, *std::move(account), std::move(terms),
+  return std::make_unique<ContractSite>(account_, base_url_, *std::move(account), std::move(terms),
                                         std::move(places));
 }
 

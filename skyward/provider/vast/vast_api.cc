@@ -80,6 +80,7 @@ double share_of(const json& told) {
 
 Ask read_ask(const json& told) {
   return {.id = id_at(told, "id"),
+          .host = id_at(told, "machine_id"),
           .gpu = json_text(told, "gpu_name"),
           .gpus = count_of(json_number(told, "num_gpus")),
           .gpu_memory_gb = json_number(told, "gpu_ram").value_or(0) / 1024,

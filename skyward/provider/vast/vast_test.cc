@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -336,6 +337,39 @@ TEST_F(VastTest, ABrokenHostIsNotTakenAgain) {
   const Life life = live(*cloud);
   EXPECT_FALSE(life.status);
   EXPECT_THAT(cloud_->machines, SizeIs(1));
+}
+
+// The first of two machines ends; returns whether its replacement is on the same host.
+class VastReplacementTest : public VastTest {
+ protected:
+  bool returns_to_its_host(const std::function<void(doubles::Machine&)>& end) {
+    const auto [cloud, life] = opened();
+    const std::string id = life.instances.front().id;
+    doubles::Machine& lost = cloud_->machines.front();
+    EXPECT_EQ(lost.id, id);
+    const std::string host = lost.public_address;
+    end(lost);
+    EXPECT_TRUE(cloud->get_instance(life.cluster, id, soon()));
+    EXPECT_TRUE(cloud->terminate(life.cluster, {id}, soon()));
+    const auto replaced = cloud->provision(life.cluster, 1, 0, soon());
+    EXPECT_TRUE(replaced) << replaced.error().message;
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    return cloud_->machines.back().public_address == host;
+  }
+};
+
+TEST_F(VastReplacementTest, AHostThatWasLostIsNotTakenAgain) {
+  EXPECT_FALSE(returns_to_its_host([](doubles::Machine&) {}));
+}
+
+TEST_F(VastReplacementTest, TheOnlyHostThatIsLeftIsTakenAgain) {
+  want_the_only_one();
+  EXPECT_TRUE(returns_to_its_host([](doubles::Machine&) {}));
+}
+
+TEST_F(VastReplacementTest, AHostWithAHigherBidderIsTakenAgain) {
+  spec_.spot = Spot::Always();
+  EXPECT_TRUE(returns_to_its_host([&](doubles::Machine& one) { one.stop(fixture_.now); }));
 }
 
 // It pulls the image over a slow line, say.
