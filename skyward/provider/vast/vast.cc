@@ -161,6 +161,8 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
                       .request = fmt::format("-X DELETE {}/api/v0/instances/$id/", base_url_)});
   ContractTerms terms = terms_;
   terms.most_hourly = launch.most_hourly;
+  terms.filter.min_duration_s =
+      std::min(terms.filter.min_duration_s, seconds(boot.end_timer.lifetime));
   terms.request.onstart = boot_script(boot);
   if (terms.request.onstart.size() > kLongestScript) {
     return fail(

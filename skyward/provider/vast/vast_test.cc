@@ -372,6 +372,16 @@ TEST_F(VastReplacementTest, AHostWithAHigherBidderIsTakenAgain) {
   EXPECT_TRUE(returns_to_its_host([&](doubles::Machine& one) { one.stop(fixture_.now); }));
 }
 
+TEST_F(VastTest, AReplacementNeedsItsHostOnlyForTheTimeThatIsLeft) {
+  const auto [cloud, life] = opened();
+  EXPECT_EQ(searches().back().body["duration"]["gte"], 3600.0);
+  fixture_.now += 40min;
+  fixture_.wall_s += 40 * 60;
+  EXPECT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  EXPECT_LT(searches().back().body["duration"]["gte"], 40 * 60);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 // It pulls the image over a slow line, say.
 TEST_F(VastTest, AnotherHostIsTakenForOneThatStartsTooSlowly) {
   cloud_->on_request = [this](int, bool after) {
