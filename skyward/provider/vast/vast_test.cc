@@ -606,11 +606,33 @@ TEST_F(VastTest, ASearchEndsWhereTheCloudTellsTheSameAgain) {
 }
 
 TEST_F(VastTest, TheCountryMayBeChosen) {
-  spec_.provider.settings["geolocation"] = "NO";
-  const auto cloud = provider();
-  const auto offers = cloud->offers(spec_, soon());
-  ASSERT_TRUE(offers) << offers.error().message;
-  EXPECT_THAT(*offers, Each(Field(&Offer::region, "NO")));
+  for (const char* code : {"NO", "no"}) {
+    spec_.provider.settings["geolocation"] = code;
+    const auto cloud = provider();
+    EXPECT_TRUE(cloud->check(spec_));
+    const auto offers = cloud->offers(spec_, soon());
+    ASSERT_TRUE(offers) << offers.error().message;
+    EXPECT_THAT(*offers, Each(Field(&Offer::region, "NO")));
+  }
+}
+
+TEST_F(VastTest, ACountryIsTwoLetters) {
+  for (const char* place : {"Norway", "NO,Sweden", "N0"}) {
+    spec_.provider.settings["geolocation"] = place;
+    const Status refused = provider()->check(spec_);
+    ASSERT_FALSE(refused) << place;
+    EXPECT_THAT(refused.error().message, HasSubstr(place));
+    EXPECT_THAT(refused.error().hint, HasSubstr("geolocation=\"NO,SE\""));
+  }
+}
+
+TEST_F(VastTest, WhatTheCountryLacksIsNotBlamedOnTrust) {
+  spec_.provider.settings = {{"geolocation", "EU"}};
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_THAT(offers.error().hint,
+              AllOf(HasSubstr("geolocation=\"EU\" leaves out all other countries"),
+                    Not(HasSubstr("trust"))));
 }
 
 // ---- What others left, and what is set up
