@@ -23,6 +23,7 @@ using ::testing::Each;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Ne;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -402,6 +403,24 @@ TEST_F(VastTest, AnotherHostIsTakenForOneThatStartsTooSlowly) {
   for (const doubles::Heard& one : heard_at("/asks/")) asks.insert(one.path);
   EXPECT_THAT(asks, SizeIs(3));
   EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+TEST_F(VastTest, AWrongKeyIsExplainedByTheFirstSearch) {
+  fixture_.variables["VAST_API_KEY"] = "0123456789abcdef";
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::denied);
+  EXPECT_THAT(offers.error().hint, HasSubstr("check the key at cloud.vast.ai"));
+}
+
+TEST_F(VastTest, NoRequestComesTooSoon) {
+  spec_.nodes = 4;
+  const auto [cloud, life] = opened();
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(cloud->get_instance(life.cluster, life.instances.front().id, soon()));
+  }
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_THAT(cloud_->heard, Each(Field(&doubles::Heard::status, Ne(429))));
 }
 
 TEST_F(VastTest, WithoutCreditNothingIsRented) {
