@@ -36,7 +36,7 @@ Verdict judge(const Resource& resource, const PoolFacts& facts, const std::strin
     return {true, "its pool's time has expired"};
   }
   if (asked_for) return {true, "its removal was requested"};
-  if (switched_off) return {true, "it is switched off, and costs as much as before"};
+  if (switched_off) return {true, "it is switched off, and still costs money"};
   const std::string limit = expired ? "" : fmt::format(" within {} min", left_s / 60 + 1);
   const std::string otherwise =
       facts.ends_itself ? fmt::format("it terminates itself{}, ", limit) : "";
