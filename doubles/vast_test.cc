@@ -158,6 +158,7 @@ TEST_F(VastTest, FiltersAreReadStrictly) {
   for (const Json& wrong : {Json{{"gpu", {{"eq", "H100"}}}},
                             {{"num_gpus", {{"least", 2}}}},
                             {{"num_gpus", 2}},
+                            {{"gpu_name", {{"eq", "none"}}}, {"rented", {{"least", false}}}},
                             {{"type", "spot"}},
                             {{"order", by("price")}},
                             {{"limit", 0}}}) {
