@@ -16,6 +16,9 @@ class RunPod final : public Cloud {
 
   std::map<std::string, std::string> environment(const std::string& url) const override;
 
+  // Of all bids; pods that are rented keep theirs.
+  void multiply_bids(double times) { least_bid_ *= times; }
+
   std::string api_key{};
 
  private:
@@ -113,6 +116,7 @@ class RunPod final : public Cloud {
   Json old_pod_json(const Machine& one);
 
   std::map<std::string, Lease> leases_{};  // by machine
+  double least_bid_ = 0.5;                 // times the price on demand
   std::vector<std::string> keys_{};
   std::vector<Volume> volumes_{};
 };

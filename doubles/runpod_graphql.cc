@@ -213,8 +213,8 @@ Json RunPod::old_gpu_json(const PodGpu& gpu, const Selection& field) const {
            {"communityCloud", gpu.community > 0},
            {"securePrice", gpu.secure},
            {"communityPrice", gpu.community},
-           {"secureSpotPrice", gpu.secure / 2},
-           {"communitySpotPrice", gpu.community / 2},
+           {"secureSpotPrice", gpu.secure * least_bid_},
+           {"communitySpotPrice", gpu.community * least_bid_},
            {"oneWeekPrice", nullptr},
            {"oneMonthPrice", nullptr},
            {"threeMonthPrice", nullptr},
@@ -229,7 +229,7 @@ Json RunPod::old_gpu_json(const PodGpu& gpu, const Selection& field) const {
     const double price = secure.is_null() ? least : secure == true ? gpu.secure : gpu.community;
     const int most = secure == false ? gpu.most_community : gpu.most_secure;
     const bool sold = price > 0 && count <= most;
-    out["lowestPrice"] = {{"minimumBidPrice", sold ? Json(price / 2) : Json()},
+    out["lowestPrice"] = {{"minimumBidPrice", sold ? Json(price * least_bid_) : Json()},
                           {"uninterruptablePrice", sold ? Json(price) : Json()},
                           {"minVcpu", sold ? Json(gpu.vcpus * count) : Json()},
                           {"minMemory", sold ? Json(gpu.ram_gb * count) : Json()},

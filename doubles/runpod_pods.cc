@@ -254,7 +254,7 @@ std::expected<Machine*, RunPod::Refused> RunPod::make_pod(Wish wish) {
   const double each = lease.cpu != nullptr      ? lease.cpu->price
                       : lease.cloud == "SECURE" ? lease.gpu->secure
                                                 : lease.gpu->community;
-  lease.market = each * lease.count / 2;
+  lease.market = each * least_bid_ * lease.count;
   const double price = wish.bid ? wish.price : each * lease.count;
   if (wish.bid && price < lease.market) {
     return std::unexpected(Refused{400, "The bid is below the minimum bid price."});

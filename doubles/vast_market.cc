@@ -25,6 +25,8 @@ constexpr int kEach = 4;           // machines of a card in a place
 constexpr int kMany = 32;          // ... of some cards in one country
 constexpr std::size_t kPage = 64;  // the most that one search tells, whatever its limit
 constexpr int kBlankAfter = 13;    // of so many places one has a blank at its end
+// What Vast::priced() sets.
+constexpr std::string_view kPriced[] = {"dph_base", "dph_total", "is_bid", "rentable", "rented"};
 
 int compare(const Json& left, const Json& right) {
   if (left == right) return 0;
@@ -66,7 +68,8 @@ bool holds(const Json& value, const std::string& how, const Json& wanted,
 bool fits_filters(const Json& object, const Json& filters, std::vector<std::string>& wrong) {
   bool fits = true;
   for (const auto& [name, filter] : filters.items()) {
-    if (!object.contains(name)) {
+    const auto found = object.find(name);
+    if (found == object.end()) {
       wrong.push_back("nobody knows the column " + name);
       continue;
     }
@@ -74,14 +77,19 @@ bool fits_filters(const Json& object, const Json& filters, std::vector<std::stri
       wrong.push_back("the filter of " + name + " is no object");
       continue;
     }
-    Json value = object[name];
-    if (name == "geolocation" && value.is_string()) {
-      const std::string text = value;
-      value = text.substr(text.rfind(' ') + 1);
+    Json changed;
+    const Json* value = &*found;
+    if (name == "geolocation" && value->is_string()) {
+      const std::string text = *value;
+      changed = text.substr(text.rfind(' ') + 1);
+      value = &changed;
     }
-    if (name == "external" && value.is_null()) value = false;
+    if (name == "external" && value->is_null()) {
+      changed = false;
+      value = &changed;
+    }
     for (const auto& [how, wanted] : filter.items()) {
-      fits = holds(value, how, as_its_kind(wanted, value), wrong) && fits;
+      fits = holds(*value, how, as_its_kind(wanted, *value), wrong) && fits;
     }
   }
   return fits;
@@ -202,16 +210,25 @@ io::HttpReply Vast::search(const Request& request, const Names&) {
   for (const char* name : {"verified", "rentable"}) {
     if (!filters.contains(name)) filters[name] = {{"eq", true}};
   }
+  // What is wrong with a filter is so for every offer.
+  (void)fits_filters(priced(offers_.front(), type, storage), filters, wrong);
+  if (!wrong.empty()) return refuse_all(400, {wrong.front()});
+  // Most offers are left out without a price, which takes a copy.
+  Json lasting = Json::object(), changing = Json::object();
+  for (const auto& [name, filter] : filters.items()) {
+    const bool is_priced = std::ranges::find(kPriced, name) != std::end(kPriced);
+    (is_priced ? changing : lasting)[name] = filter;
+  }
   std::vector<Json> found;
   for (const Json& offer : offers_) {
+    if (!fits_filters(offer, lasting, wrong)) continue;
     Json one = priced(offer, type, storage);
-    if (!fits_filters(one, filters, wrong)) continue;
+    if (!fits_filters(one, changing, wrong)) continue;
     if (one["id"].get<int>() % kBlankAfter == 0 && one["geolocation"].is_string()) {
       one["geolocation"] = one["geolocation"].get<std::string>() + " ";
     }
     if (!dice().chance(dials.flap)) found.push_back(std::move(one));
   }
-  if (!wrong.empty()) return refuse_all(400, {wrong.front()});
   std::ranges::stable_sort(found, [&](const Json& left, const Json& right) {
     for (const Json& by : order) {
       const int way = compare(left[by[0].get<std::string>()], right[by[0].get<std::string>()]);

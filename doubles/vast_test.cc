@@ -1,5 +1,7 @@
 #include "doubles/vast.h"
 
+#include <tuple>
+
 #include "doubles/cloud_fixture.h"
 
 namespace skyward::doubles {
@@ -156,6 +158,7 @@ TEST_F(VastTest, FiltersAreReadStrictly) {
   for (const Json& wrong : {Json{{"gpu", {{"eq", "H100"}}}},
                             {{"num_gpus", {{"least", 2}}}},
                             {{"num_gpus", 2}},
+                            {{"gpu_name", {{"eq", "none"}}}, {"rented", {{"least", false}}}},
                             {{"type", "spot"}},
                             {{"order", by("price")}},
                             {{"limit", 0}}}) {
@@ -259,9 +262,35 @@ TEST_F(VastTest, RequestsOfOneKindNeedTimeAndNobodySaysHowMuch) {
   const Told again = client.get("/api/v0/instances/3/");
   EXPECT_NE(told.body.is_null(), again.body.is_null()) << "as JSON or as it is";
   EXPECT_EQ(client.get("/api/v0/ssh/").status, 200) << "another kind";
-  client.wait(std::chrono::milliseconds(1500));
+  client.wait(std::chrono::milliseconds(2000));
   EXPECT_NE(client.get("/api/v0/instances/4/").status, 429);
   EXPECT_EQ(client.violations(), "");
+}
+
+TEST_F(VastTest, EachKindOfRequestHasItsOwnPace) {
+  cloud.dials.rate_limits = true;
+  for (const auto& [method, path, gap] : {std::tuple("PUT", "/api/v0/asks/1/", 4500),
+                                          std::tuple("DELETE", "/api/v0/instances/1/", 3000),
+                                          std::tuple("GET", "/api/v0/instances/1/", 2000),
+                                          std::tuple("GET", "/api/v1/instances/", 1500)}) {
+    const auto status = [&] {
+      const Json body = std::string_view(method) == "PUT" ? wish("one") : Json();
+      return client.ask(method, path, body).status;
+    };
+    EXPECT_NE(status(), 429) << path;
+    EXPECT_NE(status(), 429) << path;
+    client.wait(std::chrono::milliseconds(gap - 100));
+    EXPECT_EQ(status(), 429) << path;
+    client.wait(std::chrono::milliseconds(200));
+    EXPECT_NE(status(), 429) << path;
+  }
+  EXPECT_EQ(client.violations(), "");
+}
+
+TEST_F(VastTest, AWrongKeyHasAnotherStatusInASearch) {
+  client.headers = {{"Authorization", "Bearer nobody"}};
+  EXPECT_EQ(client.post("/api/v0/bundles/", Json::object()).status, 404);
+  EXPECT_EQ(client.get("/api/v0/users/current").status, 401);
 }
 
 TEST_F(VastTest, WhatCannotStartSaysSoInItsMessageAlone) {

@@ -109,9 +109,16 @@ std::string user_data(const FirstBoot& boot) {
 }
 
 std::string boot_script(const FirstBoot& boot) {
-  constexpr const char* kInstallSshd =
-      "[ -x /usr/sbin/sshd ] || { apt-get -qq update &&\n"
-      "  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y openssh-server; } >/dev/null 2>&1\n";
+  // While the disk is empty: tasks may fill it before the machine ends itself.
+  const bool install_curl = !boot.end_timer.end_first.empty();
+  std::string install;
+  if (boot.install_sshd || install_curl) {
+    install =
+        "add() { apt-get -qq update\n"
+        "  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $*; } >/dev/null 2>&1\n";
+  }
+  if (boot.install_sshd) install += "[ -x /usr/sbin/sshd ] || add openssh-server\n";
+  if (install_curl) install += "command -v curl >/dev/null || add curl ca-certificates\n";
   std::string key = boot.host_key;
   if (!key.ends_with('\n')) key += '\n';
   return fmt::format(
@@ -136,8 +143,7 @@ std::string boot_script(const FirstBoot& boot) {
       // sshd may have been started too often while it had no key.
       "systemctl reset-failed ssh.service ssh.socket sshd.service 2>/dev/null\n"
       "systemctl restart ssh || service ssh restart || service sshd restart\n",
-      end_timer_script(boot.end_timer), boot.install_sshd ? kInstallSshd : "", key,
-      boot.host_key_public, boot.login_key);
+      end_timer_script(boot.end_timer), install, key, boot.host_key_public, boot.login_key);
 }
 
 }  // namespace skyward::provider

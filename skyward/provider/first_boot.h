@@ -30,7 +30,7 @@ struct EndTimer {
   Duration lease{};            // ... and this long after the agent was last seen; 0: never
   Duration look_every = std::chrono::seconds(10);
   // A line of shell that ends the machine's cost, where powering it off does not. It may hold a
-  // secret, which root on the machine can read.
+  // secret, which root on the machine can read. boot_script() installs curl for it.
   std::string end_first{};
   bool container = false;  // what the machine is; its own boot is when the script runs
   std::string root{};      // prefix of every path, for tests

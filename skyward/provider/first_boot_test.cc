@@ -186,6 +186,17 @@ TEST(FirstBoot, TheScriptBringsTheWayInWhereAnImageHasNone) {
   EXPECT_THAT(boot_script(bare), HasSubstr("openssh-server"));
 }
 
+// Later, its disk may be full. Without it, the machine still boots.
+TEST(FirstBoot, WhatItsEndNeedsIsInstalledAtBoot) {
+  FirstBoot deleted = boot();
+  EXPECT_THAT(boot_script(deleted), Not(HasSubstr("curl")));
+  deleted.end_timer.end_first = "ask for it";
+  const std::string text = boot_script(deleted);
+  EXPECT_THAT(text, HasSubstr("\ncommand -v curl >/dev/null || add curl ca-certificates\n"));
+  EXPECT_THAT(text, Not(HasSubstr("openssh-server")));
+  EXPECT_THAT(text, Not(HasSubstr("set -e")));
+}
+
 TEST_F(EndTimerTest, EndsAMachineWhoseClockIsWrong) {
   EndTimer how = end_timer();
   how.lifetime = 0s;

@@ -102,10 +102,13 @@ TEST(Judge, ByAnUnknownClockOnlyWhatHasEndedIsRemoved) {
   EXPECT_TRUE(judge(kMachine, left_here, "me", false, kBefore_s).remove);
 }
 
-TEST(Judge, WhatIsSwitchedOffIsRemovedWhereItCostsAsMuch) {
+// All of it or its disk, depending on the cloud.
+TEST(Judge, WhatIsSwitchedOffIsRemovedWhereItStillCosts) {
   Resource off = kMachine;
   off.stopped = true;
-  EXPECT_TRUE(judge(off, {.ends_itself = false}, "me", false, kBefore_s).remove);
+  const Verdict gone = judge(off, {.ends_itself = false}, "me", false, kBefore_s);
+  EXPECT_TRUE(gone.remove);
+  EXPECT_EQ(gone.why, "it is switched off but still billed");
   EXPECT_FALSE(judge(off, {.ends_itself = true}, "me", false, kBefore_s).remove);
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -33,9 +34,16 @@ class OwnEndTest : public ::testing::Test {
     std::ofstream(folder_ + "/" + name) << text;
     std::filesystem::permissions(folder_ + "/" + name, std::filesystem::perms::owner_all);
   }
-  // Runs the line where curl is this script; it notes its arguments and its input first.
+  // As a program that notes its arguments and its input first.
+  void write_curl(const std::string& name, const std::string& script) const {
+    write(name, "#!/bin/sh\n{ echo \"$@\"; cat; echo; } >>" + folder_ + "/asked\n" + script);
+  }
+  // Runs the line where curl is this script.
   std::string run(const std::string& curl, const std::string& otherwise = {}) const {
-    write("curl", "#!/bin/sh\n{ echo \"$@\"; cat; echo; } >>" + folder_ + "/asked\n" + curl);
+    write_curl("curl", curl);
+    return run_in(folder_ + ":$PATH", otherwise);
+  }
+  std::string run_in(const std::string& path, const std::string& otherwise = {}) const {
     write("sleep", "#!/bin/sh\n");
     const OwnEnd own{.key = "MY_KEY",
                      .id = "MACHINE",
@@ -43,7 +51,7 @@ class OwnEndTest : public ::testing::Test {
                      .otherwise = otherwise,
                      .environment = folder_ + "/environ"};
     io::SpawnOptions options;
-    options.command = {"/bin/sh", "-c", "PATH=" + folder_ + ":$PATH; " + own_end_script(own)};
+    options.command = {"/bin/sh", "-c", "PATH=" + path + "; " + own_end_script(own)};
     const auto done = io::run_command(options, 20s);
     EXPECT_TRUE(done) << done.error().message;
     return io::read_file(folder_ + "/asked").value_or("");
@@ -78,6 +86,20 @@ TEST_F(OwnEndTest, ItAsksAgainAfterARefusal) {
     ++tries;
   }
   EXPECT_EQ(tries, 3U);
+}
+
+TEST_F(OwnEndTest, ItInstallsCurlAgainWhenThatFailedBefore) {
+  for (const std::string tool : {"tr", "sed", "head", "cat"}) {
+    write(tool, "#!/bin/sh\nPATH=/usr/bin:/bin\nexec " + tool + " \"$@\"\n");
+  }
+  write_curl("archive", "");
+  write("apt-get", "#!/bin/sh\nPATH=/usr/bin:/bin\ncd " + folder_ +
+                       "\n[ \"$2\" = install ] || exit 0\necho \"$@\" >>installed\n"
+                       "[ $(grep -c curl installed) -gt 2 ] && mv archive curl\n");
+  const std::string asked = run_in(folder_);
+  EXPECT_THAT(asked, HasSubstr("-X DELETE https://cloud.example/machines/4711\n"));
+  const std::string installed = io::read_file(folder_ + "/installed").value_or("");
+  EXPECT_EQ(std::ranges::count(installed, '\n'), 3) << installed;
 }
 
 }  // namespace

@@ -93,6 +93,27 @@ void Pods::complete(const std::vector<std::string>&, std::vector<MachineStatus>&
   }
 }
 
+// For one GPU, by the market of now: the pool may have opened long ago. The last one known if
+// RunPod does not tell.
+std::optional<double> Pods::least_bid(const PodType& type, Time deadline) {
+  const PodRequest& wanted = type.request;
+  const auto market = api_.market(wanted.tier, wanted.count, wanted.least_cuda, deadline);
+  if (!market || !*market) return type.least_bid;
+  const auto found = std::ranges::find(**market, wanted.gpu, &GpuMarket::id);
+  const bool told = found != (*market)->end() && found->least_bid;
+  return told ? found->least_bid : type.least_bid;
+}
+
+// In dollars, of one machine with its disks: not far above its offer, nor above what it costs on
+// demand.
+double Pods::most_hourly(const LaunchBatch& batch) const {
+  const Offer& chosen = terms_.chosen;
+  const double offered = chosen.price_spot.value_or(batch.place.spot_price.value_or(0));
+  double most = offered * kMostTimesThePrice;
+  if (chosen.price_on_demand) most = std::min(most, std::max(offered, *chosen.price_on_demand));
+  return std::min(most, terms_.most_hourly.value_or(most));
+}
+
 std::expected<std::vector<std::string>, LaunchRefusal> Pods::launch(const LaunchBatch& batch,
                                                                     Time deadline) {
   const auto type = terms_.types.find(batch.place.type);
@@ -106,12 +127,20 @@ std::expected<std::vector<std::string>, LaunchRefusal> Pods::launch(const Launch
   request.args = terms_.args;
   if (batch.place.zone != kCommunity) request.place = batch.place.zone;
   if (batch.spot) {
-    double bid = type->second.least_bid.value_or(0) * terms_.bid_multiplier;
-    if (terms_.most_hourly) {
-      const double disks = disk_price(request.disk_gb + request.volume_gb);
-      bid = std::min(bid, (*terms_.most_hourly - disks) / request.count);
+    const double least = least_bid(type->second, deadline).value_or(0);
+    const double disks = disk_price(request.disk_gb + request.volume_gb);
+    const double most = most_hourly(batch);
+    const double cost = least * request.count + disks;
+    if (cost > most) {
+      return std::unexpected(refusal(
+          {.refusal = Refusal::price_too_low,
+           .heard = Heard::not_sent,
+           .message = fmt::format("with the lowest bid, a {} costs ${:.4g} an hour; the pool may "
+                                  "pay ${:.4g} or less",
+                                  batch.place.type, cost, most)}));
     }
-    request.bid = bid;
+    const double limit = std::max(least, (most - disks) / request.count);
+    request.bid = std::min(least * terms_.bid_multiplier, limit);
   }
   auto made = api_.create(request, deadline);
   if (!made) return std::unexpected(refusal(made.error()));

@@ -13,6 +13,7 @@
 
 #include "skyward/provider/renting/named_machines.h"
 #include "skyward/provider/runpod/runpod_api.h"
+#include "skyward/spec/offer.h"
 
 namespace skyward::provider::runpod {
 
@@ -24,7 +25,7 @@ inline constexpr const char* kCommunity = "community";
 // Every pod of the account.
 ApiResult<std::vector<NamedMachine>> list_pods(Api& api, Time deadline);
 
-// What is asked for, for each type of machine; with the least bid for one GPU.
+// What is asked for, for each type of machine; with the least bid for one GPU when the pool opened.
 struct PodType {
   PodRequest request{};
   std::optional<double> least_bid{};
@@ -37,6 +38,7 @@ struct PodTerms {
   double bid_multiplier = 1;            // of the least bid
   Duration start_limit{};               // of one pod
   std::optional<double> most_hourly{};  // dollars, of one machine
+  Offer chosen{};                       // by the pool
 };
 
 class Pods final : public RestMachines {
@@ -61,6 +63,9 @@ class Pods final : public RestMachines {
   }
 
  private:
+  std::optional<double> least_bid(const PodType& type, Time deadline);
+  double most_hourly(const LaunchBatch& batch) const;
+
   Api& api_;
   const PodTerms terms_;
 };

@@ -281,7 +281,9 @@ Result<std::unique_ptr<RentedSite>> RunPodCloud::find_site(const PoolSpec& spec,
                                                            Ledger&, Time deadline) {
   auto account = account_.sign_in(deadline);
   if (!account) return fail(account);
-  PodTerms terms{.bid_multiplier = limits_.bid_multiplier, .start_limit = limits_.start_limit};
+  PodTerms terms{.bid_multiplier = limits_.bid_multiplier,
+                 .start_limit = limits_.start_limit,
+                 .chosen = offer};
   std::vector<LaunchTarget> places;
   for (const Offer& one : with_alternatives_there(ranked_, offer, spec)) {
     const auto type = on_sale_.types.find(one.instance_type);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "skyward/provider/base64.h"
 #include "skyward/provider/runpod/diagnose.h"
@@ -50,13 +51,16 @@ class RunPodTest : public ::testing::Test, public RunPodComputer {
     EXPECT_THAT(cloud_->machines, IsEmpty());
     return life.status ? Error{} : life.status.error();
   }
+  // Whether the request with this number asks GraphQL for it.
+  bool queries(int number, std::string_view what) const {
+    const doubles::Json& body = cloud_->heard[static_cast<std::size_t>(number) - 1].body;
+    return body.is_object() && body.contains("query") &&
+           body["query"].get<std::string>().contains(what);
+  }
   // Bids get this answer.
   void answer_bids(const std::string& message, const char* code = "RUNPOD", int status = 200) {
     cloud_->on_request = [this, message, code, status](int number, bool after) {
-      const auto& heard = cloud_->heard[static_cast<std::size_t>(number) - 1];
-      const bool rents = heard.body.is_object() && heard.body.contains("query") &&
-                         heard.body["query"].get<std::string>().contains("podRent");
-      if (after || !rents) return;
+      if (after || !queries(number, "podRent")) return;
       const doubles::Json error{{"message", message}, {"extensions", {{"code", code}}}};
       cloud_->dials.answers = {{.method = "POST",
                                 .path = "/graphql",
@@ -355,10 +359,7 @@ TEST_F(RunPodTest, BidsAreMadeByGraphQLAndKnownAsSuch) {
 TEST_F(RunPodTest, ALostReplyToABidIsLookedForToo) {
   spec_.spot = Spot::Always();
   cloud_->on_request = [&](int number, bool after) {
-    const auto& heard = cloud_->heard[static_cast<std::size_t>(number) - 1];
-    const bool rents = heard.body.is_object() && heard.body.contains("query") &&
-                       heard.body["query"].get<std::string>().contains("podRent");
-    if (after || !rents || !cloud_->machines.empty()) return;
+    if (after || !queries(number, "podRent") || !cloud_->machines.empty()) return;
     cloud_->dials.answers = {{.method = "POST", .path = "/graphql", .perform = true, .status = 0}};
   };
   const auto [cloud, life] = lived();
@@ -408,6 +409,42 @@ TEST_F(RunPodTest, NoBidIsAboveWhatThePoolMayCost) {
   spec_.spot = Spot::Always();
   spec_.max_hourly_cost = 0.02;
   EXPECT_EQ(refused().kind, ErrorKind::exhausted);
+}
+
+// The market moves between the opening and a replacement.
+TEST_F(RunPodTest, AReplacementBidsWhatTheMarketAsksNow) {
+  spec_.spot = Spot::Always(1);
+  const auto [cloud, life] = opened();
+  for (const double times : {1.2, 0.8}) {
+    cloud_->multiply_bids(times);
+    const auto replacement = cloud->provision(life.cluster, 1, 0, soon());
+    ASSERT_TRUE(replacement) << replacement.error().message;
+    EXPECT_DOUBLE_EQ(cloud_->machines.back().hourly, 0.59 * 0.5 * times);
+    cloud_->multiply_bids(1 / times);
+  }
+  const auto rented = cloud_->machines.size();
+  cloud_->multiply_bids(1.6);
+  const auto dear = cloud->provision(life.cluster, 1, 0, soon());
+  ASSERT_FALSE(dear);
+  EXPECT_EQ(dear.error().kind, ErrorKind::exhausted);
+  EXPECT_THAT(dear.error().message,
+              HasSubstr("with the lowest bid, a 1x RTX 4090 costs $0.4816 an hour"));
+  EXPECT_THAT(cloud_->machines, SizeIs(rented));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(RunPodTest, AMarketThatIsNotToldLeavesTheLastBid) {
+  spec_.spot = Spot::Always(1);
+  const auto [cloud, life] = opened();
+  cloud_->multiply_bids(0.8);
+  cloud_->on_request = [&](int number, bool after) {
+    if (after || !queries(number, "lowestPrice")) return;
+    cloud_->dials.answers = {{.method = "POST", .path = "/graphql", .status = 404}};
+  };
+  const auto replacement = cloud->provision(life.cluster, 1, 0, soon());
+  ASSERT_TRUE(replacement) << replacement.error().message;
+  EXPECT_DOUBLE_EQ(cloud_->machines.back().hourly, 0.59 / 2);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
 TEST_F(RunPodTest, AnOutbidPodIsGoneAndReleased) {

@@ -96,7 +96,7 @@ ApiResult<std::vector<NamedMachine>> list_contracts(Api& api, Time deadline) {
   return mapped(api.contracts(deadline), to_machine);
 }
 
-Contracts::Contracts(Api& api, std::string region, Mark mark, ContractTerms terms)
+Contracts::Contracts(Api& api, PoolHosts& hosts, std::string region, Mark mark, ContractTerms terms)
     : RestMachines({.cloud = kCloud,
                     .region = std::move(region),
                     .listing_lag = 60s,
@@ -109,6 +109,7 @@ Contracts::Contracts(Api& api, std::string region, Mark mark, ContractTerms term
                     .hosts_differ = true},
                    kProvider, std::move(mark)),
       api_(api),
+      hosts_(hosts),
       terms_(std::move(terms)) {}
 
 // The request for all that the account has is "/api/v0/instances/": only a number may follow.
@@ -137,6 +138,7 @@ ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unver
 void Contracts::complete(const std::vector<std::string>&, std::vector<MachineStatus>& found, Time) {
   for (const MachineStatus& one : found) {
     if (one.reason != kOutbid) continue;
+    hosts_.on_outbid(one.instance.id);
     std::erase_if(used_, [&](const auto& used) {
       if (used.second != one.instance.id) return false;
       refused_.emplace(used.first, true);
@@ -153,9 +155,9 @@ double Contracts::most_hourly(const LaunchBatch& batch) const {
   return std::min(most, terms_.most_hourly.value_or(most));
 }
 
-// A bid that was refused is repeated after the others, one in each round: each takes
-// seconds of the launch. On demand, an ask that was gone stays so, since searches may show it for
-// minutes.
+// Hosts that the pool has left come after the others. A bid that was refused is repeated last, one
+// in each round: each takes seconds of the launch. On demand, an ask that was gone stays so, since
+// searches may show it for minutes.
 std::vector<Ask> Contracts::fitting(const std::vector<Ask>& asks, const LaunchBatch& batch) const {
   const auto offer = terms_.offers.find(batch.place.type);
   if (offer == terms_.offers.end()) return {};
@@ -166,6 +168,7 @@ std::vector<Ask> Contracts::fitting(const std::vector<Ask>& asks, const LaunchBa
     return is_as_offered(ask, offer->second) && ask.total && *ask.total <= most &&
            !used_.contains(ask.id) && (batch.spot || !is_refused(ask));
   });
+  std::ranges::stable_partition(out, [&](const Ask& ask) { return !hosts_.has_left(ask.host); });
   const auto again =
       std::ranges::stable_partition(out, [&](const Ask& ask) { return !is_refused(ask); });
   if (again.size() > 1) out.erase(again.begin() + 1, again.end());
@@ -201,7 +204,10 @@ std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const L
     if (batch.spot) request.bid = std::min(ask.base * terms_.bid_multiplier, most - disk);
     const auto made = api_.take(ask.id, request, deadline);
     used_[ask.id] = made.value_or("");
-    if (made) return std::vector<std::string>{*made};
+    if (made) {
+      hosts_.on_rented(*made, ask.host);
+      return std::vector<std::string>{*made};
+    }
     last = made.error();
     if (!is_certain(last)) break;
     const bool by_host = last.status == 403;

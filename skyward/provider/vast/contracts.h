@@ -49,10 +49,27 @@ struct ContractTerms {
 ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unverified,
                                           Time deadline);
 
+// The hosts of a pool, over all of its launches.
+class PoolHosts {
+ public:
+  void on_rented(const std::string& contract, const std::string& host) { hosts_[contract] = host; }
+  // To a higher bid: that says nothing of the host.
+  void on_outbid(const std::string& contract) { hosts_.erase(contract); }
+  void on_ended(const std::string& contract) {
+    if (const auto ended = hosts_.extract(contract)) left_.insert(ended.mapped());
+  }
+  // Whether a machine of the pool was there and has ended, which may well be the host's fault.
+  bool has_left(const std::string& host) const { return left_.contains(host); }
+
+ private:
+  std::map<std::string, std::string> hosts_{};  // by contract
+  std::set<std::string> left_{};
+};
+
 class Contracts final : public RestMachines {
  public:
-  // The api outlives this. To find or terminate machines, `mark.pool` is enough.
-  Contracts(Api& api, std::string region, Mark mark, ContractTerms terms = {});
+  // The api and the hosts outlive this. To find or terminate machines, `mark.pool` is enough.
+  Contracts(Api& api, PoolHosts& hosts, std::string region, Mark mark, ContractTerms terms = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
                                                                 Time deadline) override;
@@ -67,7 +84,10 @@ class Contracts final : public RestMachines {
                 Time deadline) override;
   ApiResult<std::vector<ApiResult<void>>> remove_all(const std::vector<std::string>& ids,
                                                      Time deadline) override {
-    return remove_each(ids, [&](const std::string& id) { return api_.destroy(id, deadline); });
+    return remove_each(ids, [&](const std::string& id) {
+      hosts_.on_ended(id);
+      return api_.destroy(id, deadline);
+    });
   }
 
  private:
@@ -75,6 +95,7 @@ class Contracts final : public RestMachines {
   std::vector<Ask> fitting(const std::vector<Ask>& asks, const LaunchBatch& batch) const;
 
   Api& api_;
+  PoolHosts& hosts_;
   const ContractTerms terms_;
   // By ask: the contract that it made, empty where that is not known or the host wants none. Such a
   // host is avoided, unless all that was wrong was the bid.

@@ -32,7 +32,7 @@ AskFilter filter_of(const ProviderSpec& spec) {
           .min_cuda = number_setting(spec, "min_cuda"),
           .disk_gb = number_setting(spec, "disk_gb"),
           .min_down_mbit = kLeastDown_mbit,
-          .countries = items_of(spec.setting("geolocation"), ',')};
+          .countries = items_of(upper(spec.setting("geolocation")), ',')};
 }
 
 }  // namespace vast
@@ -56,9 +56,8 @@ bool is_large_enough(const Ask& ask, const PoolSpec& spec) {
          (spec.machine.empty() || type_of(ask.gpu, ask.gpus) == spec.machine);
 }
 
-// Searches for a place take countries alone, and some hosts have no place.
-bool has_country(const Ask& ask) {
-  return ask.country.size() == 2 && std::ranges::all_of(ask.country, is_upper);
+bool is_country(std::string_view text) {
+  return text.size() == 2 && std::ranges::all_of(text, is_upper);
 }
 
 // Of a search for a pool that names no machine: it gets one of the cheapest.
@@ -133,20 +132,20 @@ void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks,
 
 class ContractSite final : public NamedSite {
  public:
-  ContractSite(Api& api, std::string base_url, SweepAccount account, ContractTerms terms,
+  ContractSite(VastAccount& there, std::string base_url, SweepAccount account, ContractTerms terms,
                std::vector<LaunchTarget> places)
       : NamedSite(std::move(account), std::move(places)),
-        api_(api),
+        there_(there),
         base_url_(std::move(base_url)),
         terms_(std::move(terms)) {}
 
-  std::int64_t wall_s() const override { return api_.wall_s(); }
+  std::int64_t wall_s() const override { return there_.api().wall_s(); }
 
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
 
  private:
-  Api& api_;
+  VastAccount& there_;
   const std::string base_url_;
   const ContractTerms terms_;
 };
@@ -161,6 +160,8 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
                       .request = fmt::format("-X DELETE {}/api/v0/instances/$id/", base_url_)});
   ContractTerms terms = terms_;
   terms.most_hourly = launch.most_hourly;
+  terms.filter.min_duration_s =
+      std::min(terms.filter.min_duration_s, seconds(boot.end_timer.lifetime));
   terms.request.onstart = boot_script(boot);
   if (terms.request.onstart.size() > kLongestScript) {
     return fail(
@@ -169,7 +170,7 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
                     terms.request.onstart.size(), kLongestScript),
         "this is a bug in Skyward: please report it");
   }
-  return std::make_unique<Contracts>(api_, region(), mark_, std::move(terms));
+  return there_.contracts(region(), mark_, std::move(terms));
 }
 
 class VastCloud final : public NamedCloud {
@@ -193,6 +194,7 @@ class VastCloud final : public NamedCloud {
   // Whether a container could destroy itself is only known afterwards.
   bool needs_reaper() const override { return true; }
 
+  Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
@@ -217,6 +219,16 @@ class VastCloud final : public NamedCloud {
   bool needs_whole_market_ = false;  // a search for the pool's machines alone finds none
 };
 
+Status VastCloud::check(const PoolSpec&) {
+  const std::vector<std::string> countries = filter_of(spec_).countries;
+  if (std::ranges::all_of(countries, is_country)) return {};
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("Vast.ai: geolocation=\"{}\" does not name countries by their two letters",
+                  spec_.setting("geolocation")),
+      "use their codes, such as geolocation=\"NO,SE\", or leave geolocation out");
+}
+
 AskFilter VastCloud::filter_for(const PoolSpec& spec) const {
   AskFilter filter = filter_of(spec_);
   filter.min_cuda = least_cuda(spec_, spec.accelerator);
@@ -236,8 +248,10 @@ Status VastCloud::look(const PoolSpec& spec, const AskFilter& wanted, bool bids,
     auto found = search_market(api_, filter, takes_unverified(), deadline);
     if (!found) return std::unexpected(to_error(found.error(), "Vast.ai: searching for machines"));
     asks = *std::move(found);
-    std::erase_if(asks,
-                  [&](const Ask& ask) { return !has_country(ask) || !is_large_enough(ask, spec); });
+    // Searches for a place take countries alone, and some hosts have no place.
+    std::erase_if(asks, [&](const Ask& ask) {
+      return !is_country(ask.country) || !is_large_enough(ask, spec);
+    });
   }
   return {};
 }
@@ -286,7 +300,10 @@ Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline
           fmt::format("use nodes={}, or choose other machines", most));
     }
   }
-  if (!found && filter_of(spec_).datacenters) {
+  if (const std::string places = spec_.setting("geolocation"); !found && !places.empty()) {
+    found.error().hint +=
+        fmt::format("; geolocation=\"{}\" leaves out all other countries", places);
+  } else if (!found && filter_of(spec_).datacenters) {
     found.error().hint += "; trust=\"community\" adds machines of private individuals";
   }
   return ranked(std::move(found), kCloud, "country");
@@ -324,7 +341,7 @@ Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, c
   for (const Offer& one : ranked_) {
     if (one.region == offer.region) terms.offers[one.instance_type] = one;
   }
-  return std::make_unique<ContractSite>(api_, base_url_, *std::move(account), std::move(terms),
+  return std::make_unique<ContractSite>(account_, base_url_, *std::move(account), std::move(terms),
                                         std::move(places));
 }
 

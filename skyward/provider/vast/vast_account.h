@@ -3,7 +3,9 @@
 // An account at Vast.ai, with everything that pools have there: machines alone. Their boot script
 // brings the keys, and their disks go with them.
 
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,12 +37,18 @@ class VastAccount final : public NamedAccount {
   }
   std::vector<SideResourceKind*> kinds() override { return {}; }
   std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return std::make_unique<Contracts>(api_, cluster.region, Mark{.pool = cluster.id});
+    return contracts(cluster.region, {.pool = cluster.id});
+  }
+  std::unique_ptr<Contracts> contracts(std::string region, Mark mark, ContractTerms terms = {}) {
+    PoolHosts& hosts = hosts_[mark.pool];
+    return std::make_unique<Contracts>(api_, hosts, std::move(region), std::move(mark),
+                                       std::move(terms));
   }
 
  private:
   RestClient client_;
   Api api_{client_};
+  std::map<std::string, PoolHosts> hosts_{};  // by pool
 };
 
 }  // namespace skyward::provider::vast

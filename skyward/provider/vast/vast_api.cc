@@ -36,7 +36,7 @@ Refusal refusal_of(int status, std::string_view error, std::string_view message)
   if (error == "no_such_instance") return Refusal::not_found;
   if (error == "invalid_price") return Refusal::price_too_low;
   if (error == "insufficient_credit") return Refusal::insufficient_funds;
-  if (error == "auth_error") return Refusal::auth;
+  if (error == "auth_error" || message == "Invalid user key") return Refusal::auth;
   if (error == "search_quota_exceeded") return Refusal::quota;  // of the day: no retry helps
   return refusal_of_status(status);
 }
@@ -80,6 +80,7 @@ double share_of(const json& told) {
 
 Ask read_ask(const json& told) {
   return {.id = id_at(told, "id"),
+          .host = id_at(told, "machine_id"),
           .gpu = json_text(told, "gpu_name"),
           .gpus = count_of(json_number(told, "num_gpus")),
           .gpu_memory_gb = json_number(told, "gpu_ram").value_or(0) / 1024,

@@ -45,7 +45,8 @@ struct AskFilter {
 // One machine that can be rented now. Prices in dollars an hour.
 struct Ask {
   std::string id{};
-  std::string gpu{};  // "H100 SXM"
+  std::string host{};  // the machine that it is on; ids of asks may change
+  std::string gpu{};   // "H100 SXM"
   int gpus = 0;
   double gpu_memory_gb = 0;  // of one
   int cpus = 0;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -22,6 +23,7 @@ using ::testing::Each;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Ne;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -338,6 +340,49 @@ TEST_F(VastTest, ABrokenHostIsNotTakenAgain) {
   EXPECT_THAT(cloud_->machines, SizeIs(1));
 }
 
+// The first of two machines ends; returns whether its replacement is on the same host.
+class VastReplacementTest : public VastTest {
+ protected:
+  bool returns_to_its_host(const std::function<void(doubles::Machine&)>& end) {
+    const auto [cloud, life] = opened();
+    const std::string id = life.instances.front().id;
+    doubles::Machine& lost = cloud_->machines.front();
+    EXPECT_EQ(lost.id, id);
+    const std::string host = lost.public_address;
+    end(lost);
+    EXPECT_TRUE(cloud->get_instance(life.cluster, id, soon()));
+    EXPECT_TRUE(cloud->terminate(life.cluster, {id}, soon()));
+    const auto replaced = cloud->provision(life.cluster, 1, 0, soon());
+    EXPECT_TRUE(replaced) << replaced.error().message;
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    return cloud_->machines.back().public_address == host;
+  }
+};
+
+TEST_F(VastReplacementTest, AHostThatWasLostIsNotTakenAgain) {
+  EXPECT_FALSE(returns_to_its_host([](doubles::Machine&) {}));
+}
+
+TEST_F(VastReplacementTest, TheOnlyHostThatIsLeftIsTakenAgain) {
+  want_the_only_one();
+  EXPECT_TRUE(returns_to_its_host([](doubles::Machine&) {}));
+}
+
+TEST_F(VastReplacementTest, AHostWithAHigherBidderIsTakenAgain) {
+  spec_.spot = Spot::Always();
+  EXPECT_TRUE(returns_to_its_host([&](doubles::Machine& one) { one.stop(fixture_.now); }));
+}
+
+TEST_F(VastTest, AReplacementNeedsItsHostOnlyForTheTimeThatIsLeft) {
+  const auto [cloud, life] = opened();
+  EXPECT_EQ(searches().back().body["duration"]["gte"], 3600.0);
+  fixture_.now += 40min;
+  fixture_.wall_s += 40 * 60;
+  EXPECT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  EXPECT_LT(searches().back().body["duration"]["gte"], 40 * 60);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 // It pulls the image over a slow line, say.
 TEST_F(VastTest, AnotherHostIsTakenForOneThatStartsTooSlowly) {
   cloud_->on_request = [this](int, bool after) {
@@ -377,6 +422,24 @@ TEST_F(VastTest, AnotherHostIsTakenForTheOnlyMachineThatStartsTooSlowly) {
   ASSERT_THAT(asks, SizeIs(2));
   EXPECT_NE(asks[0].path, asks[1].path);
   EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+TEST_F(VastTest, AWrongKeyIsExplainedByTheFirstSearch) {
+  fixture_.variables["VAST_API_KEY"] = "0123456789abcdef";
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::denied);
+  EXPECT_THAT(offers.error().hint, HasSubstr("check the key at cloud.vast.ai"));
+}
+
+TEST_F(VastTest, NoRequestComesTooSoon) {
+  spec_.nodes = 4;
+  const auto [cloud, life] = opened();
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_TRUE(cloud->get_instance(life.cluster, life.instances.front().id, soon()));
+  }
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_THAT(cloud_->heard, Each(Field(&doubles::Heard::status, Ne(429))));
 }
 
 TEST_F(VastTest, WithoutCreditNothingIsRented) {
@@ -581,11 +644,33 @@ TEST_F(VastTest, ASearchEndsWhereTheCloudTellsTheSameAgain) {
 }
 
 TEST_F(VastTest, TheCountryMayBeChosen) {
-  spec_.provider.settings["geolocation"] = "NO";
-  const auto cloud = provider();
-  const auto offers = cloud->offers(spec_, soon());
-  ASSERT_TRUE(offers) << offers.error().message;
-  EXPECT_THAT(*offers, Each(Field(&Offer::region, "NO")));
+  for (const char* code : {"NO", "no"}) {
+    spec_.provider.settings["geolocation"] = code;
+    const auto cloud = provider();
+    EXPECT_TRUE(cloud->check(spec_));
+    const auto offers = cloud->offers(spec_, soon());
+    ASSERT_TRUE(offers) << offers.error().message;
+    EXPECT_THAT(*offers, Each(Field(&Offer::region, "NO")));
+  }
+}
+
+TEST_F(VastTest, ACountryIsTwoLetters) {
+  for (const char* place : {"Norway", "NO,Sweden", "N0"}) {
+    spec_.provider.settings["geolocation"] = place;
+    const Status refused = provider()->check(spec_);
+    ASSERT_FALSE(refused) << place;
+    EXPECT_THAT(refused.error().message, HasSubstr(place));
+    EXPECT_THAT(refused.error().hint, HasSubstr("geolocation=\"NO,SE\""));
+  }
+}
+
+TEST_F(VastTest, WhatTheCountryLacksIsNotBlamedOnTrust) {
+  spec_.provider.settings = {{"geolocation", "EU"}};
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_THAT(offers.error().hint,
+              AllOf(HasSubstr("geolocation=\"EU\" leaves out all other countries"),
+                    Not(HasSubstr("trust"))));
 }
 
 // ---- What others left, and what is set up
