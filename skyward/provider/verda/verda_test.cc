@@ -261,6 +261,24 @@ TEST_F(VerdaTest, MachinesAreDeletedInOneRequest) {
   EXPECT_EQ(deletion->body["volume_ids"].size(), 8U);
 }
 
+// And their disks with them: of those that nobody tells, from the trash.
+TEST_F(VerdaTest, MachinesAreDeletedWhileTheListFails) {
+  for (const char* failing : {"/v1/instances", "/v1/instances*"}) {
+    for (const int nodes : {2, 4}) {
+      spec_.nodes = nodes;
+      const auto [cloud, life] = opened();
+      cloud_->dials.answers = {{.method = "GET", .path = failing, .times = -1, .status = 500}};
+      EXPECT_FALSE(cloud->teardown(life.cluster, soon())) << "nobody saw that they are gone";
+      for (const doubles::Machine& one : cloud_->machines) EXPECT_NE(one.ended, kNever) << failing;
+      cloud_->dials.answers.clear();
+      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+      EXPECT_THAT(cloud_->leftovers(), IsEmpty()) << failing;
+      EXPECT_EQ(violations(), "");
+      forget();
+    }
+  }
+}
+
 // One of them does not run yet: the others go, and it follows.
 TEST_F(VerdaTest, OneThatCannotBeDeletedYetHoldsUpNoOther) {
   spec_.nodes = 4;
