@@ -362,6 +362,26 @@ TEST_F(DigitalOceanTest, ANodeTokenThatCannotDeleteDropletsIsRefused) {
   EXPECT_THAT(cloud_->machines, IsEmpty());
 }
 
+// It may delete the droplets of its own team.
+TEST_F(DigitalOceanTest, ANodeTokenOfAnotherTeamIsRefused) {
+  cloud_->tokens["dop_v1_node"] = {"droplet:read", "droplet:delete"};
+  cloud_->accounts["dop_v1_node"] = "another";
+  spec_.provider.settings["node_token"] = "dop_v1_node";
+  const Error why = refusal_of_opening();
+  EXPECT_EQ(why.kind, ErrorKind::denied);
+  EXPECT_THAT(why.message, HasSubstr("the node_token belongs to another team than the token"));
+  EXPECT_THAT(why.hint, HasSubstr("in the same team"));
+}
+
+TEST_F(DigitalOceanTest, ANodeTokenIsTriedOnce) {
+  cloud_->tokens["dop_v1_node"] = {"droplet:read", "droplet:delete"};
+  spec_.provider.settings["node_token"] = "dop_v1_node";
+  const auto [cloud, life] = opened();
+  cloud_->accounts["dop_v1_node"] = "another";
+  EXPECT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(DigitalOceanTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
   cloud_->dials.answers = {
       {.method = "POST", .path = "/v2/droplets", .perform = true, .status = 0}};
