@@ -57,6 +57,8 @@ struct MachineApiFacts {
   // launch's deadline is the only limit.
   Duration start_limit{};
   bool ends_itself = false;  // a machine that nobody uses ends its cost by itself
+  // A machine cannot be terminated before it runs: one that is launched in vain costs.
+  bool runs_first = false;
 };
 
 // The requests of a cloud, for the machines of one pool.

@@ -135,6 +135,29 @@ TEST_F(VerdaTest, APlaceThatIsSoldOutIsLookedAtOnceMore) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+// It cannot be deleted before it runs, and then costs ten minutes.
+TEST_F(VerdaTest, AMachineThatHasNoPeersIsRentedOnce) {
+  want("H200");
+  spec_.spot = Spot::Always();
+  cloud_->dials.capacity = {{"1H200.141S.44V", 1}};
+  EXPECT_EQ(refusal_of_opening().kind, ErrorKind::exhausted);
+  EXPECT_THAT(cloud_->machines, SizeIs(1));
+}
+
+TEST_F(VerdaTest, WhereASpotMachineHasNoPeersAllAreRentedOnDemand) {
+  want("H200");
+  spec_.spot = Spot::IfAvailable();
+  cloud_->dials.capacity = {{"1H200.141S.44V", 1}};
+  cloud_->on_request = [this](int, bool) {
+    const auto& machines = cloud_->machines;
+    if (!machines.empty() && machines.front().ended != kNever) cloud_->dials.capacity.clear();
+  };
+  const auto [cloud, life] = opened();
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+  EXPECT_FALSE(life.instances.front().spot);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(VerdaTest, AnotherMachineIsLaunchedForOneThatDoesNotStart) {
   spec_.nodes = 4;
   for (const char* status : {"no_capacity", "error", "unknown", "offline"}) {
