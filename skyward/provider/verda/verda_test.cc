@@ -224,6 +224,18 @@ TEST_F(VerdaTest, AReplacementDoesNotWaitForOldScriptsToBeRemoved) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(VerdaTest, AScriptThatIsGoneHoldsUpNoOther) {
+  const auto [cloud, life] = opened();
+  const doubles::Json first = cloud_->machines.front().request["startup_script_id"];
+  ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  ask("DELETE", "/scripts", {{"scripts", doubles::Json::array({first})}}, log_in());
+  EXPECT_EQ(scripts(), 1);
+  fixture_.now += 30min;
+  EXPECT_TRUE(cloud->tend(life.cluster, soon()));
+  EXPECT_EQ(scripts(), 0);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(VerdaTest, AScriptIsFoundBehindThoseOfOthers) {
   cloud_->dials.quote_ids = 0;
   cloud_->dials.script_limit = 200;
