@@ -411,6 +411,15 @@ TEST_F(DigitalOceanTest, APartThatWasSoldIsReleased) {
   EXPECT_THAT(gc(), IsEmpty());
 }
 
+// Its code for all refusals is "unprocessable_entity".
+TEST_F(DigitalOceanTest, WhyNoPlaceHasADropletIsToldInItsWords) {
+  cloud_->dials.capacity = {{"*", 0}};
+  const Error why = refusal_of_opening();
+  EXPECT_EQ(why.kind, ErrorKind::exhausted);
+  EXPECT_THAT(why.message, HasSubstr("in nyc1: Size is not available in this region"));
+  EXPECT_THAT(why.message, Not(HasSubstr("unprocessable_entity")));
+}
+
 TEST_F(DigitalOceanTest, ADropletThatIsBeingCreatedIsDeletedWhenItCanBe) {
   cloud_->dials.boot = 200s;
   const auto cloud = provider();

@@ -135,6 +135,14 @@ TEST_F(VerdaTest, APlaceThatIsSoldOutIsLookedAtOnceMore) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+// Its code is that of an outage: "service_unavailable".
+TEST_F(VerdaTest, WhyNoPlaceHasAMachineIsToldInItsWords) {
+  cloud_->dials.capacity = {{"*", 0}};
+  EXPECT_THAT(refusal_of_opening().message,
+              AllOf(HasSubstr(": Not enough resources for this instance type in this location"),
+                    Not(HasSubstr("service_unavailable"))));
+}
+
 // It cannot be deleted before it runs, and then costs ten minutes.
 TEST_F(VerdaTest, AMachineThatHasNoPeersIsRentedOnce) {
   want("H200");
