@@ -114,6 +114,17 @@ TEST_F(VerdaTest, WithoutARegionThePlaceIsFound) {
   EXPECT_THAT(refused.error().message, HasSubstr("FIN-01"));
 }
 
+TEST_F(VerdaTest, GraceMachinesAreRentedAsArmMachines) {
+  want("GB300");
+  spec_.architecture = "x86_64";
+  EXPECT_FALSE(provider()->offers(spec_, soon()));
+  spec_.architecture = "arm64";
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_EQ(offers->front().instance_type, "1GB300.32V");
+  EXPECT_EQ(offers->front().architecture, "arm64");
+}
+
 TEST_F(VerdaTest, AnUnknownRegionIsNamedWithTheKnownOnes) {
   spec_.provider.settings["region"] = "MARS-1";
   const auto refused = provider()->offers(spec_, soon());
@@ -446,6 +457,16 @@ TEST(VerdaWords, AcceleratorsAreTheCatalogues) {
   EXPECT_EQ(accelerator_in("4x L40S"), "L40S");
   EXPECT_EQ(accelerator_in("2x H200 SXM5 141GB"), "H200");
   EXPECT_EQ(accelerator_in(""), "");
+}
+
+TEST(VerdaWords, TheArchitectureFollowsFromTheAccelerator) {
+  const auto architecture_of = [](const char* gpu, int gpus) {
+    return offer_of({.gpu = gpu, .gpus = gpus, .gpu_memory_gb = 288.0}, "FIN-03", {}).architecture;
+  };
+  EXPECT_EQ(architecture_of("2x GB300 SXM6 288GB", 2), "arm64");
+  EXPECT_EQ(architecture_of("1x GH200 96GB", 1), "arm64");
+  EXPECT_EQ(architecture_of("1x B300 SXM6 262GB", 1), "x86_64");
+  EXPECT_EQ(architecture_of("", 0), "x86_64");
 }
 
 TEST(VerdaWords, TheNewestSystemOfTheKindIsTaken) {
