@@ -68,6 +68,8 @@ struct ServerVolume {
   std::string id{};
   std::string name{};
   std::string server{};  // id of the one that it is attached to; empty: of none
+  bool ending = false;   // it is being deleted, and cannot be deleted meanwhile
+  bool gone = false;     // for good, though it is listed
 };
 
 std::optional<ApiError> read_error(const io::HttpReply& reply, const nlohmann::json& json);
@@ -102,8 +104,9 @@ class Api {
 
   // Dollars an hour for a GB of the disks that machines start from.
   ApiResult<double> disk_price(Time deadline);
-  // In use, detached, and in the trash, where they stay for days.
+  // In use, detached, and in the trash, where they stay for days. Without those deleted for good.
   ApiResult<std::vector<ServerVolume>> volumes(Time deadline);
+  ApiResult<ServerVolume> volume(const std::string& id, Time deadline);
   // For good.
   ApiResult<void> delete_volume(const std::string& id, Time deadline);
 

@@ -371,6 +371,29 @@ TEST_F(VerdaTest, ADiskThatIsDetachedLateIsWaitedFor) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+// What asks again meanwhile is refused in two ways.
+TEST_F(VerdaTest, ADiskThatIsBeingDeletedIsWaitedFor) {
+  cloud_->dials.erasing = 40s;
+  const auto [cloud, life] = opened();
+  const std::string id = life.instances.front().id;
+  const std::string token = log_in();
+  const auto told = doubles::Json::parse(ask("GET", ("/instances/" + id).c_str(), {}, token));
+  const std::string disk = told["os_volume_id"];
+  others_delete(id);
+  ask("DELETE", ("/volumes/" + disk).c_str(), {{"is_permanent", true}}, token);
+  const Time begin = fixture_.now;
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_GE(fixture_.now - begin, 40s);
+}
+
+// The trash may still list it for days.
+TEST_F(VerdaTest, ADiskThatIsDeletedForGoodIsNoLeak) {
+  ASSERT_TRUE(cloud_->dials.trash_keeps);
+  (void)lived();
+  EXPECT_NE(ask("GET", "/volumes/trash", {}, log_in()), "[]");
+  EXPECT_THAT(gc(), IsEmpty());
+}
+
 TEST_F(VerdaTest, AnEmptyAccountIsToldBeforeALongWait) {
   cloud_->dials.balance = "0";
   const auto cloud = provider();
