@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "skyward/provider/choosing.h"
+#include "skyward/provider/verda/access.h"
 #include "skyward/provider/verda/verda_computer_fixture.h"
 #include "skyward/provider/verda/verda_images.h"
 
@@ -315,14 +316,14 @@ TEST_F(VerdaTest, MachinesAreDeletedInOneRequest) {
   EXPECT_EQ(deletion->body["volume_ids"].size(), 8U);
 }
 
-// And their disks with them: of those that nobody tells, from the trash.
+// And their disks with them: those that are not known, from the trash.
 TEST_F(VerdaTest, MachinesAreDeletedWhileTheListFails) {
   for (const char* failing : {"/v1/instances", "/v1/instances*"}) {
     for (const int nodes : {2, 4}) {
       spec_.nodes = nodes;
       const auto [cloud, life] = opened();
       cloud_->dials.answers = {{.method = "GET", .path = failing, .times = -1, .status = 500}};
-      EXPECT_FALSE(cloud->teardown(life.cluster, soon())) << "nobody saw that they are gone";
+      EXPECT_FALSE(cloud->teardown(life.cluster, soon())) << "that they are gone was not seen";
       for (const doubles::Machine& one : cloud_->machines) EXPECT_NE(one.ended, kNever) << failing;
       cloud_->dials.answers.clear();
       EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
@@ -469,6 +470,30 @@ TEST_F(VerdaTest, MachinesThatOtherCredentialsDoNotShowAreNotStruckOff) {
   cloud_ = std::move(account);
   fixture_.variables["VERDA_CLIENT_ID"] = own;
   EXPECT_THAT(gc({.pool = pool}), Each(Field(&Swept::action, SweepAction::removed)));
+}
+
+// ---- Credentials
+
+TEST(VerdaAccess, AProfileMayHaveItsOwnApi) {
+  WorldFixture fixture;
+  const ProviderSpec spec{.name = "verda", .settings = {}};
+  const auto url = [&] { return find_access(fixture.world, spec)->account.base_url; };
+  const std::string profile = "[default]\nverda_client_id = i\nverda_client_secret = s\n";
+  fixture.variables["VERDA_HOME"] = "/verda";
+  fixture.files["/verda/credentials"] = profile;
+  EXPECT_EQ(url(), kBaseUrl);
+  fixture.files["/verda/credentials"] = profile + "verda_base_url = https://test.example.com/v1/\n";
+  EXPECT_EQ(url(), "https://test.example.com/v1");
+  fixture.variables["VERDA_BASE_URL"] = "https://other.example.com/v1";
+  EXPECT_EQ(url(), "https://other.example.com/v1");
+  fixture.variables.erase("VERDA_BASE_URL");
+  fixture.variables["VERDA_CLIENT_ID"] = "j";
+  fixture.variables["VERDA_CLIENT_SECRET"] = "t";
+  EXPECT_EQ(url(), kBaseUrl) << "it is the profile's";
+  fixture.variables.erase("VERDA_CLIENT_ID");
+  fixture.variables.erase("VERDA_CLIENT_SECRET");
+  fixture.files["/verda/credentials"] = profile + "verda_base_url = http://test.example.com\n";
+  EXPECT_EQ(find_access(fixture.world, spec).error().kind, ErrorKind::invalid);
 }
 
 // ---- Words
