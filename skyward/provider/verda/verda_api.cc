@@ -133,12 +133,12 @@ ApiResult<json> Api::get(std::string path, Time deadline, Query query) {
   return std::move(reply->json);
 }
 
-ApiResult<double> Api::balance(Time deadline) {
+ApiResult<Balance> Api::balance(Time deadline) {
   const auto told = get("/balance", deadline);
   if (!told) return std::unexpected(told.error());
   const auto amount = json_decimal(*told, "amount");
   if (!amount) return std::unexpected(broken_page("the reply has no amount"));
-  return *amount;
+  return Balance{.amount = *amount, .currency = lower(json_text(*told, "currency"))};
 }
 
 ApiResult<std::vector<ServerType>> Api::types(Time deadline) {

@@ -54,6 +54,11 @@ struct ServerRequest {
   int disk_gb = 0;
 };
 
+struct Balance {
+  double amount = 0;
+  std::string currency{};  // "eur"; empty: not told
+};
+
 struct NamedText {
   std::string id{};
   std::string name{};
@@ -83,8 +88,7 @@ class Api {
   std::int64_t clock_ahead_s() const { return client_.clock_ahead_s(); }
   std::int64_t wall_s() const { return client_.wall_s(); }
 
-  // In dollars.
-  ApiResult<double> balance(Time deadline);
+  ApiResult<Balance> balance(Time deadline);
   ApiResult<std::vector<ServerType>> types(Time deadline);
   ApiResult<std::vector<Availability>> availability(bool spot, Time deadline);
 
