@@ -13,6 +13,7 @@ void each_dial(Of& dials, Visit visit) {
   visit("ending", dials.ending);
   visit("key_lag", dials.key_lag);
   visit("detach", dials.detach);
+  visit("erasing", dials.erasing);
   visit("listing_lag", dials.listing_lag);
   visit("reading_lag", dials.reading_lag);
   visit("token_life", dials.token_life);
@@ -25,6 +26,7 @@ void each_dial(Of& dials, Visit visit) {
   visit("throttle", dials.throttle);
   visit("fail_create", dials.fail_create);
   visit("quote_ids", dials.quote_ids);
+  visit("trash_keeps", dials.trash_keeps);
   visit("script_limit", dials.script_limit);
   visit("failed_as", dials.failed_as);
   visit("capacity", dials.capacity);

@@ -36,6 +36,7 @@ struct Dials {
   // (DigitalOcean).
   Duration key_lag{};
   Duration detach{};       // until a disk is free of a machine that was told to end (Verda)
+  Duration erasing{};      // until a disk is gone that was deleted for good (Verda)
   Duration listing_lag{};  // lists learn of a machine up to so much later,
                            // and forget it so much later; each its own lag
   Duration reading_lag{};  // until a machine is known by its id
@@ -61,6 +62,8 @@ struct Dials {
   bool rate_limits = true;
   Duration retry_after = std::chrono::seconds(5);  // of throttled requests
   Duration patience{};                             // a request so early is no violation yet
+
+  bool trash_keeps = true;  // the trash lists what is deleted for good, too (Verda)
 
   int script_limit = 100;                 // of a project (Verda)
   std::string failed_as = "no_capacity";  // the status of a machine that did not start (Verda)

@@ -1,6 +1,7 @@
 #include "doubles/digitalocean.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace skyward::doubles {
 namespace {
@@ -123,13 +124,23 @@ io::HttpReply DigitalOcean::perform(const Request& request) {
   const std::string said = request.header("Authorization");
   const auto who = said.starts_with("Bearer ") ? tokens.find(said.substr(7)) : tokens.end();
   if (who == tokens.end()) return refusal(401, "Unable to authenticate you.");
+  const auto account = accounts.find(who->first);
+  if (account == accounts.end()) return perform_with(who->second, request);
+  const std::string first = std::exchange(dials.account, account->second);
+  io::HttpReply out = perform_with(who->second, request);
+  dials.account = first;
+  return out;
+}
+
+io::HttpReply DigitalOcean::perform_with(const std::set<std::string>& scopes,
+                                         const Request& request) {
   bool is_path = false;
   for (const Route& route : routes()) {
     const auto names = match(route.pattern, request);
     if (!names) continue;
     is_path = true;
     if (route.method != request.method) continue;
-    if (!who->second.contains("*") && !who->second.contains(route.scope)) {
+    if (!scopes.contains("*") && !scopes.contains(route.scope)) {
       return refusal(403, "You are not authorized to perform this operation.");
     }
     const std::vector<std::string> wrong = wrong_query(request, route);

@@ -19,6 +19,8 @@ class DigitalOcean final : public Cloud {
   // Tokens, and what each may do: "droplet:delete"; "*" for everything.
   std::map<std::string, std::set<std::string>> tokens{};
   std::string token{};  // one that may do everything
+  // Of tokens that are another account's than dials.account: they see nothing of this one.
+  std::map<std::string, std::string> accounts{};
 
  private:
   struct Key {
@@ -56,6 +58,7 @@ class DigitalOcean final : public Cloud {
   static const std::vector<Route>& routes();
 
   io::HttpReply perform(const Request& request) override;
+  io::HttpReply perform_with(const std::set<std::string>& scopes, const Request& request);
   io::HttpReply refusal(int status, const std::string& what) override;
   std::vector<Pace> paces(const Request& request) const override;
   void finish(const Request& request, io::HttpReply& reply) override;

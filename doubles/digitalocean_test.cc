@@ -250,6 +250,9 @@ TEST_F(DigitalOceanTest, TokensMayDoWhatTheirScopesSay) {
   client.headers = {{"Authorization", "Bearer dop_v1_node"}};
   EXPECT_EQ(client.get("/v2/droplets").status, 403);
   EXPECT_EQ(client.post("/v2/droplets", droplet("two")).status, 403);
+  cloud.accounts["dop_v1_node"] = "another";
+  EXPECT_EQ(client.remove("/v2/droplets/" + id).status, 404) << "as if it did not exist";
+  cloud.accounts.clear();
   EXPECT_EQ(client.remove("/v2/droplets/" + id).status, 204);
   client.headers = {{"Authorization", "Bearer dop_v1_stranger"}};
   const Told told = client.get("/v2/account");

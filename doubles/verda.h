@@ -100,6 +100,8 @@ class Verda final : public Cloud {
   Volume* find_volume(const std::string& id);
   void remove_volume(Volume& volume, bool permanently);
   bool is_attached(const Volume& one) const { return !one.machine.empty() && now() < one.detached; }
+  bool is_erasing(const Volume& one) const { return one.gone != kNever && now() < one.gone; }
+  std::string volume_status(const Volume& one) const;
   std::string remove_free_volume(const std::string& id, bool permanently);
   Json volume_json(const Volume& one) const;
 

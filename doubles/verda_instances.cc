@@ -345,16 +345,21 @@ Verda::Volume* Verda::find_volume(const std::string& id) {
 
 void Verda::remove_volume(Volume& volume, bool permanently) {
   if (volume.trashed == kNever) volume.trashed = now();
-  volume.gone = permanently ? now() : kNever;
+  volume.gone = permanently ? now() + dials.erasing : kNever;
+}
+
+std::string Verda::volume_status(const Volume& one) const {
+  if (is_erasing(one)) return "deleting";
+  if (one.trashed != kNever) return "deleted";
+  if (!is_attached(one)) return "detached";
+  return one.detached == kNever ? "attached" : "detaching";
 }
 
 Json Verda::volume_json(const Volume& one) const {
   const bool attached = is_attached(one);
   const bool trashed = one.trashed != kNever;
   return {{"id", one.id},
-          {"status", trashed    ? "deleted"
-                     : attached ? "attached"
-                                : "detached"},
+          {"status", volume_status(one)},
           {"name", one.name},
           {"size", one.size_gb},
           {"type", one.type},
@@ -375,7 +380,7 @@ io::HttpReply Verda::list_volumes(const Request& request, const Names&) {
   const auto asked = request.query.find("status");
   Json all = Json::array();
   for (const Volume& one : volumes_) {
-    if (one.account != dials.account || one.trashed != kNever) continue;
+    if (one.account != dials.account || (one.trashed != kNever && !is_erasing(one))) continue;
     const Json item = volume_json(one);
     if (asked == request.query.end() || Json(asked->second) == item["status"]) all.push_back(item);
   }
@@ -385,9 +390,12 @@ io::HttpReply Verda::list_volumes(const Request& request, const Names&) {
 io::HttpReply Verda::list_trash(const Request&, const Names&) {
   Json all = Json::array();
   for (const Volume& one : volumes_) {
-    const bool in_trash =
-        one.trashed != kNever && one.gone == kNever && now() < one.trashed + kTrash;
-    if (one.account == dials.account && in_trash) all.push_back(volume_json(one));
+    const bool is_over = one.gone != kNever;
+    const bool in_trash = one.trashed != kNever && !is_erasing(one) &&
+                          now() < one.trashed + kTrash && (dials.trash_keeps || !is_over);
+    if (one.account != dials.account || !in_trash) continue;
+    all.push_back(volume_json(one));
+    all.back()["is_permanently_deleted"] = is_over;
   }
   return json_reply(200, all);
 }
@@ -414,6 +422,7 @@ io::HttpReply Verda::create_volume(const Request& request, const Names&) {
 std::string Verda::remove_free_volume(const std::string& id, bool permanently) {
   Volume* found = find_volume(id);
   if (found == nullptr) return "Invalid volume id";
+  if (is_erasing(*found)) return "Volume is being deleted";
   if (is_attached(*found)) return "Volume is attached to an instance";
   remove_volume(*found, permanently);
   return {};

@@ -202,6 +202,7 @@ TEST_F(VerdaTest, VolumesStayUnlessTheyAreNamedAndDeletedPermanently) {
   EXPECT_NE(client.violations(), "") << "it would do nothing";
   for (const char* path : {"/v1/volumes", "/v1/volumes/trash"}) {
     for (const Json& one : client.get(path).body) {
+      if (one.value("is_permanently_deleted", false)) continue;
       const std::string id = one["id"];
       EXPECT_EQ(client.ask("DELETE", "/v1/volumes/" + id, {{"is_permanent", true}}).status, 202);
     }
@@ -227,7 +228,32 @@ TEST_F(VerdaTest, APreemptedMachineLeavesItsVolumeUnlessToldOtherwise) {
     EXPECT_EQ(client.get("/v1/instances/" + id).status, 404);
   }
   EXPECT_EQ(client.get("/v1/volumes").body.size(), 1U);
+  const Json trash = client.get("/v1/volumes/trash").body;
+  ASSERT_EQ(trash.size(), 2U);
+  EXPECT_NE(trash[0]["is_permanently_deleted"], trash[1]["is_permanently_deleted"]);
+  cloud.dials.trash_keeps = false;
   EXPECT_EQ(client.get("/v1/volumes/trash").body.size(), 1U);
+}
+
+TEST_F(VerdaTest, AVolumeTakesItsTimeToGo) {
+  cloud.dials.detach = seconds(30);
+  cloud.dials.erasing = seconds(60);
+  const std::string id = make_running(instance("one"));
+  const std::string volume = get(id)["os_volume_id"];
+  const auto status = [&] { return client.get("/v1/volumes/" + volume).body["status"]; };
+  const auto remove = [&] {
+    return client.ask("DELETE", "/v1/volumes/" + volume, {{"is_permanent", true}}).status;
+  };
+  EXPECT_EQ(status(), "attached");
+  act({{"id", id}, {"action", "delete"}, {"volume_ids", Json::array()}});
+  EXPECT_EQ(status(), "detaching");
+  client.wait(seconds(30));
+  EXPECT_EQ(remove(), 202);
+  EXPECT_EQ(status(), "deleting");
+  EXPECT_GE(remove(), 400);
+  client.wait(seconds(60));
+  EXPECT_EQ(remove(), 404);
+  EXPECT_EQ(client.violations(), "");
 }
 
 TEST_F(VerdaTest, WhatIsOffIsBilled) {

@@ -34,9 +34,11 @@ void add_once(std::vector<std::string>& texts, std::string text) {
   if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
 }
 
-RefusedPart part_of(const LaunchFailure& why) {
+// `paid`: machines are released because of it that cost money.
+RefusedPart part_of(const LaunchFailure& why, bool paid) {
   if (why.quota) return RefusedPart::market;
-  return why.type ? RefusedPart::type : RefusedPart::place;
+  if (why.type) return RefusedPart::type;
+  return why.part || paid ? RefusedPart::count : RefusedPart::place;
 }
 
 }  // namespace
@@ -165,7 +167,7 @@ Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchSp
         record.note_running(machines.size());
         plan.on_launched();
       } else if (made.error().capacity) {
-        plan.on_refused(part_of(made.error()));
+        plan.on_refused(part_of(made.error(), actions.runs_first && !machines.empty()));
       } else if (made.error().error.kind == ErrorKind::timeout && record.several()) {
         return give_up(record.no_machines(plan.shortfall(), spec));
       } else {

@@ -42,6 +42,7 @@ struct LaunchFailure {
   bool capacity = false;  // another place may have the machines
   bool quota = false;     // no place in this market has them
   bool type = false;      // no place of this type has them in this market
+  bool part = false;      // the place had some, which are paid for: it is not tried again
   // The account is not allowed them; its hint is shown when none is available.
   bool account = false;
   bool unanswered = false;  // and nothing has come of it: it may be tried again
@@ -94,6 +95,7 @@ struct LaunchActions {
   // Returns all machines of the attempt, running. A failure is in the record already.
   std::function<std::expected<std::vector<MachineStatus>, LaunchFailure>(const Attempt&)> attempt;
   std::function<Status(const std::vector<MachineStatus>&)> release;
+  bool runs_first = false;  // as MachineApiFacts has it
 };
 
 // Launches as many machines as the spec says, or none. Waits between rounds by the world's clock.

@@ -154,6 +154,10 @@ void LaunchPlan::on_refused(RefusedPart part) {
     launched_ = false;
     release_ = true;
   }
+  if (part == RefusedPart::count) {
+    stage.options.erase(stage.options.begin() + static_cast<std::ptrdiff_t>(option_));
+    went = true;
+  }
   // No quota in this market: its options go.
   if (part == RefusedPart::market) {
     std::erase_if(stage.options, [&](const Option& option) { return option.spot == tried.spot; });

@@ -48,8 +48,9 @@ enum class LaunchOutcome : std::uint8_t {
 };
 using Step = std::variant<Attempt, Wait, Release, LaunchOutcome>;
 
-// What a refusal rules out: the place, all places of its type in this market, or this market.
-enum class RefusedPart : std::uint8_t { place, type, market };
+// What a refusal rules out: the place, for this round or for so many machines in all rounds; all
+// places of its type in this market; or this market.
+enum class RefusedPart : std::uint8_t { place, count, type, market };
 
 // The pool's policy for `count` more machines, where `standing` of its `nodes` machines stand, and
 // `spot` of these are spot machines. Those that the new ones replace may stand among them; for the

@@ -20,7 +20,7 @@ std::vector<LaunchTarget> places() {
           {.type = "b", .zone = "z1", .subnet = "s1", .spot_price = 1.5, .on_demand_price = 4.0}};
 }
 
-enum class Answer { yes, capacity, type, quota };
+enum class Answer { yes, capacity, count, type, quota };
 
 // Plays a plan against a market; what was done, in words: "3 spot a/z1".
 struct Play {
@@ -50,9 +50,10 @@ Play play(const Spot& spot, int count, const std::function<Answer(const Attempt&
       if (answer == Answer::yes) {
         plan.on_launched();
       } else {
-        plan.on_refused(answer == Answer::quota  ? RefusedPart::market
-                        : answer == Answer::type ? RefusedPart::type
-                                                 : RefusedPart::place);
+        plan.on_refused(answer == Answer::quota   ? RefusedPart::market
+                        : answer == Answer::type  ? RefusedPart::type
+                        : answer == Answer::count ? RefusedPart::count
+                                                  : RefusedPart::place);
       }
     }
   }
@@ -143,6 +144,36 @@ TEST(LaunchPlan, ATypeThatIsRefusedIsAskedForOnceInEachMarket) {
   const Play none = play(Spot::Always(10, 5s), 2, [](const Attempt&) { return Answer::type; });
   EXPECT_THAT(none.steps, ElementsAre("2 spot a/z1", "2 spot b/z1"));
   EXPECT_EQ(none.outcome, LaunchOutcome::no_capacity);
+}
+
+TEST(LaunchPlan, APlaceWithTooFewIsNotAskedForAsManyAgain) {
+  const auto few_in_z1 = [](const Attempt& attempt) {
+    const bool is_all = attempt.count == 2;
+    if (!attempt.spot || !is_all) return is_all ? Answer::capacity : Answer::yes;
+    return places()[attempt.placement].zone == "z1" ? Answer::count : Answer::capacity;
+  };
+  EXPECT_THAT(play(Spot::Always(2, 5s), 2, few_in_z1).steps,
+              ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "wait 5", "2 spot a/z2"));
+  EXPECT_THAT(
+      play(Spot::IfAvailable(2, 5s), 1,
+           [](const Attempt& attempt) { return attempt.spot ? Answer::count : Answer::yes; })
+          .steps,
+      ElementsAre("1 spot a/z1", "1 spot a/z2", "1 spot b/z1", "1 a/z1"));
+  EXPECT_THAT(play(Spot::Percent(0.5), 2, few_in_z1).steps,
+              ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "1 spot a/z1", "1 a/z1"))
+      << "half as many may be there";
+}
+
+TEST(LaunchPlan, AShareWithTooFewForItsRestIsNotLaunchedAgain) {
+  Spot half = Spot::Percent(0.5);
+  half.retries = 10;
+  const Play played = play(half, 2, [](const Attempt& attempt) {
+    if (attempt.count == 2) return Answer::capacity;
+    return attempt.spot ? Answer::yes : Answer::count;
+  });
+  EXPECT_THAT(played.steps, ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "1 spot a/z1",
+                                        "1 a/z1", "1 b/z1", "release", "1 spot a/z2", "1 a/z2",
+                                        "release", "1 spot b/z1", "1 b/z1", "1 a/z1", "release"));
 }
 
 TEST(LaunchPlan, AShareWhoseRestIsRefusedByTypeUsesAnotherOne) {
@@ -253,6 +284,7 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
           const auto dice = random >> 28;
           plan.on_refused(dice == 3   ? RefusedPart::market
                           : dice == 4 ? RefusedPart::type
+                          : dice == 5 ? RefusedPart::count
                                       : RefusedPart::place);
         }
       }

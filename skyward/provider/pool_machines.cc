@@ -93,7 +93,8 @@ Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, 
           [&](const std::vector<MachineStatus>& machines) {
             book_.note_wasted(ids_of(machines));
             return terminate(ids_of(machines), book_.world().now() + api_.facts().release_time);
-          }};
+          },
+      .runs_first = api_.facts().runs_first};
   auto machines = launch_all(book_.world(), spec, record, actions, deadline);
   settle_doubts();
   if (machines) {
@@ -135,6 +136,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
         others ? std::min(deadline, world.now() + kReleaseBesideOthers) : release_until();
     LaunchFailure why = release(others ? ended : ids, std::move(running.error().why), until);
     record.withdrawn(why.error.message);
+    why.part = some && api_.facts().runs_first;
     if (!others) return std::unexpected(std::move(why));
     std::erase_if(
         ids, [&](const std::string& id) { return std::ranges::find(ended, id) != ended.end(); });
@@ -146,6 +148,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
       trouble = std::move(why);
     }
   }
+  trouble->part = !ids.empty() && api_.facts().runs_first;
   return std::unexpected(release(ids, *std::move(trouble), release_until()));
 }
 

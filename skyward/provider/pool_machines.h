@@ -60,6 +60,8 @@ struct MachineApiFacts {
   // about the next.
   bool hosts_differ = false;
   bool ends_itself = false;  // a machine that nobody uses ends its cost by itself
+  // A machine cannot be terminated before it runs: one that is launched in vain costs.
+  bool runs_first = false;
 };
 
 // The requests of a cloud, for the machines of one pool.

@@ -269,6 +269,21 @@ TEST_F(StockTest, WhenABatchIsRefusedThoseBeforeItAreReleased) {
   EXPECT_THAT(open_in_ledger(), IsEmpty());
 }
 
+TEST_F(StockTest, WhatIsPaidForIsNotLaunchedInVainTwice) {
+  shop_.facts_.most_per_batch = 1;
+  spec_.spot = Spot::Always(3);
+  shop_.on_launch = [this] {
+    const bool is_second = shop_.counts.size() % 2 == 0;
+    shop_.full = is_second ? std::set<std::string>{"a", "b"} : std::set<std::string>{};
+  };
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.sold, SizeIs(6)) << "one of each type in each round";
+  shop_.facts_.runs_first = true;
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.sold, SizeIs(6 + 2));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+}
+
 TEST_F(StockTest, NoBatchIsRequestedForAPoolThatCloses) {
   shop_.facts_.most_per_batch = 1;
   shop_.on_launch = [this] { world_.world.launching.request_stop(); };

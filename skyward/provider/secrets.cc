@@ -79,7 +79,14 @@ struct ToolFile {
   std::string shown;
 };
 
-ToolFile tool_file(const World& world, std::string_view path) {
+// `home_variable`: that of its directory; null without one.
+ToolFile tool_file(const World& world, std::string_view path, const char* home_variable) {
+  const std::string own =
+      home_variable == nullptr ? "" : world.variable(home_variable).value_or("");
+  if (!own.empty()) {
+    const std::string_view rest = path.substr(path.find('/') + 1);
+    return {fmt::format("{}/{}", own, rest), fmt::format("${}/{}", home_variable, rest)};
+  }
   constexpr std::string_view kConfig = ".config/";
   const std::string config = world.variable("XDG_CONFIG_HOME").value_or("");
   if (path.starts_with(kConfig) && config.starts_with('/')) {
@@ -96,7 +103,7 @@ ToolFile tool_file(const World& world, const SecretFile& file) {
       return {*std::move(path), fmt::format("${}", file.variable)};
     }
   }
-  return tool_file(world, file.path);
+  return tool_file(world, file.path, file.home);
 }
 
 // Where the tool itself would look in its file now.
@@ -104,7 +111,7 @@ std::string key_of(const World& world, const SecretFile& file) {
   const SecretProfile& profile = file.profile;
   if (profile.secret.empty()) return std::string(file.key);
   std::string name = world.variable(profile.variable.data()).value_or("");
-  const std::string path = tool_file(world, profile.path).path;
+  const std::string path = tool_file(world, profile.path, profile.home).path;
   if (name.empty() && !path.empty() && world.exists(path)) {
     const auto text = world.read_safely(path, true);
     if (text) name = read_secret(*text, profile.format, profile.key).value_or("");
@@ -172,7 +179,9 @@ Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const S
       shown += fmt::format(" ({})", key);
       if (!listed) places.back() = shown;
     }
-    secret = {.value = read_secret(*text, file.format, key).value_or(""), .origin = shown};
+    secret = {.value = read_secret(*text, file.format, key).value_or(""),
+              .origin = shown,
+              .in_file = true};
   }
   if (secret.value.empty()) {
     return std::unexpected(

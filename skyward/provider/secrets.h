@@ -25,6 +25,7 @@ struct SecretProfile {
   std::string_view key{};
   // Where the secret of one that is not called "default" is, in the SecretFile: "{}" is its name.
   std::string_view secret{};
+  const char* home = nullptr;  // as in SecretFile
 };
 
 // A file that another tool keeps.
@@ -36,6 +37,7 @@ struct SecretFile {
   std::string_view key{};  // "section/name"; "name" outside every section; empty: the whole text
   SecretProfile profile{};
   const char* variable = nullptr;  // names another file
+  const char* home = nullptr;      // ... another directory than the first of the path
 };
 
 struct SecretSheet {
@@ -53,6 +55,7 @@ struct SecretSheet {
 struct Secret {
   std::string value{};
   std::string origin{};  // "the setting token", "$VERDA_CLIENT_ID", "~/.runpod/config.toml"
+  bool in_file = false;  // another tool's
 };
 
 // Whether one of them is set.

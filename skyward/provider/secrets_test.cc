@@ -129,6 +129,33 @@ TEST_F(SecretsTest, TheProfileThatTheToolUsesIsTaken) {
   EXPECT_EQ(found()->origin, "$SOME_FILE");
 }
 
+TEST_F(SecretsTest, AToolMayHaveAVariableForItsDirectory) {
+  constexpr std::array<SecretFile, 1> kOwnHome = {{{.path = ".some/credentials",
+                                                    .format = SecretFormat::ini,
+                                                    .key = "default/key",
+                                                    .profile = {.variable = "SOME_PROFILE",
+                                                                .path = ".some/config.yaml",
+                                                                .format = SecretFormat::yaml,
+                                                                .key = "profile",
+                                                                .secret = "{}/key",
+                                                                .home = "SOME_HOME"},
+                                                    .home = "SOME_HOME"}}};
+  SecretSheet sheet = kSheet;
+  sheet.files = kOwnHome;
+  const auto found = [&] { return find_secret(fixture_.world, spec_, sheet); };
+  fixture_.files["/home/.some/credentials"] = "[default]\nkey = old\n";
+  fixture_.files["/elsewhere/credentials"] = "[default]\nkey = one\n[work]\nkey = two\n";
+  EXPECT_EQ(found()->value, "old");
+  EXPECT_TRUE(found()->in_file);
+  fixture_.variables["SOME_HOME"] = "/elsewhere";
+  EXPECT_EQ(found()->value, "one");
+  EXPECT_EQ(found()->origin, "$SOME_HOME/credentials");
+  fixture_.files["/elsewhere/config.yaml"] = "profile: work\n";
+  EXPECT_EQ(found()->value, "two");
+  fixture_.variables["SOME_TOKEN"] = "three";
+  EXPECT_FALSE(found()->in_file);
+}
+
 TEST_F(SecretsTest, WhereThereIsNoneAllPlacesAreNamed) {
   const auto none = find();
   ASSERT_FALSE(none);

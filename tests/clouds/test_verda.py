@@ -26,7 +26,7 @@ WISH = {
 @pytest.fixture
 def double() -> Iterator[Double]:
     with running("verda") as one:
-        one.turn(quote_ids=0)  # which Verda's own client cannot read
+        one.turn(quote_ids=0, trash_keeps=False)  # which Verda's own client cannot read
         yield one
 
 

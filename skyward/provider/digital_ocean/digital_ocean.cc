@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -84,12 +85,14 @@ std::string delete_itself(const std::string& base_url, const std::string& token)
 
 class DropletSite final : public NamedSite {
  public:
+  // `node`: with the node_token; null without one.
   DropletSite(Api& api, ProviderSpec settings, SweepAccount account, std::string image,
-              std::vector<LaunchTarget> places)
+              std::vector<LaunchTarget> places, std::unique_ptr<RestClient> node)
       : NamedSite(std::move(account), std::move(places)),
         api_(api),
         settings_(std::move(settings)),
-        image_(std::move(image)) {}
+        image_(std::move(image)),
+        node_(std::move(node)) {}
 
   std::int64_t wall_s() const override { return api_.wall_s(); }
 
@@ -97,13 +100,15 @@ class DropletSite final : public NamedSite {
                  Time deadline) override;
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
+  void on_launched(const std::vector<MachineStatus>&) override { node_.reset(); }
 
  private:
   Api& api_;
   const ProviderSpec settings_;
   const std::string image_;
-  std::string ssh_key_{};  // id or fingerprint
-  Time key_known_{};       // a new one is known everywhere by then
+  std::unique_ptr<RestClient> node_;  // until a launch has tried it
+  std::string ssh_key_{};             // id or fingerprint
+  Time key_known_{};                  // a new one is known everywhere by then
   std::string tag_{};
 };
 
@@ -140,7 +145,7 @@ Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook& book,
       api_, book.world(), region(), mark_,
       DropletRequest{
           .image = image_, .ssh_key = ssh_key_, .user_data = user_data(boot), .tag = tag_},
-      key_known_);
+      key_known_, node_.get());
 }
 
 class DigitalOceanCloud final : public NamedCloud {
@@ -178,7 +183,7 @@ class DigitalOceanCloud final : public NamedCloud {
   NamedAccount& account() override { return account_; }
   Result<std::vector<Size>> sizes(Time deadline);
   Status check_region(const std::vector<Size>& sizes, Time deadline);
-  Status check_rights(Time deadline);
+  Status check_rights(RestClient* node, Time deadline);
 
   const World world_;
   const RestAccess access_;
@@ -236,15 +241,13 @@ Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {
 }
 
 // A token that can create droplets and not delete them would leave them running.
-Status DigitalOceanCloud::check_rights(Time deadline) {
+Status DigitalOceanCloud::check_rights(RestClient* node, Time deadline) {
   if (const auto own = may_delete(api_, deadline); !own) {
     return std::unexpected(to_error(own.error(), "DigitalOcean: the token cannot delete droplets"));
   }
-  const std::string token = spec_.setting(kNodeToken);
-  if (token.empty()) return {};
-  RestClient client(world_, with_token(access_.account, token));
-  Api node(client);
-  if (const auto nodes = may_delete(node, deadline); !nodes) {
+  if (node == nullptr) return {};
+  Api node_api(*node);
+  if (const auto nodes = may_delete(node_api, deadline); !nodes) {
     return std::unexpected(
         to_error(nodes.error(), "DigitalOcean: the node_token cannot delete droplets"));
   }
@@ -256,7 +259,11 @@ Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec&
                                                                  Time deadline) {
   auto account = account_.sign_in(deadline);
   if (!account) return fail(account);
-  if (Status able = check_rights(deadline); !able) return fail(able);
+  std::unique_ptr<RestClient> node;
+  if (const std::string token = spec_.setting(kNodeToken); !token.empty()) {
+    node = std::make_unique<RestClient>(world_, with_token(access_.account, token));
+  }
+  if (Status able = check_rights(node.get(), deadline); !able) return fail(able);
   const std::string image = image_for(offer);
   std::vector<LaunchTarget> places;
   for (const Offer& one : with_alternatives_there(ranked_, offer, spec)) {
@@ -264,7 +271,7 @@ Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec&
     places.push_back(launch_target(spec, one));
   }
   return std::make_unique<DropletSite>(api_, spec.provider, *std::move(account), image,
-                                       std::move(places));
+                                       std::move(places), std::move(node));
 }
 
 }  // namespace

@@ -251,6 +251,29 @@ TEST_F(DigitalOceanTest, AnotherDropletIsLaunchedForOneThatIsOff) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+// It cannot be deleted while it is created.
+TEST_F(DigitalOceanTest, ADropletThatNeverStartsIsReplacedBesideTheOthers) {
+  cloud_->on_request = [this](int, bool after) {
+    if (after && !cloud_->machines.empty()) cloud_->machines.front().ready = kNever;
+  };
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const Time begin = fixture_.now;
+  const auto machines =
+      cloud->provision(*cluster, 2, 0, begin + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_LT(fixture_.now - begin, 15min);
+  EXPECT_THAT(cloud_->machines, SizeIs(3)) << "the one that runs is kept";
+  EXPECT_EQ(cloud_->machines.front().ended, kNever);
+  cloud_->on_request = nullptr;
+  cloud_->machines.front().ready = fixture_.now;
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+  EXPECT_NE(cloud_->machines.front().ended, kNever) << "it is in the ledger";
+}
+
 TEST_F(DigitalOceanTest, ANewKeyIsWaitedForUntilDropletsCanHaveIt) {
   cloud_->dials.key_lag = 45s;
   (void)lived();
@@ -362,6 +385,26 @@ TEST_F(DigitalOceanTest, ANodeTokenThatCannotDeleteDropletsIsRefused) {
   EXPECT_THAT(cloud_->machines, IsEmpty());
 }
 
+// It may delete the droplets of its own team.
+TEST_F(DigitalOceanTest, ANodeTokenOfAnotherTeamIsRefused) {
+  cloud_->tokens["dop_v1_node"] = {"droplet:read", "droplet:delete"};
+  cloud_->accounts["dop_v1_node"] = "another";
+  spec_.provider.settings["node_token"] = "dop_v1_node";
+  const Error why = refusal_of_opening();
+  EXPECT_EQ(why.kind, ErrorKind::denied);
+  EXPECT_THAT(why.message, HasSubstr("the node_token belongs to another team than the token"));
+  EXPECT_THAT(why.hint, HasSubstr("in the same team"));
+}
+
+TEST_F(DigitalOceanTest, ANodeTokenIsTriedOnce) {
+  cloud_->tokens["dop_v1_node"] = {"droplet:read", "droplet:delete"};
+  spec_.provider.settings["node_token"] = "dop_v1_node";
+  const auto [cloud, life] = opened();
+  cloud_->accounts["dop_v1_node"] = "another";
+  EXPECT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(DigitalOceanTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
   cloud_->dials.answers = {
       {.method = "POST", .path = "/v2/droplets", .perform = true, .status = 0}};
@@ -389,6 +432,15 @@ TEST_F(DigitalOceanTest, APartThatWasSoldIsReleased) {
   EXPECT_THAT(open_pools(), SizeIs(1)) << "the other droplet may still come";
   fixture_.now += 31min;
   EXPECT_THAT(gc(), IsEmpty());
+}
+
+// Its code for all refusals is "unprocessable_entity".
+TEST_F(DigitalOceanTest, WhyNoPlaceHasADropletIsToldInItsWords) {
+  cloud_->dials.capacity = {{"*", 0}};
+  const Error why = refusal_of_opening();
+  EXPECT_EQ(why.kind, ErrorKind::exhausted);
+  EXPECT_THAT(why.message, HasSubstr("in nyc1: Size is not available in this region"));
+  EXPECT_THAT(why.message, Not(HasSubstr("unprocessable_entity")));
 }
 
 TEST_F(DigitalOceanTest, ADropletThatIsBeingCreatedIsDeletedWhenItCanBe) {

@@ -1,5 +1,7 @@
 #include "skyward/provider/digital_ocean/droplets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -16,6 +18,8 @@ constexpr int kLaunchTries = 3;
 constexpr Duration kCreationTime = 30s;
 constexpr std::size_t kMostActions = 3;
 constexpr Duration kKeyAgain = 5s;
+// Droplets with eight GPUs start within minutes. Some stay "new", and their actions in progress.
+constexpr Duration kStartLimit = 10min;
 
 constexpr std::string_view kSpotMark = "-spot";
 
@@ -67,7 +71,7 @@ ApiResult<std::vector<NamedMachine>> list_droplets(Api& api, Time deadline) {
 }
 
 Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
-                   DropletRequest common, Time key_known)
+                   DropletRequest common, Time key_known, RestClient* node)
     : RestMachines({.cloud = kCloud,
                     .region = std::move(region),
                     .listing_lag = 60s,
@@ -77,12 +81,14 @@ Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
                     // lists long before.
                     .unanswered_limit_s = 1800,
                     .launch_tries = kLaunchTries,
-                    .most_per_batch = kMostDroplets},
+                    .most_per_batch = kMostDroplets,
+                    .start_limit = kStartLimit},
                    kProvider, std::move(mark)),
       api_(api),
       world_(world),
       common_(std::move(common)),
-      key_known_(key_known) {}
+      key_known_(key_known),
+      node_(node) {}
 
 // The request for all that the account has is "/v2/droplets/": nothing else than a number may
 // follow.
@@ -121,6 +127,29 @@ std::expected<std::vector<std::string>, LaunchRefusal> Droplets::launch(const La
     }
   }
   return made->droplets;
+}
+
+Result<std::vector<MachineStatus>> Droplets::look_up(const std::vector<std::string>& ids,
+                                                     Time deadline) {
+  auto found = RestMachines::look_up(ids, deadline);
+  if (!found) return found;
+  if (Status able = try_node_token(*found, deadline); !able) return fail(able);
+  return found;
+}
+
+// To a token of another team, these droplets do not exist. Each would switch itself off at its end,
+// as if it were deleted, and cost as before.
+Status Droplets::try_node_token(const std::vector<MachineStatus>& found, Time deadline) {
+  const auto running = std::ranges::find(found, Stage::running, &MachineStatus::stage);
+  if (node_ == nullptr || running == found.end()) return {};
+  Api node(*std::exchange(node_, nullptr));
+  const auto seen = node.droplet(running->instance.id, deadline);
+  if (seen || seen.error().refusal != Refusal::not_found) return {};
+  return fail(ErrorKind::denied,
+              fmt::format("DigitalOcean: the node_token belongs to another team than the token: "
+                          "droplet {} is unknown to it, and could not delete itself",
+                          running->instance.id),
+              "create both tokens in the same team, or leave out node_token");
 }
 
 // A creation that was accepted may fail afterwards: the droplet disappears or stays as it is, and

@@ -30,12 +30,15 @@ class Droplets final : public RestMachines {
  public:
   // The api outlives this, and so does the world, in which launches wait. Without launching, `mark`
   // needs only the pool, and what follows can be left out. `key_known`: until then, the creation of
-  // droplets may not know the request's key.
+  // droplets may not know the request's key. `node`: with the token that droplets delete themselves
+  // with; it is tried at the first one that runs, and outlives this, too.
   Droplets(Api& api, const World& world, std::string region, Mark mark, DropletRequest common = {},
-           Time key_known = {});
+           Time key_known = {}, RestClient* node = nullptr);
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
                                                                 Time deadline) override;
+  Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
+                                             Time deadline) override;
 
  protected:
   bool is_id(std::string_view id) const override;
@@ -53,6 +56,7 @@ class Droplets final : public RestMachines {
 
  private:
   ApiResult<Creation> create(const DropletRequest& request, Time deadline);
+  Status try_node_token(const std::vector<MachineStatus>& found, Time deadline);
 
   // The action that creates a droplet, and when it is looked at next.
   struct Creating {
@@ -64,6 +68,7 @@ class Droplets final : public RestMachines {
   const World& world_;
   const DropletRequest common_;
   const Time key_known_;
+  RestClient* node_;                          // null without one, and after the try
   std::map<std::string, Creating> creating_;  // by droplet
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/base/text.h"
 
 namespace skyward::provider {
 
@@ -18,6 +19,13 @@ constexpr std::size_t kMostSingleRequests = 3;
 
 // The key of a launch as names have it: without the pool's id.
 std::string_view digits_of(std::string_view token) { return token.substr(token.rfind('-') + 1); }
+
+// One code is for many reasons at some clouds: what is missing is in the sentence beside it.
+std::string shown_code(const ApiError& error) {
+  const bool is_vague = error.refusal == Refusal::capacity && !error.code.empty();
+  const std::string_view sentence = is_vague ? trimmed(error.message, ". ") : std::string_view();
+  return sentence.empty() ? error.code : std::string(sentence);
+}
 
 }  // namespace
 
@@ -51,7 +59,7 @@ LaunchRefusal NamedMachines::refusal(const ApiError& error) const {
                   .capacity = error.kind() == ErrorKind::exhausted,
                   .quota = error.refusal == Refusal::quota,
                   .account = error.refusal == Refusal::insufficient_funds},
-          .code = error.code,
+          .code = shown_code(error),
           .certain = is_certain(error),
           .doubtful = error.heard == Heard::answered && error.refusal == Refusal::capacity};
 }

@@ -132,7 +132,12 @@ Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideRe
 }
 
 bool remove_early(PoolBook& book, SideResourceKind& kind, const std::string& id, Time deadline) {
-  if (!kind.remove(id, deadline)) return false;
+  const auto is_new = [&](const LedgerEntry& entry) {
+    return entry.id == id && book.age_of(entry) < kKnownAfter;
+  };
+  const auto done = kind.remove(id, deadline);
+  const bool unknown = !done && done.error().refusal == Refusal::not_found;
+  if (!done && (!unknown || std::ranges::any_of(book.open_entries(), is_new))) return false;
   book.gone({id});
   return true;
 }

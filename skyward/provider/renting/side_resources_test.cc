@@ -193,6 +193,17 @@ TEST_F(SideResourcesTest, OneThatIsMadeAMomentAgoIsNotGoneForBeingUnknown) {
   EXPECT_THAT(smith_.keys, IsEmpty());
 }
 
+TEST_F(SideResourcesTest, WhatIsNoLongerNeededAndIsGoneAlreadyIsStruckOff) {
+  ASSERT_TRUE(make());
+  const auto removed = [&] { return remove_early(*book_, smith_, "k1", world_.now + 10s); };
+  smith_.keys.clear();
+  EXPECT_FALSE(removed()) << "it may not be known yet";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("k1"));
+  world_.now += 61s;
+  EXPECT_TRUE(removed());
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+}
+
 TEST_F(SideResourcesTest, WhatIsInUseStaysInTheBook) {
   ASSERT_TRUE(make());
   smith_.used = {"k1"};

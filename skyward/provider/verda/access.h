@@ -16,8 +16,8 @@
 namespace skyward::provider::verda {
 
 // From the settings, $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET, or the file of Verda's own program.
-// Fails with `denied` when there is none, and with `invalid` when $VERDA_BASE_URL may not get them.
-// The world outlives the result.
+// Fails with `denied` when there is none, and with `invalid` when $VERDA_BASE_URL, or the address
+// in that file, may not get them. The world outlives the result.
 Result<RestAccess> find_access(const World& world, const ProviderSpec& spec);
 
 // What it looks for.

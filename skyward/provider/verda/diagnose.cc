@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/renting/findings.h"
 #include "skyward/provider/settings.h"
 #include "skyward/provider/verda/verda_account.h"
@@ -13,12 +14,15 @@ namespace skyward::provider::verda {
 
 namespace {
 
-Finding judge_balance(const ApiResult<double>& balance) {
+Finding judge_balance(const ApiResult<Balance>& balance) {
   if (!balance) return finding_of("balance", balance);
+  const auto& [amount, currency] = *balance;
+  const bool in_dollars = currency.empty() || currency == "usd";
   return {.what = "balance",
-          .good = *balance > 0,
-          .detail = fmt::format("${:.2f}", *balance),
-          .hint = *balance > 0 ? "" : "add credit at console.verda.com, Billing"};
+          .good = amount > 0,
+          .detail = in_dollars ? fmt::format("${:.2f}", amount)
+                               : fmt::format("{:.2f} {}", amount, upper(currency)),
+          .hint = amount > 0 ? "" : "add credit at console.verda.com, Billing"};
 }
 
 // What is available now; an empty region stands for all.

@@ -53,6 +53,15 @@ TEST_F(VerdaDiagnoseTest, AnEmptyBalanceIsTold) {
   EXPECT_THAT(look(), bad("balance", "$0.00"));
 }
 
+TEST_F(VerdaDiagnoseTest, ABalanceHasItsCurrency) {
+  cloud_->dials.answers = {{.method = "GET",
+                            .path = "/v1/balance",
+                            .status = 200,
+                            .body = {{"amount", 12.5}, {"currency", "eur"}}}};
+  EXPECT_THAT(look(), Contains(AllOf(Field(&Finding::what, "balance"),
+                                     Field(&Finding::detail, "12.50 EUR"))));
+}
+
 TEST_F(VerdaDiagnoseTest, ARegionWithoutMachinesIsTold) {
   EXPECT_THAT(look("MARS-01"), bad("machines", "0 types available in MARS-01"));
 }

@@ -66,7 +66,8 @@ Servers::Servers(Api& api, std::string location, Mark mark, ServerRequest common
                     .unanswered_limit_s = 1800,
                     .doubt = 10s,
                     .launch_tries = kLaunchTries,
-                    .most_per_batch = 1},
+                    .most_per_batch = 1,
+                    .runs_first = true},
                    kProvider, std::move(mark)),
       api_(api),
       common_(std::move(common)),
@@ -93,22 +94,39 @@ std::expected<std::vector<std::string>, LaunchRefusal> Servers::launch(const Lau
   return std::vector<std::string>{*made};
 }
 
+// The disks that the machines start from, by machine. A disk that is not known goes to the trash
+// with its machine, and is deleted from there with the pool's other volumes.
+std::map<std::string, std::string> Servers::disks_of(const std::vector<std::string>& ids,
+                                                     Time deadline) {
+  std::map<std::string, std::string> out;
+  if (const auto told = api_.servers(deadline)) {
+    for (const Server& one : *told) out[one.id] = one.disk;
+    return out;
+  }
+  for (const std::string& id : ids) {
+    const auto one = api_.server(id, deadline);
+    if (one) out[id] = one->disk;
+    if (!one && one.error().status == 0) break;  // nothing is answered
+  }
+  return out;
+}
+
 // With their own disks; what somebody has attached to them stays. One disk for each: a request with
 // a list of disks leaves alone the disk of a machine that is not in it.
 ApiResult<std::vector<ApiResult<void>>> Servers::remove_all(const std::vector<std::string>& ids,
                                                             Time deadline) {
-  const auto told = api_.servers(deadline);
-  if (!told) return std::unexpected(told.error());
+  // Machines cost money, and go whether or not their disks are known.
+  const Time now = api_.world().now();
+  std::map<std::string, std::string> disks = disks_of(ids, now + (deadline - now) / 2);
   std::vector<ApiResult<void>> out(ids.size());
   std::vector<ServerDisk> with_disk;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto server = std::ranges::find(*told, ids[i], &Server::id);
-    ServerDisk one{.server = ids[i], .disk = server == told->end() ? "" : server->disk};
+    ServerDisk one{.server = ids[i], .disk = disks[ids[i]]};
     if (!one.disk.empty()) {
       with_disk.push_back(std::move(one));
       continue;
     }
-    // Too young to be listed, or to have a disk, or gone.
+    // Too young to be listed, or to have a disk; or gone; or its disk is not known.
     const auto alone = api_.delete_servers({one}, deadline);
     out[i] = alone ? alone->front() : ApiResult<void>(std::unexpected(alone.error()));
   }

@@ -40,6 +40,8 @@ class Servers final : public RestMachines {
                                                      Time deadline) override;
 
  private:
+  std::map<std::string, std::string> disks_of(const std::vector<std::string>& ids, Time deadline);
+
   Api& api_;
   const ServerRequest common_;
   const std::map<std::string, std::string> images_;  // by type

@@ -35,6 +35,16 @@ ApiResult<std::vector<SideResource>> VerdaVolumes::list(Time deadline) {
   return out;
 }
 
+// A refusal may mean that it is being deleted already, to the trash or for good.
+ApiResult<void> VerdaVolumes::remove(const std::string& id, Time deadline) {
+  auto done = api_.delete_volume(id, deadline);
+  if (done || done.error().refusal != Refusal::invalid) return done;
+  const auto told = api_.volume(id, deadline);
+  if (!told && told.error().refusal == Refusal::not_found) return std::unexpected(told.error());
+  if (told && told->ending) done.error().refusal = Refusal::conflict;
+  return done;
+}
+
 // Listing is what a token is good for: an id that is none is found out by it.
 Result<SweepAccount> VerdaAccount::sign_in(Time deadline) {
   const auto told = api_.texts("ssh-keys", deadline);

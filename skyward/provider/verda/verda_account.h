@@ -55,9 +55,7 @@ class VerdaVolumes final : public SideResourceKind {
   ApiResult<std::string> create(const std::string& name, Time deadline) override;
   // Without those of machines that exist.
   ApiResult<std::vector<SideResource>> list(Time deadline) override;
-  ApiResult<void> remove(const std::string& id, Time deadline) override {
-    return api_.delete_volume(id, deadline);
-  }
+  ApiResult<void> remove(const std::string& id, Time deadline) override;
 
  private:
   Api& api_;

@@ -70,6 +70,16 @@ Server read_server(const json& told) {
   return out;
 }
 
+ServerVolume read_volume(const json& told) {
+  const std::string status = json_text(told, "status");
+  const bool attached = status == "attached" || status == "attaching" || status == "detaching";
+  return {.id = json_text(told, "id"),
+          .name = json_text(told, "name"),
+          .server = attached ? json_text(told, "instance_id") : "",
+          .ending = status == "deleting" || status == "canceling",
+          .gone = json_at(told, "is_permanently_deleted") == true};
+}
+
 // What became of one machine of a deletion.
 ApiResult<void> outcome_of(const ApiResult<RestReply>& reply, const std::string& id) {
   ApiError error;
@@ -123,12 +133,12 @@ ApiResult<json> Api::get(std::string path, Time deadline, Query query) {
   return std::move(reply->json);
 }
 
-ApiResult<double> Api::balance(Time deadline) {
+ApiResult<Balance> Api::balance(Time deadline) {
   const auto told = get("/balance", deadline);
   if (!told) return std::unexpected(told.error());
   const auto amount = json_decimal(*told, "amount");
   if (!amount) return std::unexpected(broken_page("the reply has no amount"));
-  return *amount;
+  return Balance{.amount = *amount, .currency = lower(json_text(*told, "currency"))};
 }
 
 ApiResult<std::vector<ServerType>> Api::types(Time deadline) {
@@ -281,18 +291,19 @@ ApiResult<double> Api::disk_price(Time deadline) {
 }
 
 ApiResult<std::vector<ServerVolume>> Api::volumes(Time deadline) {
-  const auto read = [](const json& told) {
-    const bool attached = json_text(told, "status") == "attached";
-    return ServerVolume{.id = json_text(told, "id"),
-                        .name = json_text(told, "name"),
-                        .server = attached ? json_text(told, "instance_id") : ""};
-  };
-  auto out = read_all(get("/volumes", deadline), read);
+  auto out = read_all(get("/volumes", deadline), read_volume);
   if (!out) return out;
-  auto trash = read_all(get("/volumes/trash", deadline), read);
+  auto trash = read_all(get("/volumes/trash", deadline), read_volume);
   if (!trash) return trash;
   std::ranges::move(*trash, std::back_inserter(*out));
+  std::erase_if(*out, [](const ServerVolume& one) { return one.gone; });
   return out;
+}
+
+ApiResult<ServerVolume> Api::volume(const std::string& id, Time deadline) {
+  const auto told = get("/volumes/" + io::percent_encode(id), deadline);
+  if (!told) return std::unexpected(told.error());
+  return read_volume(*told);
 }
 
 ApiResult<void> Api::delete_volume(const std::string& id, Time deadline) {

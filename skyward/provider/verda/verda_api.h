@@ -54,6 +54,11 @@ struct ServerRequest {
   int disk_gb = 0;
 };
 
+struct Balance {
+  double amount = 0;
+  std::string currency{};  // "eur"; empty: not told
+};
+
 struct NamedText {
   std::string id{};
   std::string name{};
@@ -68,6 +73,8 @@ struct ServerVolume {
   std::string id{};
   std::string name{};
   std::string server{};  // id of the one that it is attached to; empty: of none
+  bool ending = false;   // it is being deleted, and cannot be deleted meanwhile
+  bool gone = false;     // for good, though it is listed
 };
 
 std::optional<ApiError> read_error(const io::HttpReply& reply, const nlohmann::json& json);
@@ -81,8 +88,7 @@ class Api {
   std::int64_t clock_ahead_s() const { return client_.clock_ahead_s(); }
   std::int64_t wall_s() const { return client_.wall_s(); }
 
-  // In dollars.
-  ApiResult<double> balance(Time deadline);
+  ApiResult<Balance> balance(Time deadline);
   ApiResult<std::vector<ServerType>> types(Time deadline);
   ApiResult<std::vector<Availability>> availability(bool spot, Time deadline);
 
@@ -102,8 +108,9 @@ class Api {
 
   // Dollars an hour for a GB of the disks that machines start from.
   ApiResult<double> disk_price(Time deadline);
-  // In use, detached, and in the trash, where they stay for days.
+  // In use, detached, and in the trash, where they stay for days. Without those deleted for good.
   ApiResult<std::vector<ServerVolume>> volumes(Time deadline);
+  ApiResult<ServerVolume> volume(const std::string& id, Time deadline);
   // For good.
   ApiResult<void> delete_volume(const std::string& id, Time deadline);
 

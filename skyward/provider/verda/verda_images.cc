@@ -14,6 +14,11 @@ namespace {
 constexpr const char* kPlainImage = "ubuntu-24.04";
 constexpr const char* kCudaImage = "ubuntu-24.04-cuda-13.0-open";
 
+// NVIDIA's boards with its own processors, which are ARM's; a type does not say what it has.
+bool is_on_grace(std::string_view accelerator) {
+  return accelerator == "GH200" || accelerator == "GB200" || accelerator == "GB300";
+}
+
 }  // namespace
 
 Offer offer_of(const ServerType& type, const std::string& location, Offer offer) {
@@ -21,13 +26,13 @@ Offer offer_of(const ServerType& type, const std::string& location, Offer offer)
   offer.region = location;
   offer.cpus = type.cpus;
   offer.memory_gb = type.memory_gb;
-  offer.architecture = "x86_64";
   if (type.gpus > 0) {
     offer.accelerator = accelerator_in(type.gpu);
     offer.accelerator_form = form_factor_in(type.gpu);
     offer.accelerator_count = type.gpus;
     offer.accelerator_memory_gb = type.gpu_memory_gb / type.gpus;
   }
+  offer.architecture = is_on_grace(offer.accelerator) ? "arm64" : "x86_64";
   return offer;
 }
 

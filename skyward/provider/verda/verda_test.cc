@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "skyward/provider/choosing.h"
+#include "skyward/provider/verda/access.h"
 #include "skyward/provider/verda/verda_computer_fixture.h"
 #include "skyward/provider/verda/verda_images.h"
 
@@ -114,6 +115,17 @@ TEST_F(VerdaTest, WithoutARegionThePlaceIsFound) {
   EXPECT_THAT(refused.error().message, HasSubstr("FIN-01"));
 }
 
+TEST_F(VerdaTest, GraceMachinesAreRentedAsArmMachines) {
+  want("GB300");
+  spec_.architecture = "x86_64";
+  EXPECT_FALSE(provider()->offers(spec_, soon()));
+  spec_.architecture = "arm64";
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_EQ(offers->front().instance_type, "1GB300.32V");
+  EXPECT_EQ(offers->front().architecture, "arm64");
+}
+
 TEST_F(VerdaTest, AnUnknownRegionIsNamedWithTheKnownOnes) {
   spec_.provider.settings["region"] = "MARS-1";
   const auto refused = provider()->offers(spec_, soon());
@@ -132,6 +144,37 @@ TEST_F(VerdaTest, APlaceThatIsSoldOutIsLookedAtOnceMore) {
   ASSERT_FALSE(life.status);
   EXPECT_EQ(life.status.error().kind, ErrorKind::exhausted) << life.status.error().message;
   EXPECT_LT(fixture_.now - begin, 30s) << "once, for all refusals together";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// Its code is that of an outage: "service_unavailable".
+TEST_F(VerdaTest, WhyNoPlaceHasAMachineIsToldInItsWords) {
+  cloud_->dials.capacity = {{"*", 0}};
+  EXPECT_THAT(refusal_of_opening().message,
+              AllOf(HasSubstr(": Not enough resources for this instance type in this location"),
+                    Not(HasSubstr("service_unavailable"))));
+}
+
+// It cannot be deleted before it runs, and then costs ten minutes.
+TEST_F(VerdaTest, AMachineThatHasNoPeersIsRentedOnce) {
+  want("H200");
+  spec_.spot = Spot::Always();
+  cloud_->dials.capacity = {{"1H200.141S.44V", 1}};
+  EXPECT_EQ(refusal_of_opening().kind, ErrorKind::exhausted);
+  EXPECT_THAT(cloud_->machines, SizeIs(1));
+}
+
+TEST_F(VerdaTest, WhereASpotMachineHasNoPeersAllAreRentedOnDemand) {
+  want("H200");
+  spec_.spot = Spot::IfAvailable();
+  cloud_->dials.capacity = {{"1H200.141S.44V", 1}};
+  cloud_->on_request = [this](int, bool) {
+    const auto& machines = cloud_->machines;
+    if (!machines.empty() && machines.front().ended != kNever) cloud_->dials.capacity.clear();
+  };
+  const auto [cloud, life] = opened();
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+  EXPECT_FALSE(life.instances.front().spot);
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
@@ -201,6 +244,18 @@ TEST_F(VerdaTest, AReplacementDoesNotWaitForOldScriptsToBeRemoved) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(VerdaTest, AScriptThatIsGoneHoldsUpNoOther) {
+  const auto [cloud, life] = opened();
+  const doubles::Json first = cloud_->machines.front().request["startup_script_id"];
+  ASSERT_TRUE(cloud->provision(life.cluster, 1, 0, soon()));
+  ask("DELETE", "/scripts", {{"scripts", doubles::Json::array({first})}}, log_in());
+  EXPECT_EQ(scripts(), 1);
+  fixture_.now += 30min;
+  EXPECT_TRUE(cloud->tend(life.cluster, soon()));
+  EXPECT_EQ(scripts(), 0);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(VerdaTest, AScriptIsFoundBehindThoseOfOthers) {
   cloud_->dials.quote_ids = 0;
   cloud_->dials.script_limit = 200;
@@ -261,6 +316,24 @@ TEST_F(VerdaTest, MachinesAreDeletedInOneRequest) {
   EXPECT_EQ(deletion->body["volume_ids"].size(), 8U);
 }
 
+// And their disks with them: those that are not known, from the trash.
+TEST_F(VerdaTest, MachinesAreDeletedWhileTheListFails) {
+  for (const char* failing : {"/v1/instances", "/v1/instances*"}) {
+    for (const int nodes : {2, 4}) {
+      spec_.nodes = nodes;
+      const auto [cloud, life] = opened();
+      cloud_->dials.answers = {{.method = "GET", .path = failing, .times = -1, .status = 500}};
+      EXPECT_FALSE(cloud->teardown(life.cluster, soon())) << "that they are gone was not seen";
+      for (const doubles::Machine& one : cloud_->machines) EXPECT_NE(one.ended, kNever) << failing;
+      cloud_->dials.answers.clear();
+      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+      EXPECT_THAT(cloud_->leftovers(), IsEmpty()) << failing;
+      EXPECT_EQ(violations(), "");
+      forget();
+    }
+  }
+}
+
 // One of them does not run yet: the others go, and it follows.
 TEST_F(VerdaTest, OneThatCannotBeDeletedYetHoldsUpNoOther) {
   spec_.nodes = 4;
@@ -297,6 +370,29 @@ TEST_F(VerdaTest, ADiskThatIsDetachedLateIsWaitedFor) {
   const auto [cloud, life] = opened();
   others_delete(life.instances.front().id);
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// What asks again meanwhile is refused in two ways.
+TEST_F(VerdaTest, ADiskThatIsBeingDeletedIsWaitedFor) {
+  cloud_->dials.erasing = 40s;
+  const auto [cloud, life] = opened();
+  const std::string id = life.instances.front().id;
+  const std::string token = log_in();
+  const auto told = doubles::Json::parse(ask("GET", ("/instances/" + id).c_str(), {}, token));
+  const std::string disk = told["os_volume_id"];
+  others_delete(id);
+  ask("DELETE", ("/volumes/" + disk).c_str(), {{"is_permanent", true}}, token);
+  const Time begin = fixture_.now;
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_GE(fixture_.now - begin, 40s);
+}
+
+// The trash may still list it for days.
+TEST_F(VerdaTest, ADiskThatIsDeletedForGoodIsNoLeak) {
+  ASSERT_TRUE(cloud_->dials.trash_keeps);
+  (void)lived();
+  EXPECT_NE(ask("GET", "/volumes/trash", {}, log_in()), "[]");
+  EXPECT_THAT(gc(), IsEmpty());
 }
 
 TEST_F(VerdaTest, AnEmptyAccountIsToldBeforeALongWait) {
@@ -376,6 +472,30 @@ TEST_F(VerdaTest, MachinesThatOtherCredentialsDoNotShowAreNotStruckOff) {
   EXPECT_THAT(gc({.pool = pool}), Each(Field(&Swept::action, SweepAction::removed)));
 }
 
+// ---- Credentials
+
+TEST(VerdaAccess, AProfileMayHaveItsOwnApi) {
+  WorldFixture fixture;
+  const ProviderSpec spec{.name = "verda", .settings = {}};
+  const auto url = [&] { return find_access(fixture.world, spec)->account.base_url; };
+  const std::string profile = "[default]\nverda_client_id = i\nverda_client_secret = s\n";
+  fixture.variables["VERDA_HOME"] = "/verda";
+  fixture.files["/verda/credentials"] = profile;
+  EXPECT_EQ(url(), kBaseUrl);
+  fixture.files["/verda/credentials"] = profile + "verda_base_url = https://test.example.com/v1/\n";
+  EXPECT_EQ(url(), "https://test.example.com/v1");
+  fixture.variables["VERDA_BASE_URL"] = "https://other.example.com/v1";
+  EXPECT_EQ(url(), "https://other.example.com/v1");
+  fixture.variables.erase("VERDA_BASE_URL");
+  fixture.variables["VERDA_CLIENT_ID"] = "j";
+  fixture.variables["VERDA_CLIENT_SECRET"] = "t";
+  EXPECT_EQ(url(), kBaseUrl) << "it is the profile's";
+  fixture.variables.erase("VERDA_CLIENT_ID");
+  fixture.variables.erase("VERDA_CLIENT_SECRET");
+  fixture.files["/verda/credentials"] = profile + "verda_base_url = http://test.example.com\n";
+  EXPECT_EQ(find_access(fixture.world, spec).error().kind, ErrorKind::invalid);
+}
+
 // ---- Words
 
 TEST(VerdaWords, AcceleratorsAreTheCatalogues) {
@@ -385,6 +505,16 @@ TEST(VerdaWords, AcceleratorsAreTheCatalogues) {
   EXPECT_EQ(accelerator_in("4x L40S"), "L40S");
   EXPECT_EQ(accelerator_in("2x H200 SXM5 141GB"), "H200");
   EXPECT_EQ(accelerator_in(""), "");
+}
+
+TEST(VerdaWords, TheArchitectureFollowsFromTheAccelerator) {
+  const auto architecture_of = [](const char* gpu, int gpus) {
+    return offer_of({.gpu = gpu, .gpus = gpus, .gpu_memory_gb = 288.0}, "FIN-03", {}).architecture;
+  };
+  EXPECT_EQ(architecture_of("2x GB300 SXM6 288GB", 2), "arm64");
+  EXPECT_EQ(architecture_of("1x GH200 96GB", 1), "arm64");
+  EXPECT_EQ(architecture_of("1x B300 SXM6 262GB", 1), "x86_64");
+  EXPECT_EQ(architecture_of("", 0), "x86_64");
 }
 
 TEST(VerdaWords, TheNewestSystemOfTheKindIsTaken) {
