@@ -87,6 +87,7 @@ SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/pool/*.cc", "skyward/io/start_thread.h"),  # threads that get no signals
     ("skyward/pool/executable.cc", "skyward/io/own_process.h"),  # what children may see of this one
     ("skyward/pool/pool_record.h", "skyward/io/file_lock.h"),  # says that the pool is open
+    ("skyward/pool/pool_record.h", "skyward/io/appended_file.h"),  # no other program inherits it
     ("skyward/mpi/plan.cc", "skyward/io/tcp_socket.h"),  # addresses as bytes
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
     ("doubles/*", "skyward/io/http.h"),  # what a request and a reply are, not how they travel

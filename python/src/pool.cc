@@ -424,6 +424,9 @@ void bind_facts(nb::class_<OwnedPool>& pool) {
           "is_ours", [](const OwnedPool& owned) { return owned.get().is_ours(); },
           "False in a forked child.")
       .def_prop_ro("is_active", [](const OwnedPool& owned) { return owned.get().is_active(); })
+      .def_prop_ro(
+          "has_expired", [](const OwnedPool& owned) { return owned.get().has_expired(); },
+          "Its timeout has ended it, and not its budget or the loss of its nodes.")
       .def_prop_ro("instance_count",
                    [](const OwnedPool& owned) { return owned.get().instance_count(); })
       .def_prop_ro(

@@ -61,6 +61,24 @@ def test_the_users_exception_goes_through():
     assert not any(map(is_alive, pids))
 
 
+def test_opening_again_only_reports_the_machines_that_the_time_before_has_left(monkeypatch, capsys):
+    cloud = sky.testing.FakeCloud(speed=0)
+    with sky.ComputePool(provider=cloud, timeout=3600, display="quiet") as pool:
+        cloud.advance(hours=2)
+        wait_until(lambda: not pool.is_active)
+        expired = pool._live
+        close = expired.close
+
+        def close_and_complain(tell=True):
+            close(tell)
+            raise sky.MachinesLeftError("i-1 may be running")
+
+        monkeypatch.setattr(expired, "close", close_and_complain)
+        pool.open()
+        assert identity(1) >> pool == 1
+    assert capsys.readouterr().err == "skyward: i-1 may be running\n"
+
+
 def test_entering_again_gets_new_machines():
     pool = sky.ComputePool(display="quiet")
     job = sky.compute(lambda: sky.instance_info().job_id)

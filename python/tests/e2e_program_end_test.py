@@ -14,7 +14,7 @@ from waiting import DEADLINE, is_alive, wait_until
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def start(program, ignored=(), **options):
+def start(program, ignored=(), arguments=(), **options):
     """A driver of its own, with the usual dispositions wherever the tests run."""
 
     def set_dispositions():
@@ -22,7 +22,7 @@ def start(program, ignored=(), **options):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)],
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=set_dispositions, **options,
     )  # fmt: skip
@@ -71,6 +71,71 @@ def main():
     assert child.returncode == -number, err
     assert not any(map(is_alive, found))
     assert (tmp_path / "stopped").exists(), "the last event was delivered"
+
+
+def signal_all(number, processes):
+    for process in processes:
+        os.kill(process, number)
+
+
+SAVING = """
+begun, saved = sys.argv[1:]
+def work():
+    try:
+        open(begun, "w").close()
+        time.sleep(600)  # on a worker
+    finally:
+        time.sleep(0.2)  # on a worker
+        open(saved, "w").close()
+with sky.ComputePool(display="log") as pool:
+    print(*(pids() >> pool), flush=True)
+    sky.compute(work)() >> pool
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("first", ["program", "worker"])
+def test_a_signal_to_all_processes_of_a_service_leaves_calls_time_to_save(number, first, tmp_path):
+    """`systemctl stop` sends it to the nodes of local pools, too."""
+    begun, saved = tmp_path / "begun", tmp_path / "saved"
+    child = start(OPEN + SAVING, arguments=[begun, saved])
+    found = told_pids(child)
+    wait_until(begun.exists)
+    everyone = [child.pid, *reversed(found)]
+    signal_all(number, everyone if first == "program" else reversed(everyone))
+    _, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == -number, err
+    assert saved.exists() and "was lost" not in err
+    assert not any(map(is_alive, found))
+
+
+def test_after_such_a_signal_a_server_finishes_its_calls_which_run_once(tmp_path):
+    ran = tmp_path / "ran"
+    child = start(
+        OPEN
+        + """
+def work(path):
+    with open(path, "a") as file:
+        print("begun", file=file)
+    while not os.path.exists(path + ".go"):
+        time.sleep(0.01)  # on a worker
+    return os.getpid()
+signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True))
+with sky.ComputePool(display="quiet") as pool:
+    worker, agent = pids() >> pool
+    print(worker, agent, flush=True)
+    print((sky.compute(work)(sys.argv[1]) >> pool) == worker)
+""",
+        arguments=[ran],
+    )
+    worker, agent = told_pids(child)
+    wait_until(lambda: ran.exists() and ran.read_text())
+    signal_all(signal.SIGTERM, [worker, agent, child.pid])
+    assert child.stdout.readline() == "told\n"
+    (tmp_path / "ran.go").touch()
+    out, err = child.communicate(timeout=DEADLINE)
+    assert (out, child.returncode) == ("True\n", 0), err
+    assert ran.read_text() == "begun\n"
 
 
 def test_a_signal_closes_the_pool_after_another_handler_has_come_and_gone():

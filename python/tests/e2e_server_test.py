@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import types
 import weakref
 
@@ -161,13 +162,27 @@ def test_an_executor_opens_its_own_pool_again_after_its_timeout():
         assert executor.submit(os.getpid).result(DEADLINE) != first
 
 
-def test_an_executor_whose_pool_has_closed_before_its_timeout_opens_none():
+def test_an_executor_opens_its_own_pool_again_after_the_timeout_of_a_simulated_cloud():
     cloud = sky.testing.FakeCloud(speed=0)
     with sky.Executor(provider=cloud, timeout=3600, display="quiet") as executor:
         executor.submit(os.getpid).result(DEADLINE)
         cloud.advance(hours=2)
         wait_until(lambda: not executor._pool.is_active)
-        with pytest.raises(sky.TimeoutError):
+        executor.submit(os.getpid).result(DEADLINE)
+    assert cloud.launched == 2
+
+
+def test_an_executor_whose_budget_is_spent_stays_closed(monkeypatch):
+    cloud = sky.testing.FakeCloud(prices={"cpu": 1.0}, speed=0)
+    with sky.Executor(
+        provider=cloud, spot="never", budget=1.0, timeout=36000, display="quiet"
+    ) as executor:
+        executor.submit(os.getpid).result(DEADLINE)
+        cloud.advance(hours=2)
+        wait_until(lambda: not executor._pool.is_active)
+        clock = time.time
+        monkeypatch.setattr(time, "time", lambda: clock() + 36000)
+        with pytest.raises(sky.BudgetExceededError):
             executor.submit(os.getpid).result(DEADLINE)
     assert cloud.launched == 1
 

@@ -6,7 +6,18 @@ import sys
 import time
 
 import pytest
-from worker_agent import CANCELLED, COMPILED, NOTICE, OK, PLAIN, WITHDRAW, agent, by_value, call
+from worker_agent import (
+    CANCELLED,
+    COMPILED,
+    NOTICE,
+    OK,
+    PLAIN,
+    WITHDRAW,
+    Agent,
+    agent,
+    by_value,
+    call,
+)
 
 __all__ = ["agent", "by_value"]
 
@@ -329,3 +340,44 @@ def test_skips_a_task_that_was_cancelled_before_it_came(agent):
     agent.interrupt(5)
     agent.run(5, lambda: 1)
     assert agent.answer()[1:3] == (CANCELLED, 5)
+
+
+@pytest.fixture
+def local_agent():
+    """Of a local node: its workers start with these signals ignored."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        made = Agent()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    made.hello()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_processes_of_a_service_ends_no_worker_of_a_local_node(local_agent, number):
+    def be_signalled(number):
+        import os
+        import subprocess
+
+        os.kill(os.getpid(), number)
+        forked = os.fork()
+        if forked == 0:
+            os.kill(os.getpid(), number)
+            os._exit(0)
+        _, of_fork = os.waitpid(forked, 0)
+        of_program = subprocess.run(["sh", "-c", f"kill -{int(number)} $$"], check=False)
+        return os.waitstatus_to_exitcode(of_fork), of_program.returncode
+
+    assert call(local_agent, be_signalled, number).value() == (-number, -number)
+
+
+def test_elsewhere_such_a_signal_ends_the_worker(agent):
+    agent.run(1, nap)
+    agent.wait_output(b"napping")
+    agent.process.terminate()
+    assert agent.process.wait(20) == -signal.SIGTERM

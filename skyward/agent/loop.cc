@@ -280,7 +280,8 @@ void AgentLoop::start_now(SlotId slot) {
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
                                        .environment = std::move(environment),
                                        .directory = state_.configure.directory,
-                                       .worker = worker};
+                                       .worker = worker,
+                                       .outlasts_signals = directory_.empty()};
   auto started = WorkerProcess::start(
       events_, options,
       {.on_hello =

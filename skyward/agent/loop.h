@@ -31,8 +31,9 @@ namespace skyward::agent {
 
 class AgentLoop final : public AgentEffects {
  public:
-  // An agent that ends with its connection, and with the process that started it. `write` is empty
-  // when `read` is a socket. Both must be non-blocking.
+  // An agent that ends with its connection, and with the process that started it: a signal to all
+  // processes of a service is for that one, which ends the workers in order. `write` is empty when
+  // `read` is a socket. Both must be non-blocking.
   AgentLoop(io::FileDescriptor read, io::FileDescriptor write);
   // A daemon, with its directory: engines connect to the listening socket, one after another, while
   // it lives. SIGTERM ends it in order.

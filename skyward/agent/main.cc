@@ -18,6 +18,7 @@
 #include "skyward/agent/connect.h"
 #include "skyward/agent/loop.h"
 #include "skyward/base/stderr_line.h"
+#include "skyward/io/ending_signals.h"
 #include "skyward/io/own_process.h"
 #include "skyward/mpi/program.h"
 #include "skyward/run/run_command.h"
@@ -49,6 +50,7 @@ int run() {
     return 2;
   }
   skyward::io::ignore_write_signals();
+  skyward::io::ignore_ending_signals();  // the process that started it decides (agent/loop.h)
   // A crashed function must not fill the disk; its stack is in the task's output.
   skyward::io::forbid_core_files();
   skyward::io::allow_many_files();

@@ -118,6 +118,7 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
                        {bell->write.get(), wire::kWorkerBell}};
   spawn.new_session = true;
   spawn.die_with_parent = true;
+  spawn.ignore_ending_signals = options.outlasts_signals;
   auto process =
       io::Process::spawn(loop_, spawn, [this](const io::ExitStatus& status) { end(status); });
   if (!process) return fail(process);

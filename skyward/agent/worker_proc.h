@@ -42,7 +42,8 @@ class WorkerProcess {
     std::vector<std::string> command;
     wire::KeyValues environment;
     std::string directory;
-    std::uint32_t worker = 0;  // for the lines
+    std::uint32_t worker = 0;       // for the lines
+    bool outlasts_signals = false;  // SIGTERM and SIGHUP do not end it
   };
   // Never called from inside a public method.
   struct Events {

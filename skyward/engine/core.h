@@ -65,6 +65,7 @@ struct EngineState {
   int lost_at_opening = 0;               // machines
   Time opening_ends = kNever;            // if one is
   std::optional<Error> open_error;       // why opening failed
+  bool expired = false;                  // the timeout ended it, and there was money left
 
   // While it closes (core_close.cc).
   Time closing_at{};

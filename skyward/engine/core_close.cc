@@ -185,7 +185,9 @@ void end_lifetime(EngineState& state, EngineEffects& effects, Time now) {
     return;
   }
   effects.emit(ErrorEvent{line_of(why), std::nullopt});
-  state.tasks.refuse(why);
+  // What the budget has ended, more time does not continue.
+  state.expired = !state.budget.is_draining();
+  if (state.expired) state.tasks.refuse(why);
   start_closing(state, effects, now);
 }
 

@@ -88,6 +88,7 @@ TEST_F(MoneyTest, ABudgetThatIsSpentInAJumpOfTheClockIsSeenAtOnce) {
   EXPECT_EQ(state.phase, Phase::running) << "half of it";
   on_clocks(state, effects, now, now + 2h);
   EXPECT_EQ(state.phase, Phase::closing);
+  EXPECT_FALSE(state.expired);
   close();
 }
 

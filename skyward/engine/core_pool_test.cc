@@ -551,6 +551,7 @@ TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
     advance_alive();
   }
   EXPECT_EQ(now, end);
+  EXPECT_TRUE(state.expired);
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("timeout of 100 s"));
   effects.take_event<PoolStopping>();
   EXPECT_EQ(take_outcome(running).error.kind, ErrorKind::timeout);
@@ -572,6 +573,7 @@ TEST_F(CorePoolTest, LifetimeEndsByTheCloudsClock) {
   state.costs.clock().rate = 60;
   state.costs.clock().ahead += 120s;
   lose(0);
+  EXPECT_TRUE(state.expired);
   EXPECT_THAT(effects.take_event<ErrorEvent>().message,
               HasSubstr("timeout of 120 s of the cloud's time (2 s here) has expired"));
   effects.take_event<PoolStopping>();

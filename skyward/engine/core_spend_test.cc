@@ -477,6 +477,24 @@ TEST_F(SpendTest, AMachineThatUnmountsItsVolumesIsNotCutOffByTheBudget) {
   finish();
 }
 
+// Whoever opens a pool again after its timeout would spend the budget again.
+TEST_F(SpendTest, ATimeoutWhileTheLastMoneyIsSpentDoesNotHideThatItIs) {
+  open(1, 1.0);
+  const TaskId endless = submit_to(0);
+  live_until(935s);
+  ASSERT_TRUE(state.budget.is_draining());
+  effects.drop_all();
+  receive(0, wire::Recalled{});
+  state.lifetime_ends = now;
+  on_timer(state, effects, now);
+  EXPECT_EQ(state.phase, Phase::closing);
+  EXPECT_FALSE(state.expired);
+  effects.drop_events();
+  EXPECT_EQ(take_outcome(endless).error.kind, ErrorKind::over_budget);
+  effects.drop_all();
+  close();
+}
+
 TEST_F(SpendTest, AMachineThatComesWhenTheBudgetIsNearlySpentIsReleased) {
   open(2, 2.0);
   submit_to(0);

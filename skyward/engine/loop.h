@@ -77,6 +77,9 @@ class EngineLoop final : private EngineEffects {
   // Whether the calling thread is this loop's.
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
+  // Whether the pool's timeout has ended it. On this loop's thread.
+  bool has_expired() const { return state_.expired; }
+
   // These may be called from any thread.
   void open();
   void close();

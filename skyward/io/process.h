@@ -26,9 +26,10 @@ struct SpawnOptions {
   std::vector<std::string> unset{};  // names removed from the parent's
   std::string directory{};           // working directory; empty: the parent's
   std::vector<std::pair<int, int>>
-      descriptors{};             // (ours, number in the child); 0–2 default to /dev/null
-  bool new_session = false;      // setsid: out of reach of the terminal's Ctrl-C
-  bool die_with_parent = false;  // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
+      descriptors{};                   // (ours, number in the child); 0–2 default to /dev/null
+  bool new_session = false;            // setsid: out of reach of the terminal's Ctrl-C
+  bool die_with_parent = false;        // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
+  bool ignore_ending_signals = false;  // SIGTERM and SIGHUP, until the child handles them
   // Of run_command(): ends it early, with SIGTERM.
   std::stop_token stop{};
   // Of run_command(): the bytes that it may print, both outputs together.

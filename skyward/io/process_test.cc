@@ -264,6 +264,12 @@ TEST_F(ProcessTest, SignalsAreDefaultAndUnblockedInTheChild) {
   EXPECT_EQ(status.signal, SIGTERM);
 }
 
+TEST_F(ProcessTest, AChildMayBeginWithEndingSignalsIgnored) {
+  SpawnOptions options = shell("kill -TERM $$; kill -HUP $$; exit 3");
+  options.ignore_ending_signals = true;
+  EXPECT_EQ(run(options).code, 3);
+}
+
 TEST_F(ProcessTest, ChildrenOfOneThatIgnoresSignalsOfWritesDoNot) {
   const pid_t user = ::fork();
   if (user == 0) {

@@ -62,6 +62,7 @@ struct Plan {
   std::size_t mapping_count = 0;
   bool new_session = false;
   bool die_with_parent = false;
+  bool ignore_ending_signals = false;
   pid_t parent = 0;
   const rlimit* files = nullptr;  // null: ours
 
@@ -73,16 +74,19 @@ struct Plan {
 // The kernel's struct sigaction, all zero: default action, nothing masked. (libc's functions are
 // kept out of the child: under a sanitizer they are not the plain system calls they seem.)
 struct KernelSigaction {
-  void* action = nullptr;
+  void (*action)(int) = SIG_DFL;
   unsigned long flags = 0;
   void* restorer = nullptr;
   unsigned long mask = 0;
 };
 
-SKYWARD_IN_CHILD void reset_signals() {
+SKYWARD_IN_CHILD void reset_signals(const Plan& plan) {
   const KernelSigaction defaults;
+  const KernelSigaction ignored{.action = SIG_IGN};
   for (int number = 1; number <= kLastSignal; ++number) {
-    syscall(SYS_rt_sigaction, number, &defaults, nullptr, sizeof(unsigned long));
+    const bool ignore = plan.ignore_ending_signals && (number == SIGTERM || number == SIGHUP);
+    syscall(SYS_rt_sigaction, number, ignore ? &ignored : &defaults, nullptr,
+            sizeof(unsigned long));
   }
 }
 
@@ -128,7 +132,7 @@ SKYWARD_IN_CHILD void run_program(Plan& plan) {
 
 // Everything up to the exec. Comes back only on failure, with errno set and the step noted.
 SKYWARD_IN_CHILD void become_program(Plan& plan) {
-  reset_signals();
+  reset_signals(plan);
   if (plan.die_with_parent) {
     plan.failed = Step::parent;
     if (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return;
@@ -329,6 +333,7 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
   plan.mapping_count = mappings.size();
   plan.new_session = options.new_session;
   plan.die_with_parent = options.die_with_parent;
+  plan.ignore_ending_signals = options.ignore_ending_signals;
   plan.parent = ::getpid();
   rlimit files{};
   if (files_of_children != 0 && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {

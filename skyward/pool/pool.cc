@@ -133,6 +133,7 @@ void PoolState::emit(Event event) {
   if (std::holds_alternative<PoolStopping>(event)) {
     const std::scoped_lock lock(mutex);
     stopping = true;
+    expired = loop->has_expired();
   }
   if (auto* update = std::get_if<CostUpdate>(&event)) {
     const CostFinal before = bill_until_now();
@@ -357,6 +358,8 @@ bool Pool::is_active() const {
   // The engine closes by itself when the pool's time is over, or no node is left.
   return impl_->phase == PoolState::Phase::active && !impl_->stopping;
 }
+
+bool Pool::has_expired() const { return is_ours() && impl_->expired; }
 
 int Pool::instance_count() const { return is_active() ? impl_->asked.nodes : 0; }
 

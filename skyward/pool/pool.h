@@ -108,6 +108,8 @@ class Pool {
   // An address that no other pool of this process has.
   const void* identity() const;
   bool is_active() const;
+  // Whether it has closed by itself because its timeout was over, until it is opened again.
+  bool has_expired() const;
   int instance_count() const;  // 0 when not open
   int total_slots() const;     // nodes × workers × concurrency
   // Tasks sent so far, counting each attempt, and those without an outcome yet.

@@ -121,7 +121,7 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
     const std::scoped_lock lock(mutex);
     spec = choice;
     opened_status.reset();
-    stopping = loop_closed = false;
+    stopping = expired = loop_closed = false;
     billed = false;
     loop = std::make_unique<engine::EngineLoop>(choice, std::move(options), *std::move(provider),
                                                 *this);

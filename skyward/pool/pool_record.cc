@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <system_error>
@@ -127,7 +128,7 @@ std::optional<std::string> PoolRecord::keep(std::span<const Event> events, std::
 
 bool PoolRecord::flush() {
   bool good = true;
-  for (auto& [name, file] : files_) good = file.stream.flush().good() && good;
+  for (auto& [name, file] : files_) good = file.text.flush() && good;
   return good;
 }
 
@@ -135,7 +136,7 @@ std::optional<std::string> PoolRecord::failed(std::string why, std::size_t event
                                               std::int64_t wall_us) {
   retry_us_ = wall_us + kRetryUs;
   missing_ += events;
-  for (auto& [name, file] : files_) file.stream = {};  // opened again
+  for (auto& [name, file] : files_) file.text = {};  // opened again
   if (std::exchange(told_, true)) return std::nullopt;
   return why;
 }
@@ -173,19 +174,20 @@ void PoolRecord::forget_old_pools(std::int64_t wall_us) const {
 void PoolRecord::write(const std::string& name, std::string_view text) {
   File& file = files_[name];
   const std::string path = fmt::format("{}/{}", directory_, name);
-  if (file.stream.is_open() && file.size + text.size() > kFileBytes) {
+  if (file.text.is_open() && file.size + text.size() > kFileBytes) {
+    file.text.flush();
     std::error_code error;
     fs::rename(path, path + ".1", error);
     file = {};
   }
-  if (!file.stream.is_open()) {
-    file.stream.open(path, std::ios::binary | std::ios::app);
+  if (!file.text.is_open()) {
+    file.text.open(path);
     std::string_view head = name == kMetricsFile ? kMetricsHead : "";
     if (file.size > 0) head = "\n";  // after a failed write, which may have written half a line
-    file.stream << head;
+    file.text.write(head);
     file.size += head.size();
   }
-  file.stream.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.text.write(text);
   file.size += text.size();
 }
 

@@ -13,7 +13,6 @@
 // others was written to within a day.
 
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +21,7 @@
 #include <string_view>
 
 #include "skyward/display/display.h"
+#include "skyward/io/appended_file.h"
 #include "skyward/io/file_lock.h"
 #include "skyward/spec/event.h"
 
@@ -46,7 +46,7 @@ class PoolRecord {
 
  private:
   struct File {
-    std::ofstream stream;
+    io::AppendedFile text;
     std::uintmax_t size = 0;
   };
 

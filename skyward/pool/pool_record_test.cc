@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace skyward {
@@ -88,6 +89,27 @@ TEST_F(PoolRecordTest, LinesMetricsAndTheCourseOfThingsAreFiles) {
               HasSubstr("2025-06-17T12:00:00.000Z node 1   ERROR   it broke"));
   EXPECT_EQ(fs::status(pool).permissions(), fs::perms::owner_all);
   EXPECT_EQ(fs::status(root_).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(PoolRecordTest, OtherProgramsInheritNoneOfItsFiles) {
+  constexpr unsigned long kCloseOnExec = 02000000;
+  PoolRecord record(root_.string(), "1a2b3c4d");
+  EXPECT_EQ(record.keep(std::vector<Event>{ErrorEvent{.message = "it broke"}, line("x")}, kNoon),
+            std::nullopt);
+  std::size_t found = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;  // that of the folder itself
+    if (!fs::read_symlink(entry.path(), closed).string().starts_with(root_.string())) continue;
+    std::ifstream facts("/proc/self/fdinfo/" + entry.path().filename().string());
+    std::string word;
+    while (word != "flags:" && facts >> word) {
+    }
+    unsigned long flags = 0;
+    facts >> std::oct >> flags;
+    EXPECT_NE(flags & kCloseOnExec, 0UL) << fs::read_symlink(entry.path());
+    ++found;
+  }
+  EXPECT_EQ(found, 3U) << "pool.log, node-1.log, lock";
 }
 
 TEST_F(PoolRecordTest, FilesAreBounded) {

@@ -41,7 +41,8 @@ struct PoolState final : engine::Caller {
   std::condition_variable changed;
   enum class Phase : std::uint8_t { closed, opening, active, closing } phase = Phase::closed;
   std::optional<Status> opened_status;
-  bool stopping = false;  // the engine has begun to close
+  bool stopping = false;              // the engine has begun to close
+  std::atomic<bool> expired = false;  // ... because its time is over
   bool loop_closed = true;
   Status left;                           // the machines that may be left since it was closed last
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one

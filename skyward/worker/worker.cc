@@ -186,6 +186,29 @@ void on_interrupt(int number) {
   errno = saved;
 }
 
+// A signal to all processes of a service is for the driver, which ends the tasks in order. Only
+// async-signal-safe calls.
+void leave_to_driver(int number) {
+  const int saved = errno;
+  if (getpid() != worker_process) {  // a child that a task has forked
+    ::signal(number, SIG_DFL);
+    raise(number);
+  }
+  errno = saved;
+}
+
+// The agent of a local node has SIGTERM and SIGHUP ignored. A handler does the same, but not for
+// the programs that tasks start.
+void handle_ending_signals() {
+  for (const int number : {SIGTERM, SIGHUP}) {
+    struct sigaction action{};
+    if (sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) continue;
+    action.sa_handler = leave_to_driver;
+    action.sa_flags = SA_RESTART;
+    sigaction(number, &action, nullptr);
+  }
+}
+
 // On a thread of its own: whatever is no cancellation must not end the waits of the running task.
 void listen_to_agent() {
   pollfd waiting{.fd = wire::kWorkerCancelPipe, .events = POLLIN, .revents = 0};
@@ -572,6 +595,7 @@ void run_if_worker() {
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
+  handle_ending_signals();
   try {
     fcntl(wire::kWorkerCancelPipe, F_SETFL, O_NONBLOCK);
     io::start_thread(listen_to_agent).detach();

@@ -90,13 +90,26 @@ int forks_beside_a_callback() {
   forked.notify_all();
   return result;
 }
-// How a child ends that somebody interrupts.
-int interrupts_a_child() {
+// How a child ends that somebody signals.
+int signals_a_child(int number) {
   const pid_t child = fork();
   if (child == 0) {
     for (;;) poll(nullptr, 0, 10);  // pause() may miss a signal that comes before it
   }
-  kill(child, SIGINT);
+  kill(child, number);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+int signals_itself(int number) { return raise(number); }
+// How a program ends that gets the signal.
+int signals_a_program(int number) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string line = "kill -" + std::to_string(number) + " $$";
+    execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+    _exit(99);
+  }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -585,8 +598,36 @@ TEST_F(WorkerTest, AnInterruptedChildOfATaskEnds) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer keeps back signals in children of processes with threads";
 #endif
-  send(1, compute<interrupts_a_child>());
+  send(1, compute<signals_a_child>(SIGINT));
   EXPECT_EQ(value<int>(receive(1)), SIGINT);
+}
+
+// The agent of a local node starts its workers so.
+class LocalWorkerTest : public WorkerTest {
+ protected:
+  void SetUp() override {
+    const auto terminate = ::signal(SIGTERM, SIG_IGN);
+    const auto hang_up = ::signal(SIGHUP, SIG_IGN);
+    WorkerTest::SetUp();
+    ::signal(SIGTERM, terminate);
+    ::signal(SIGHUP, hang_up);
+  }
+};
+
+TEST_F(LocalWorkerTest, ASignalToAllProcessesOfAServiceEndsNoWorker) {
+  send(1, compute<signals_itself>(SIGTERM));
+  EXPECT_EQ(value<int>(receive(1)), 0);
+  send(2, compute<signals_itself>(SIGHUP));
+  EXPECT_EQ(value<int>(receive(2)), 0);
+}
+
+TEST_F(LocalWorkerTest, WhatTasksStartEndsByThatSignal) {
+  send(1, compute<signals_a_program>(SIGTERM));
+  EXPECT_EQ(value<int>(receive(1)), SIGTERM);
+#ifndef __SANITIZE_THREAD__
+  send(2, compute<signals_a_child>(SIGTERM));
+  EXPECT_EQ(value<int>(receive(2)), SIGTERM);
+#endif
 }
 
 TEST_F(WorkerTest, TasksThatHaveNotBegunAreGivenBackAtOnce) {

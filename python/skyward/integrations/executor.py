@@ -1,7 +1,6 @@
 """A pool behind the interface of ``concurrent.futures``."""
 
 import atexit
-import math
 import os
 import sys
 import threading
@@ -95,7 +94,6 @@ class Executor(futures.Executor):
         self._sending = _Sending()
         self._latest: tuple[Any, ComputeFunction[..., Any] | None] = (None, None)
         self._process = os.getpid()
-        self._expires = math.inf  # when its own pool's timeout has passed, as time.time()
         self._shut = False
         self._given_up = False
         # For a pool that is unreachable. In a thread of its own, since this may run in any.
@@ -137,7 +135,7 @@ class Executor(futures.Executor):
                 "the executor's pool belongs to the process that this one was forked from; make"
                 " another executor here"
             )
-        if self._owned and (live is None or self._has_expired(live)):
+        if self._owned and (live is None or live.core.has_expired):
             self._open()
             live = self._pool._live
         future = AnswerFuture(None if live is None else live.answers.reference)
@@ -293,16 +291,10 @@ class Executor(futures.Executor):
             if not self._owned or self._shut:
                 return
             live = self._pool._live
-            if live is None or self._has_expired(live):
-                begin = time.time()  # goes on while this computer sleeps, as machines do
+            if live is None or live.core.has_expired:
                 self._pool._open()
-                self._expires = begin + (self._pool.timeout or math.inf)
                 self._process = os.getpid()
                 _finish_at_exit(self)
-
-    def _has_expired(self, live: Any) -> bool:
-        """Not if the pool has closed before: its budget is spent, or its nodes are lost."""
-        return time.time() >= self._expires and not live.core.is_active
 
     def _is_anothers(self) -> bool:
         """True in a forked child: the answers go to its parent, which alone may close."""

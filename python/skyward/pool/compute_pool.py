@@ -24,10 +24,11 @@ from skyward.call.text import short
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
 from skyward.exceptions import (
     ConfigurationError,
+    MachinesLeftError,
     NotProvisionedError,
     SkywardError,
 )
-from skyward.pool.leave import end_block
+from skyward.pool.leave import end_block, say
 from skyward.pool.parameters import (
     checked_callback,
     checked_image,
@@ -481,7 +482,10 @@ class ComputePool(PoolRequest, StaysHere):
                     "the pool is open already (another thread may have opened it); use another"
                     " ComputePool for more machines"
                 )
-            self._end(None)  # of an opening whose time has passed
+            try:
+                self._end(None)  # of an opening whose time has passed
+            except MachinesLeftError as left:  # this one can do nothing about them
+                say(left)
             self._opening = opening
             try:
                 try:

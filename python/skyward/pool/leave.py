@@ -21,6 +21,10 @@ def report(left: MachinesLeftError, error: BaseException) -> None:
     """Of machines that may still run, with the error that is raised instead. It may be caught and
     forgotten."""
     error.add_note(f"skyward: {left}")
+    say(left)
+
+
+def say(left: MachinesLeftError) -> None:
     print(f"skyward: {left}", file=sys.stderr)
 
 

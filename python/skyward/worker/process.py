@@ -88,6 +88,28 @@ def offer_programs():
     os.environ["VIRTUAL_ENV"] = sys.prefix
 
 
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def leave_to_driver(number, frame):
+    """A signal to all processes of a service is for the driver, which ends the tasks in order."""
+
+
+def handle_ending_signals():
+    """The agent of a local node has them ignored. A handler does the same, but not for the programs
+    that tasks start, nor for the children that they fork."""
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, leave_to_driver)
+    os.register_at_fork(after_in_child=restore_ending_signals)
+
+
+def restore_ending_signals():
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) is leave_to_driver:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def main():
     check_python(os.environ.pop("SKYWARD_CLIENT_PYTHON", ""))
     prepare_modules()
@@ -115,6 +137,7 @@ def main():
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     signal.signal(signal.SIGURG, worker.on_interrupt)
+    handle_ending_signals()
     text = f"python {sys.version.split()[0]}".encode()
     sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
     import_for_calls()  # while the pool opens
