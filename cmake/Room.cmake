@@ -1,6 +1,6 @@
 # skyward_room(NAME DEPS room… LIBS target…): the static library skyward_NAME from every *.cc of the folder,
 # and the test program NAME_test from every *_test.cc and *_fixture.cc beside it. ONE_THREAD: its tests run one, so
-# that the thread sanitizer has nothing to look at. HAS_STATICS: it has objects that end with a thread or the program.
+# that the thread sanitizer has nothing to look at. NO_STATICS: nothing of it is destroyed when the program ends.
 
 # What everybody needs who includes our headers.
 add_library(skyward_flags INTERFACE)
@@ -112,6 +112,8 @@ function(skyward_test name)
   add_dependencies(skyward_tests ${name})
   # The rooms are tried as they ship; what tries them need not be fast, and compiles in half the time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # g++ has no such warnings in -Wconversion and -Wall. What is shipped is free of them.
+  target_compile_options(${name} PRIVATE "$<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion;-Wno-overloaded-virtual>")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   if(NOT ARG_SHARDS)
     add_test(NAME ${name} COMMAND ${name})
@@ -129,7 +131,7 @@ function(skyward_test name)
 endfunction()
 
 function(skyward_room name)
-  cmake_parse_arguments(ARG "ONE_THREAD;HAS_STATICS" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "ONE_THREAD;NO_STATICS" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|_fixture|_fuzz|main)\\.cc$")
@@ -145,8 +147,8 @@ function(skyward_room name)
     # A program may leave out what it does not call (the agent does, agent/CMakeLists.txt).
     target_compile_options(skyward_${name} PRIVATE $<$<CONFIG:Release>:-ffunction-sections;-fdata-sections>)
     target_link_libraries(skyward_${name} PUBLIC skyward_flags ${deps} ${ARG_LIBS})
-    # Threads that ask clouds may still run while exit() destroys what is static: nothing of ours is.
-    if(PROJECT_IS_TOP_LEVEL AND NOT ARG_HAS_STATICS)
+    # Threads that ask clouds may still run while exit() destroys what is static.
+    if(PROJECT_IS_TOP_LEVEL AND ARG_NO_STATICS)
       target_compile_options(skyward_${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
     endif()
   else()

@@ -173,7 +173,7 @@ class SimulatedLink {
   bool agent_flushes_ = false;  // soon
   std::map<ConnectionId, StreamId> lines_;
   Simulator::Timer agent_timer_ = Simulator::kNoTimer;
-  std::unique_ptr<PeerEffects> peer_effects_;
+  std::shared_ptr<PeerEffects> peer_effects_;      // of a type that link_peers.cc alone knows
   std::unique_ptr<agent::BlobExchange> exchange_;  // of the last agent
   std::map<PeerStreamId, std::shared_ptr<PeerStream>> peer_streams_;
   int fetches_ = 0;

@@ -66,7 +66,7 @@ struct SimulatedLink::PeerEffects final : agent::BlobExchange::Effects {
 
 void SimulatedLink::meet_peers() {
   peer_streams_.clear();
-  if (!peer_effects_) peer_effects_ = std::make_unique<PeerEffects>(*this);
+  if (!peer_effects_) peer_effects_ = std::make_shared<PeerEffects>(*this);
   exchange_ = std::make_unique<agent::BlobExchange>(agent_->inbox(), *peer_effects_);
 }
 
@@ -87,7 +87,7 @@ void SimulatedLink::dial_peer(PeerStreamId id, NodeId peer) {
   stream->ends[1] = {.link = source, .life = source->agent_life_};
   simulator_.after(way, [this, stream, source, life = source->agent_life_] {
     if (life != source->agent_life_) return;
-    source->agent_turn([this, stream, source] { source->accept_peer(stream); });
+    source->agent_turn([stream, source] { source->accept_peer(stream); });
   });
 }
 
