@@ -194,7 +194,7 @@ class VastAI(NvidiaImages, Cloud):
     min_cuda: float = 12.0
     """Minimum CUDA version that the host's driver supports; 13.0 for PyTorch."""
     geolocation: str | None = None
-    """Countries, such as `"US"` or `"NO,SE"`. Default: any."""
+    """Countries, by their two letters, such as `"US"` or `"NO,SE"`. Default: any."""
     bid_multiplier: float = 1.2
     """The bid, as a multiple of the lowest one; at least 1."""
     instance_timeout: int = 300

@@ -19,7 +19,7 @@ struct VastAI {
   std::optional<bool> verified_only{};
   // Minimum CUDA version that the host's driver supports; 13.0 for PyTorch. Default: 12.
   std::optional<double> min_cuda{};
-  // Countries, such as `"US"` or `"NO,SE"`. Default: any.
+  // Countries, by their two letters, such as `"US"` or `"NO,SE"`. Default: any.
   std::optional<std::string> geolocation{};
   // The bid, as a multiple of the lowest one; at least 1. Default: 1.2.
   std::optional<double> bid_multiplier{};
