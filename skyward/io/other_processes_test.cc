@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-SpawnOptions shell(std::string script) { return {.command = {"sh", "-c", std::move(script)}}; }
+SpawnOptions sh(std::string script) { return {.command = {"sh", "-c", std::move(script)}}; }
 
 // With and without descriptors of processes (Linux before 5.3).
 class EndProcess : public testing::TestWithParam<bool> {};
@@ -113,7 +113,7 @@ TEST(Descendants, AreKilledThoughTheyLeftTheirSession) {
               auto out = make_pipe();
               // A daemon of two processes: a session of its own, and its parent ends.
               SpawnOptions options =
-                  shell("setsid sh -c 'sleep 1000 & echo up; exec sleep 1000' & exit 0");
+                  sh("setsid sh -c 'sleep 1000 & echo up; exec sleep 1000' & exit 0");
               options.descriptors = {{out->write.get(), 1}};
               auto parent = Process::spawn(loop, options, [&](ExitStatus) { loop.stop(); });
               if (!parent) return 100;
@@ -133,9 +133,9 @@ TEST(Descendants, WithACommandThatIsSparedGoOn) {
               EventLoop loop;
               auto out = make_pipe();
               // The shell goes on to be the second sleep, when the first one has its command.
-              SpawnOptions options = shell(
-                  "/bin/sleep 1001 & until grep -q sleep /proc/$!/cmdline; do :; done; "
-                  "echo up; exec sleep 1002");
+              SpawnOptions options =
+                  sh("/bin/sleep 1001 & until grep -q sleep /proc/$!/cmdline; do :; done; "
+                     "echo up; exec sleep 1002");
               options.descriptors = {{out->write.get(), 1}};
               auto parent = Process::spawn(loop, options, [](ExitStatus) {});
               if (!parent || read_line(out->read.get()) != "up") return 100;
@@ -151,7 +151,7 @@ TEST(Descendants, OrphansAreReapedAndOwnChildrenAreNot) {
               EventLoop loop;
               auto gate = make_pipe();
               if (!set_non_blocking(gate->read.get(), false)) return 104;
-              SpawnOptions options = shell("cat <&3 & exit 0");
+              SpawnOptions options = sh("cat <&3 & exit 0");
               options.descriptors = {{gate->read.get(), 3}};
               int running = 2;
               const auto wait_for = [&](int code) {
@@ -161,7 +161,7 @@ TEST(Descendants, OrphansAreReapedAndOwnChildrenAreNot) {
                 };
               };
               auto parent = Process::spawn(loop, options, wait_for(0));
-              auto own = Process::spawn(loop, shell("exit 5"), wait_for(5));
+              auto own = Process::spawn(loop, sh("exit 5"), wait_for(5));
               if (!parent || !own) return 101;
               // Neither has been waited for: both may be zombies, and must stay.
               if (reap_orphans() != 0) return 102;
