@@ -251,29 +251,6 @@ TEST_F(DigitalOceanTest, AnotherDropletIsLaunchedForOneThatIsOff) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
-// It cannot be deleted while it is created.
-TEST_F(DigitalOceanTest, ADropletThatNeverStartsIsReplacedBesideTheOthers) {
-  cloud_->on_request = [this](int, bool after) {
-    if (after && !cloud_->machines.empty()) cloud_->machines.front().ready = kNever;
-  };
-  const auto cloud = provider();
-  const auto offers = cloud->offers(spec_, soon());
-  ASSERT_TRUE(offers) << offers.error().message;
-  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
-  ASSERT_TRUE(cluster) << cluster.error().message;
-  const Time begin = fixture_.now;
-  const auto machines =
-      cloud->provision(*cluster, 2, 0, begin + cloud->capabilities().provision_timeout);
-  ASSERT_TRUE(machines) << machines.error().message;
-  EXPECT_LT(fixture_.now - begin, 15min);
-  EXPECT_THAT(cloud_->machines, SizeIs(3)) << "the one that runs is kept";
-  EXPECT_EQ(cloud_->machines.front().ended, kNever);
-  cloud_->on_request = nullptr;
-  cloud_->machines.front().ready = fixture_.now;
-  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
-  EXPECT_NE(cloud_->machines.front().ended, kNever) << "it is in the ledger";
-}
-
 TEST_F(DigitalOceanTest, ANewKeyIsWaitedForUntilDropletsCanHaveIt) {
   cloud_->dials.key_lag = 45s;
   (void)lived();

@@ -18,8 +18,6 @@ constexpr int kLaunchTries = 3;
 constexpr Duration kCreationTime = 30s;
 constexpr std::size_t kMostActions = 3;
 constexpr Duration kKeyAgain = 5s;
-// Droplets with eight GPUs start within minutes. Some stay "new", and their actions in progress.
-constexpr Duration kStartLimit = 10min;
 
 constexpr std::string_view kSpotMark = "-spot";
 
@@ -81,8 +79,7 @@ Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
                     // lists long before.
                     .unanswered_limit_s = 1800,
                     .launch_tries = kLaunchTries,
-                    .most_per_batch = kMostDroplets,
-                    .start_limit = kStartLimit},
+                    .most_per_batch = kMostDroplets},
                    kProvider, std::move(mark)),
       api_(api),
       world_(world),
