@@ -207,7 +207,7 @@ TEST_F(CorePreemptTest, AMachineThatStaysBeyondItsTimeCountsAsGone) {
   effects.drop_events();
   while (now < told + 2min + kPreemptionGrace) advance_alive();
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
-  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("notice of its preemption"),
+  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("the cloud had announced its preemption"),
             std::string::npos);
   EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-0-1");
   effects.take<Terminate>();
