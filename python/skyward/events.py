@@ -13,7 +13,7 @@ class ProviderName(StrEnum):
     """The providers, spelled as events spell them."""
 
     AWS = "AWS"
-    DigitalOcean = "DigitalOcean"
+    DigitalOcean = "Digital Ocean"
     Kubernetes = "Kubernetes"
     RunPod = "RunPod"
     Slurm = "Slurm"

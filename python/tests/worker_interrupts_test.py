@@ -376,6 +376,28 @@ def test_a_signal_to_all_processes_of_a_service_ends_no_worker_of_a_local_node(l
     assert call(local_agent, be_signalled, number).value() == (-number, -number)
 
 
+def test_such_a_signal_interrupts_no_system_call_of_c_code(local_agent):
+    def flags():
+        import ctypes
+        import signal
+
+        class Action(ctypes.Structure):
+            _fields_ = (
+                ("handler", ctypes.c_void_p),
+                ("mask", ctypes.c_ubyte * 128),
+                ("flags", ctypes.c_int),
+                ("restorer", ctypes.c_void_p),
+            )
+
+        actions = Action(), Action()
+        for number, action in zip((signal.SIGTERM, signal.SIGHUP), actions, strict=True):
+            assert ctypes.CDLL(None).sigaction(number, None, ctypes.byref(action)) == 0
+        return [action.flags for action in actions]
+
+    sa_restart = 0x10000000
+    assert all(each & sa_restart for each in call(local_agent, flags).value())
+
+
 def test_elsewhere_such_a_signal_ends_the_worker(agent):
     agent.run(1, nap)
     agent.wait_output(b"napping")

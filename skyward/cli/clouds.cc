@@ -51,7 +51,7 @@ Result<CloudsHere> clouds_here(const provider::World& world, const std::string& 
       continue;
     }
     if (found.error().kind == ErrorKind::unsupported) continue;  // it is not for this computer
-    out.without.push_back(find_provider_sheet(row.name)->label);
+    out.without.push_back(find_provider_sheet(row.name)->title);
   }
   if (out.rows.empty()) return std::unexpected(no_credentials(out));
   return out;

@@ -47,7 +47,6 @@ bool is_record(std::string_view name) {
 
 // Of a line of such a list, which has the label of a provider or its name.
 const provider::TableRow* row_of_line(std::string_view line) {
-  if (line == "Digital Ocean") line = "DigitalOcean";  // as it was once spelled
   const auto& table = provider::provider_table();
   const auto row = std::ranges::find_if(table, [&](const provider::TableRow& one) {
     return one.name == line || provider_label(std::string(one.name)) == line;

@@ -114,7 +114,7 @@ std::string warning_text(const InstanceReplaced& e) {
                      e.attempt);
 }
 std::string warning_text(const BudgetWarning& e) {
-  return fmt::format("{} of {} spent; at ${:.4g}/hr, no more tasks start in {}",
+  return fmt::format("{} of {} spent; at ${:.4g}/hr, the pool stops starting tasks in {}",
                      cents_text(e.spent), cents_text(e.budget), e.hourly_rate,
                      duration_text(e.seconds_left));
 }

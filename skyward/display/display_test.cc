@@ -220,8 +220,8 @@ TEST_F(Log, ACloudPoolThatCosts) {
       "12:01:11 pool     ERROR   of the pool\n"
       "12:01:11 node 1   WARNING node 1: the connection broke\n"
       "12:01:12 pool     INFO    closing: waiting for node 1\n"
-      "12:01:26 pool     WARNING $8.50 of $10.00 spent; at $1.608/hr, no more tasks start in "
-      "20m00s\n"
+      "12:01:26 pool     WARNING $8.50 of $10.00 spent; at $1.608/hr, the pool stops starting "
+      "tasks in 20m00s\n"
       "12:01:12 pool     INFO    final $0.0400 (1h01m) | 1 spot + 1 on-demand | saved $0.0200\n"
       "12:01:12 pool     INFO    closed after 1h01m, set-up 30.0 s\n"
       "   node  instance              tasks  failed      busy        up      cost\n"
@@ -552,7 +552,7 @@ TEST(Spinner, ShowsWhatTheLogWarnsOf) {
         "! node 1: i-4 will be preempted in 12 s: capacity");
   shows(InstanceReplaced{"i-4", "i-7", 1, 1}, "! node 1: i-4 replaced by i-7 (attempt 1)");
   shows(BudgetWarning{8.5, 10, 1.608, 1200},
-        "! $8.50 of $10.00 spent; at $1.608/hr, no more tasks start in 20m00s");
+        "! $8.50 of $10.00 spent; at $1.608/hr, the pool stops starting tasks in 20m00s");
   shows(RegionAutoSelected{"nyc1", "nyc3", "h100", "digitalocean"},
         "! h100 is not available in nyc1, using nyc3");
 }

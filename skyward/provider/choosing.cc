@@ -98,8 +98,8 @@ Status check_architecture_of(const PoolSpec& spec, const Offer& offer) {
       fmt::format("{0} is an {1} machine, but this installation has no agent for {1} machines; "
                   "nothing was rented",
                   offer.instance_type, offer.architecture),
-      fmt::format("install skyward from a wheel, which has one, or use a cloud that rents out {} "
-                  "machines, such as AWS; in a clone of the repository, './dev cross' builds it",
+      fmt::format("install skyward from a wheel, which has one, or ask for {} machines, for "
+                  "example at AWS; in a clone of the repository, './dev cross' builds it",
                   own_architecture()));
 }
 

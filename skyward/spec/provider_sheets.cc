@@ -134,7 +134,7 @@ constexpr std::array<ProviderSetting, 8> kSSH = {{
 
 constexpr std::array<ProviderSheet, 10> kSheets = {{
     {"aws", "AWS", "AWS", kAWS, true},
-    {"digital_ocean", "DigitalOcean", "DigitalOcean", kDigitalOcean, true},
+    {"digital_ocean", "DigitalOcean", "Digital Ocean", kDigitalOcean, true},
     {"kubernetes", "Kubernetes", "Kubernetes", kKubernetes, true},
     {"runpod", "RunPod", "RunPod", kRunPod, true},
     {"slurm", "Slurm", "Slurm", kSlurm, true},

@@ -249,7 +249,7 @@ class Container(Cloud):
     runtime: Literal["podman", "docker"] | None = None
     """The runtime to use. Default: the one that is installed, podman first."""
     image: str | None = None
-    """The container image. It needs a few programs. Default:
+    """The container image. It needs `sh`, `find` and a few other programs. Default:
     `"docker.io/library/python:3.x-slim"`."""
     network: str | None = None
     """The network of the containers: a name, or `"host"`. Default: the runtime's default."""

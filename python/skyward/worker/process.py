@@ -101,6 +101,7 @@ def handle_ending_signals():
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, leave_to_driver)
+            signal.siginterrupt(number, False)  # system calls of C code go on
     os.register_at_fork(after_in_child=restore_ending_signals)
 
 

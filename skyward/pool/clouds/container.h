@@ -14,7 +14,8 @@ namespace skyward {
 struct Container {
   // The runtime to use. Default: the one that is installed, podman first.
   std::optional<std::string> runtime{};
-  // The container image. It needs a few programs. Default: `"docker.io/library/python:3.x-slim"`.
+  // The container image. It needs `sh`, `find` and a few other programs. Default:
+  // `"docker.io/library/python:3.x-slim"`.
   std::optional<std::string> image{};
   // The network of the containers: a name, or `"host"`. Default: the runtime's default.
   std::optional<std::string> network{};
