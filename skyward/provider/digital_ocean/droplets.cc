@@ -120,8 +120,8 @@ std::expected<std::vector<std::string>, LaunchRefusal> Droplets::launch(const La
   request.region = batch.place.zone;
   for (int i = 0; i < batch.count; ++i) request.names.push_back(name_of(batch, i));
   const auto made = create(request, deadline);
+  launched_ = world_.now();  // what was not answered may have launched some, too
   if (!made) return std::unexpected(refusal(made.error()));
-  launched_ = world_.now();
   if (made->actions.size() == made->droplets.size()) {
     for (std::size_t i = 0; i < made->droplets.size(); ++i) {
       creating_[made->droplets[i]] = {.action = made->actions[i],
