@@ -130,6 +130,13 @@ function(skyward_test name)
   endforeach()
 endfunction()
 
+# Threads that ask clouds may still run while exit() destroys what is static.
+function(skyward_no_statics target)
+  if(PROJECT_IS_TOP_LEVEL)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
+  endif()
+endfunction()
+
 function(skyward_room name)
   cmake_parse_arguments(ARG "ONE_THREAD;NO_STATICS" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
@@ -147,9 +154,8 @@ function(skyward_room name)
     # A program may leave out what it does not call (the agent does, agent/CMakeLists.txt).
     target_compile_options(skyward_${name} PRIVATE $<$<CONFIG:Release>:-ffunction-sections;-fdata-sections>)
     target_link_libraries(skyward_${name} PUBLIC skyward_flags ${deps} ${ARG_LIBS})
-    # Threads that ask clouds may still run while exit() destroys what is static.
-    if(PROJECT_IS_TOP_LEVEL AND ARG_NO_STATICS)
-      target_compile_options(skyward_${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
+    if(ARG_NO_STATICS)
+      skyward_no_statics(skyward_${name})
     endif()
   else()
     add_library(skyward_${name} INTERFACE)

@@ -47,7 +47,8 @@ Result<CloudsHere> clouds_here(const provider::World& world, const std::string& 
         pools, [&](const LedgerPool& pool) { return is_there(pool) && !pool.closed_s; });
     if (found || is_open) {
       out.rows.push_back(&row);
-      out.in_use = out.in_use || row.has_prices || std::ranges::any_of(pools, is_there);
+      const bool proves_nothing = row.name == "container" && !std::ranges::any_of(pools, is_there);
+      out.in_use = out.in_use || !proves_nothing;
       continue;
     }
     if (found.error().kind == ErrorKind::unsupported) continue;  // it is not for this computer

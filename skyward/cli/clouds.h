@@ -17,8 +17,8 @@ namespace skyward::cli {
 struct CloudsHere {
   std::vector<const provider::TableRow*> rows{};
   std::vector<std::string_view> without{};  // clouds without credentials here, as people call them
-  // Whether somebody uses one of the rows: it was named, its cloud bills, or the ledger has pools
-  // there. Docker alone proves nothing: it is on many computers.
+  // Whether somebody uses one of the rows: it was named, this computer has credentials for it, or
+  // the ledger has pools there. Docker alone proves nothing: it is on many computers.
   bool in_use = false;
 };
 

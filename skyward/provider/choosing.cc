@@ -93,14 +93,19 @@ Status check_architecture(const PoolSpec& spec) {
 
 Status check_architecture_of(const PoolSpec& spec, const Offer& offer) {
   if (has_agent_for(spec, offer.architecture)) return {};
+  std::string hint = fmt::format("ask for {} machines, for example at AWS", own_architecture());
+  // A C++ program itself is of one architecture.
+  if (!spec.runtime.python.empty()) {
+    hint +=
+        ", or install skyward from a wheel, which has one; in a clone of the repository, "
+        "'./dev cross' builds it";
+  }
   return fail(
       ErrorKind::unsupported,
       fmt::format("{0} is an {1} machine, but this installation has no agent for {1} machines; "
                   "nothing was rented",
                   offer.instance_type, offer.architecture),
-      fmt::format("install skyward from a wheel, which has one, or ask for {} machines, for "
-                  "example at AWS; in a clone of the repository, './dev cross' builds it",
-                  own_architecture()));
+      std::move(hint));
 }
 
 Status check_nothing_to_choose(const PoolSpec& spec, std::string_view provider) {

@@ -109,7 +109,6 @@ std::string user_data(const FirstBoot& boot) {
 }
 
 std::string boot_script(const FirstBoot& boot) {
-  // While the disk is empty: tasks may fill it before the machine ends itself.
   const bool install_curl = !boot.end_timer.end_first.empty();
   std::string install;
   if (boot.install_sshd || install_curl) {
@@ -118,7 +117,9 @@ std::string boot_script(const FirstBoot& boot) {
         "  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y $*; } >/dev/null 2>&1\n";
   }
   if (boot.install_sshd) install += "[ -x /usr/sbin/sshd ] || add openssh-server\n";
-  if (install_curl) install += "command -v curl >/dev/null || add curl ca-certificates\n";
+  // Last, so that a slow mirror does not delay the way in; and at boot, while the disk is empty:
+  // tasks may fill it before the machine ends itself.
+  const char* last = install_curl ? "command -v curl >/dev/null || add curl ca-certificates\n" : "";
   std::string key = boot.host_key;
   if (!key.ends_with('\n')) key += '\n';
   return fmt::format(
@@ -142,8 +143,9 @@ std::string boot_script(const FirstBoot& boot) {
       "chmod 600 ~root/.ssh/authorized_keys\n"
       // sshd may have been started too often while it had no key.
       "systemctl reset-failed ssh.service ssh.socket sshd.service 2>/dev/null\n"
-      "systemctl restart ssh || service ssh restart || service sshd restart\n",
-      end_timer_script(boot.end_timer), install, key, boot.host_key_public, boot.login_key);
+      "systemctl restart ssh || service ssh restart || service sshd restart\n"
+      "{}",
+      end_timer_script(boot.end_timer), install, key, boot.host_key_public, boot.login_key, last);
 }
 
 }  // namespace skyward::provider

@@ -85,7 +85,7 @@ Error not_in_time(std::string_view where, const std::vector<MachineStatus>& mach
 
 Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, Time deadline) {
   launches_ = true;
-  release_late(deadline);
+  if (!book_.world().launching.stop_requested()) release_late(deadline);
   LaunchRecord record(api_.facts().cloud, api_.facts().region);
   const LaunchActions actions{
       .attempt = [&](const Attempt& wanted) { return attempt(spec, wanted, record, deadline); },
@@ -374,18 +374,23 @@ bool PoolMachines::release_marked(const std::string& token, Time until) {
 void PoolMachines::release_late(Time deadline) {
   const World& world = book_.world();
   const std::chrono::seconds limit(api_.facts().unanswered_limit_s);
+  std::set<std::string> left;
   for (const LedgerEntry& entry : book_.open_entries()) {
-    if (world.launching.stop_requested()) return;
     if (entry.kind != "instance" || !entry.id.empty()) continue;
-    const bool nothing = release_marked(entry.key, deadline);
-    if (nothing && book_.age_of(entry) >= limit) book_.gone({entry.key});
+    const auto ids = enter_marked(entry.key, deadline);
+    if (!ids) continue;
+    book_.note_wasted(*ids);
+    left.insert(ids->begin(), ids->end());
+    if (ids->empty() && book_.age_of(entry) >= limit) book_.gone({entry.key});
   }
-  std::vector<std::string> left;
   for (const LedgerEntry& entry : book_.wasted()) {
-    if (!entry.gone_s) left.push_back(entry.id);
+    if (!entry.gone_s) left.insert(entry.id);
   }
-  if (!left.empty())
-    (void)terminate(left, std::min(deadline, world.now() + api_.facts().release_time));
+  if (left.empty()) return;
+  std::vector<std::string> gone;
+  const Time until = std::min(deadline, world.now() + api_.facts().release_time);
+  (void)terminate_and_wait({left.begin(), left.end()}, gone, until, launches_);
+  book_.gone(gone);
 }
 
 // What came of refusals all the same is released. Whoever gives up does not wait for that: the
@@ -457,9 +462,9 @@ std::map<std::string, Sight> sights_of(PoolBook& book, const std::vector<std::st
 // Clouds forget old machines and may not list new ones yet, so a missing machine is terminated all
 // the same. It counts as gone when it is listed as terminated, when its termination was accepted
 // and it is no longer listed, or when it is still unknown after `known_after`. Adds to `gone`
-// whatever is.
+// whatever is. Unless it `waits`, it asks once and looks again at once.
 Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
-                                        std::vector<std::string>& gone, Time deadline) {
+                                        std::vector<std::string>& gone, Time deadline, bool waits) {
   const World& world = book_.world();
   std::map<std::string, Sight> left = sights_of(book_, ids);
   const auto note_gone = [&](const std::string& id, const MachineEnd& end) {
@@ -522,6 +527,7 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
     }
     // What was asked for just now may be so at once.
     if (!standing.empty() && pause == kFirstLook) continue;
+    if (!waits) return std::unexpected(still_there(wanted));
     // A launch that ends machines of its own must not hold up others that are to end.
     if (launches_ && world.meanwhile) world.meanwhile();
     world.pause(pause, {});

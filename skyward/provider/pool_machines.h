@@ -101,7 +101,7 @@ class PoolMachines {
   Status terminate(const std::vector<std::string>& ids, Time deadline);
   // Terminates what earlier launches may have left: machines of requests that nobody answered, and
   // those that could not be released. Not while one is under way, whose machines it would take for
-  // such.
+  // such. It does not wait for them to be gone: the next call sees that.
   void release_late(Time deadline);
   // Enters what has come of requests that nobody answered. Call it before machines are terminated
   // that were found by their mark: their cost is in the ledger only if they are.
@@ -150,7 +150,7 @@ class PoolMachines {
   // Of machines that are of no use. Returns `why`, and what else went wrong.
   LaunchFailure release(const std::vector<std::string>& ids, LaunchFailure why, Time until);
   Status terminate_and_wait(const std::vector<std::string>& ids, std::vector<std::string>& gone,
-                            Time deadline);
+                            Time deadline, bool waits = true);
   Error still_there(const std::vector<std::string>& ids) const;
   std::string where() const;
 

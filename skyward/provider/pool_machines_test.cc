@@ -525,6 +525,25 @@ TEST_F(StockTest, WhatCouldNotBeReleasedIsReleasedBeforeTheNextLaunch) {
   EXPECT_THAT(shop_.standing_ids(), SizeIs(2)) << "without the first one";
 }
 
+// Other requests of the pool wait for this one.
+TEST_F(StockTest, WhatDoesNotEndHoldsUpNobodyWhileThePoolIsOpen) {
+  shop_.facts_.most_per_batch = 1;
+  shop_.sold_out_after = 1;
+  shop_.stubborn = {"a1"};
+  EXPECT_FALSE(launch());
+  const Time begin = world_.now;
+  pool_machines().release_late(begin + 20s);
+  EXPECT_EQ(world_.now, begin);
+  shop_.stubborn.clear();
+  pool_machines().release_late(begin + 20s);
+  EXPECT_EQ(world_.now, begin);
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1")) << "it has not been seen to be gone";
+  world_.now += 60s;
+  pool_machines().release_late(world_.now + 20s);
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+}
+
 TEST_F(StockTest, DoubtsOfALaunchThatIsStoppedStayInTheLedger) {
   shop_.full = {"a", "b"};
   shop_.is_answered = true;

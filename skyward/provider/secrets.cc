@@ -184,8 +184,14 @@ Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const S
               .in_file = true};
   }
   if (secret.value.empty()) {
-    return std::unexpected(
-        no_key(sheet, fmt::format("no {} found in {}", sheet.setting, fmt::join(places, ", "))));
+    const std::string left_out =
+        has_half ? fmt::format(
+                       "; since {} is set elsewhere, {} is not taken from a file: set both "
+                       "in the same place",
+                       sheet.other_half, sheet.setting)
+                 : "";
+    return std::unexpected(no_key(sheet, fmt::format("no {} found in {}{}", sheet.setting,
+                                                     fmt::join(places, ", "), left_out)));
   }
   if (!can_be_key(secret.value)) {
     return std::unexpected(

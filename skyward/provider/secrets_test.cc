@@ -59,6 +59,7 @@ TEST_F(SecretsTest, NoFileIsReadForOneHalfOfAPair) {
   fixture_.variables["SOME_ID"] = "of-another-account";
   ASSERT_FALSE(found());
   EXPECT_THAT(found().error().message, Not(HasSubstr(".some_key")));
+  EXPECT_THAT(found().error().message, HasSubstr("token is not taken from a file: set both"));
   fixture_.variables.erase("SOME_ID");
   spec_.settings["id"] = "of-another-account";
   EXPECT_FALSE(found());

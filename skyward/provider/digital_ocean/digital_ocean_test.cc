@@ -373,6 +373,18 @@ TEST_F(DigitalOceanTest, ANodeTokenOfAnotherTeamIsRefused) {
   EXPECT_THAT(why.hint, HasSubstr("in the same team"));
 }
 
+TEST_F(DigitalOceanTest, ANodeTokenMayNotKnowADropletAtOnce) {
+  cloud_->tokens["dop_v1_node"] = {"droplet:read", "droplet:delete"};
+  spec_.provider.settings["node_token"] = "dop_v1_node";
+  spec_.nodes = 4;  // the other token lists so many
+  cloud_->dials.boot = 1s;
+  cloud_->on_request = [&](int, bool) {
+    for (doubles::Machine& one : cloud_->machines) one.reading_lag = 60s;
+  };
+  const auto [cloud, life] = opened();
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(DigitalOceanTest, ANodeTokenIsTriedOnce) {
   cloud_->tokens["dop_v1_node"] = {"droplet:read", "droplet:delete"};
   spec_.provider.settings["node_token"] = "dop_v1_node";

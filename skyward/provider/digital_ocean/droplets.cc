@@ -18,6 +18,7 @@ constexpr int kLaunchTries = 3;
 constexpr Duration kCreationTime = 30s;
 constexpr std::size_t kMostActions = 3;
 constexpr Duration kKeyAgain = 5s;
+constexpr Duration kKnownAfter = 120s;
 
 constexpr std::string_view kSpotMark = "-spot";
 
@@ -73,7 +74,7 @@ Droplets::Droplets(Api& api, const World& world, std::string region, Mark mark,
     : RestMachines({.cloud = kCloud,
                     .region = std::move(region),
                     .listing_lag = 60s,
-                    .known_after = 120s,
+                    .known_after = kKnownAfter,
                     .release_time = 180s,
                     // Nothing ends these machines but us; a request that was obeyed shows in the
                     // lists long before.
@@ -116,6 +117,7 @@ std::expected<std::vector<std::string>, LaunchRefusal> Droplets::launch(const La
   request.region = batch.place.zone;
   for (int i = 0; i < batch.count; ++i) request.names.push_back(name_of(batch, i));
   const auto made = create(request, deadline);
+  launched_ = world_.now();  // what was not answered may have launched some, too
   if (!made) return std::unexpected(refusal(made.error()));
   if (made->actions.size() == made->droplets.size()) {
     for (std::size_t i = 0; i < made->droplets.size(); ++i) {
@@ -135,13 +137,20 @@ Result<std::vector<MachineStatus>> Droplets::look_up(const std::vector<std::stri
 }
 
 // To a token of another team, these droplets do not exist. Each would switch itself off at its end,
-// as if it were deleted, and cost as before.
-Status Droplets::try_node_token(const std::vector<MachineStatus>& found, Time deadline) {
+// as if it were deleted, and cost as before. A new droplet may be unknown to every token for a
+// while: until this one knows it, it counts as pending.
+Status Droplets::try_node_token(std::vector<MachineStatus>& found, Time deadline) {
   const auto running = std::ranges::find(found, Stage::running, &MachineStatus::stage);
   if (node_ == nullptr || running == found.end()) return {};
-  Api node(*std::exchange(node_, nullptr));
+  Api node(*node_);
   const auto seen = node.droplet(running->instance.id, deadline);
-  if (seen || seen.error().refusal != Refusal::not_found) return {};
+  const bool is_unknown = !seen && seen.error().refusal == Refusal::not_found;
+  if (is_unknown && world_.now() - launched_ < kKnownAfter) {
+    running->stage = Stage::pending;
+    return {};
+  }
+  node_ = nullptr;
+  if (!is_unknown) return {};
   return fail(ErrorKind::denied,
               fmt::format("DigitalOcean: the node_token belongs to another team than the token: "
                           "droplet {} is unknown to it, and could not delete itself",

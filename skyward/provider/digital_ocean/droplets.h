@@ -56,7 +56,7 @@ class Droplets final : public RestMachines {
 
  private:
   ApiResult<Creation> create(const DropletRequest& request, Time deadline);
-  Status try_node_token(const std::vector<MachineStatus>& found, Time deadline);
+  Status try_node_token(std::vector<MachineStatus>& found, Time deadline);
 
   // The action that creates a droplet, and when it is looked at next.
   struct Creating {
@@ -68,7 +68,8 @@ class Droplets final : public RestMachines {
   const World& world_;
   const DropletRequest common_;
   const Time key_known_;
-  RestClient* node_;                          // null without one, and after the try
+  RestClient* node_;                          // null without one, and when it has been tried
+  Time launched_{};                           // the last batch
   std::map<std::string, Creating> creating_;  // by droplet
 };
 

@@ -312,6 +312,10 @@ TEST_F(RentingTest, NothingIsRentedThatNoAgentFits) {
   const Error refused = refusal_of_opening();
   EXPECT_EQ(refused.kind, ErrorKind::unsupported);
   EXPECT_THAT(refused.message, HasSubstr("has no agent for " + mall_.architecture + " machines"));
+  EXPECT_THAT(refused.hint, Not(HasSubstr("wheel"))) << "it is a C++ program";
+  spec_.runtime.python = "python3";
+  EXPECT_THAT(refusal_of_opening().hint, HasSubstr("install skyward from a wheel"));
+  spec_.runtime.python.clear();
   EXPECT_THAT(mall_.terms, IsEmpty());
   spec_.other_agents = {{mall_.architecture, home_ + "/agent"}};
   open();

@@ -104,13 +104,14 @@ std::optional<double> Pods::least_bid(const PodType& type, Time deadline) {
   return told ? found->least_bid : type.least_bid;
 }
 
-// In dollars, of one machine with its disks: not far above its offer, nor above what it costs on
-// demand.
+// In dollars, of one machine with its disks: not far above the offer that the pool chose, nor above
+// what this type costs on demand.
 double Pods::most_hourly(const LaunchBatch& batch) const {
   const Offer& chosen = terms_.chosen;
   const double offered = chosen.price_spot.value_or(batch.place.spot_price.value_or(0));
   double most = offered * kMostTimesThePrice;
-  if (chosen.price_on_demand) most = std::min(most, std::max(offered, *chosen.price_on_demand));
+  const std::optional<double>& on_demand = batch.place.on_demand_price;
+  if (on_demand) most = std::min(most, std::max(offered, *on_demand));
   return std::min(most, terms_.most_hourly.value_or(most));
 }
 

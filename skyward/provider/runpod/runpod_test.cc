@@ -433,6 +433,28 @@ TEST_F(RunPodTest, AReplacementBidsWhatTheMarketAsksNow) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+// No type is bid for above its own price on demand; the price of the chosen one is not its limit.
+TEST_F(RunPodTest, AnAlternativeMayCostMoreThanTheChosenTypeOnDemand) {
+  want("H100");
+  set("data_center_ids", "US-TX-3");
+  spec_.spot = Spot::Always(1);
+  cloud_->multiply_bids(1.9);
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  ASSERT_EQ(offers->front().instance_type, "1x H100 PCIe");
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  cloud_->dials.capacity = {{"NVIDIA H100 PCIe", 0}};
+  const auto machines = cloud->provision(*cluster, 1, 0, soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_EQ(machines->front().instance_type, "1x H100 SXM");
+  EXPECT_GT(cloud_->machines.back().hourly, offers->front().price_on_demand.value_or(0));
+  cloud_->multiply_bids(1.2);
+  EXPECT_FALSE(cloud->provision(*cluster, 1, 0, soon()));
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
 TEST_F(RunPodTest, AMarketThatIsNotToldLeavesTheLastBid) {
   spec_.spot = Spot::Always(1);
   const auto [cloud, life] = opened();
