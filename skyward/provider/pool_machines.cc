@@ -522,9 +522,7 @@ Status PoolMachines::terminate_and_wait(const std::vector<std::string>& ids,
       for (const std::string& id : *heard) left[id].heard = world.now();
     }
     if (left.empty()) break;
-    if (deadline - world.now() <= pause) {
-      return std::unexpected(still_there(wanted));
-    }
+    if (deadline - world.now() <= pause) return std::unexpected(still_there(wanted));
     // What was asked for just now may be so at once.
     if (!standing.empty() && pause == kFirstLook) continue;
     if (!waits) return std::unexpected(still_there(wanted));
