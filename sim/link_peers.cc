@@ -85,7 +85,7 @@ void SimulatedLink::dial_peer(PeerStreamId id, NodeId peer) {
     return;
   }
   stream->ends[1] = {.link = source, .life = source->agent_life_};
-  simulator_.after(way, [this, stream, source, life = source->agent_life_] {
+  simulator_.after(way, [stream, source, life = source->agent_life_] {
     if (life != source->agent_life_) return;
     source->agent_turn([stream, source] { source->accept_peer(stream); });
   });
