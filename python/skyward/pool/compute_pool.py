@@ -128,8 +128,8 @@ class ComputePool(PoolRequest, StaysHere):
         max_hourly_cost: limit in dollars an hour for all machines together.
         budget: limit in dollars for all machines over the whole life of the pool. Before it is
             reached, the pool starts no more tasks and releases the machines.
-        architecture: "x86_64" or "arm64"; None: that of the machine where this program runs, or of
-            the type that `machine` names.
+        architecture: "x86_64" or "arm64"; None: at AWS and Kubernetes that of this computer, or of
+            the type that `machine` names; elsewhere any.
         selection: order in which several providers are tried: "first": as given; "cheapest": by
             the price of the pool; "available": as given, but those with no fitting machine last.
         allocation, ttl, vcpus, memory_gb, volumes, worker: other names for spot, timeout, cpu,
