@@ -1,6 +1,6 @@
 # skyward_room(NAME DEPS room… LIBS target…): the static library skyward_NAME from every *.cc of the folder,
 # and the test program NAME_test from every *_test.cc and *_fixture.cc beside it. ONE_THREAD: its tests run one, so
-# that the thread sanitizer has nothing to look at. NO_STATICS: nothing of it is destroyed when the program ends.
+# that the thread sanitizer has nothing to look at.
 
 # What everybody needs who includes our headers.
 add_library(skyward_flags INTERFACE)
@@ -23,13 +23,14 @@ if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   # clang takes what its std::stable_sort does inside for a use of something deprecated.
   target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
+  # Threads that ask clouds may still run while exit() destroys what is static: nothing of ours is.
+  target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
   # g++ 13 and 14 take an empty std::map inside an aggregate for one that was never made.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     target_compile_options(skyward_development INTERFACE -Wno-maybe-uninitialized)
   endif()
   if(SKYWARD_SANITIZE)
     set(SKYWARD_TEST_TIMEOUT 900)
-    target_compile_definitions(skyward_development INTERFACE SKYWARD_SANITIZED)
     target_compile_options(skyward_development INTERFACE
       -fsanitize=${SKYWARD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     # With -Og, g++ loses sight of what constructors set; the release build, which sees it, does warn.
@@ -53,10 +54,6 @@ endif()
 if(SKYWARD_TESTS)
   find_package(GTest REQUIRED)
   add_custom_target(skyward_tests)  # all test programs, and what they start
-  # g++ has no such warnings in -Wconversion and -Wall. What is shipped is free of them. Linked last: later options win.
-  add_library(skyward_test_warnings INTERFACE)
-  target_compile_options(skyward_test_warnings INTERFACE
-    $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion> $<$<CXX_COMPILER_ID:Clang>:-Wno-overloaded-virtual>)
 endif()
 
 # A first build takes half as long when the files of a room share what they include. Each file still includes all that
@@ -116,7 +113,7 @@ function(skyward_test name)
   add_dependencies(skyward_tests ${name})
   # The rooms are tried as they ship; what tries them need not be fast, and compiles in half the time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main skyward_test_warnings)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   if(NOT ARG_SHARDS)
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT ${SKYWARD_TEST_TIMEOUT})
@@ -132,15 +129,8 @@ function(skyward_test name)
   endforeach()
 endfunction()
 
-# Threads that ask clouds may still run while exit() destroys what is static.
-function(skyward_no_statics target)
-  if(PROJECT_IS_TOP_LEVEL)
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
-  endif()
-endfunction()
-
 function(skyward_room name)
-  cmake_parse_arguments(ARG "ONE_THREAD;NO_STATICS" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(ARG "ONE_THREAD" "TEST_SHARDS" "DEPS;LIBS;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "(_test|_fixture|_fuzz|main)\\.cc$")
@@ -156,9 +146,6 @@ function(skyward_room name)
     # A program may leave out what it does not call (the agent does, agent/CMakeLists.txt).
     target_compile_options(skyward_${name} PRIVATE $<$<CONFIG:Release>:-ffunction-sections;-fdata-sections>)
     target_link_libraries(skyward_${name} PUBLIC skyward_flags ${deps} ${ARG_LIBS})
-    if(ARG_NO_STATICS)
-      skyward_no_statics(skyward_${name})
-    endif()
   else()
     add_library(skyward_${name} INTERFACE)
     target_link_libraries(skyward_${name} INTERFACE skyward_flags ${deps} ${ARG_LIBS})

@@ -560,7 +560,7 @@ TEST(ComputePool, SeveralThreadsMayCloseIt) {
 TEST(ComputePool, ItsOwnThreadCannotCloseIt) {
   ComputePool pool(quiet(1));
   std::promise<std::string> told;
-  Handle handle = pool.untyped().submit(nothing().to_call({}));
+  Handle handle = pool.untyped().submit(waits().to_call({}));  // has not ended by then
   handle.on_done([&] {
     try {
       pool.untyped().close();
@@ -569,6 +569,7 @@ TEST(ComputePool, ItsOwnThreadCannotCloseIt) {
       told.set_value(error.what());
     }
   });
+  handle.cancel();
   EXPECT_THAT(told.get_future().get(), HasSubstr("called from Handle::on_done()"));
   EXPECT_TRUE(pool.is_active());
 }
