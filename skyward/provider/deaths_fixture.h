@@ -38,10 +38,10 @@ inline std::string death_name(const ::testing::TestParamInfo<DeathFault>& made) 
   return made.param.name;
 }
 
-// Sanitizers try one boundary in twelve: they look for memory errors, other builds for leaked
+// Sanitizers try one boundary in four: they look for memory errors, other builds for leaked
 // machines.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int kOneDeathIn = 12;
+inline constexpr int kOneDeathIn = 4;
 #else
 inline constexpr int kOneDeathIn = 1;
 #endif
