@@ -47,7 +47,7 @@ class Cloud {
   Cloud(const Cloud&) = delete;
   Cloud& operator=(const Cloud&) = delete;
 
-  // Status 0: the connection broke and no reply came. kLate: the client gets none in time.
+  // Status 0: the connection broke and no reply came. kLate: the client times out.
   io::HttpReply reply(const io::HttpRequest& request, Time now);
 
   // The variables that point clients at a double at this address.

@@ -21,7 +21,7 @@ struct Answer {
   int skip = 0;          // so many such requests pass before
   int times = 1;         // so many get it; -1: all
   bool perform = false;  // the cloud does what was asked, and lies
-  int status = 0;        // 0: the connection breaks; kLate: the client waits in vain
+  int status = 0;        // 0: the connection breaks; kLate: the client times out
   std::map<std::string, std::string> headers{};
   Json body{};  // a string is sent as it is
 };

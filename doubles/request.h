@@ -67,7 +67,7 @@ io::HttpReply text_reply(int status, std::string body);
 
 // The connection breaks before any reply.
 inline io::HttpReply no_reply() { return {}; }
-// The status of a reply that does not come while the client waits.
+// The status of a reply that comes after the client has timed out.
 inline constexpr int kLate = -1;
 
 // The value of a reply's header; empty without one.

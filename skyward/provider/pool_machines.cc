@@ -370,7 +370,7 @@ bool PoolMachines::release_marked(const std::string& token, Time until) {
   return false;
 }
 
-// They would cost money until the pool closes.
+// Unless they are released, they cost money until the pool closes.
 void PoolMachines::release_late(Time deadline) {
   const World& world = book_.world();
   const std::chrono::seconds limit(api_.facts().unanswered_limit_s);

@@ -60,7 +60,7 @@ struct MachineApiFacts {
   // about the next.
   bool hosts_differ = false;
   bool ends_itself = false;  // a machine that nobody uses ends its cost by itself
-  // A machine cannot be terminated before it runs: one that is launched in vain costs.
+  // Machines cannot be terminated before they run, so even a failed launch costs money.
   bool runs_first = false;
 };
 
