@@ -61,7 +61,7 @@ bool has_failed_to_tell(const io::CommandResult& ran) {
 
 constexpr const char* kKeeper = R"sh(
 trap 'rm -rf "$d"; exit 0' TERM INT
-mkdir -m 700 "$d" && touch "$d/claimed" || exit 1
+mkdir -m 700 "$d" && true >"$d/claimed" || exit 1
 { sleep $life; touch "$d/over"; } >/dev/null 2>&1 3<&- &
 )sh";
 

@@ -26,7 +26,7 @@ constexpr const char* kKeeper = R"sh(
 trap 'printf "%s the cluster ends this pod\n" "$left" >"$d/notice.new"
 mv "$d/notice.new" "$d/notice"' TERM
 say() { [ ! -w /dev/termination-log ] || echo "skyward: $1" >/dev/termination-log; }
-mkdir -m 700 "$d" && touch "$d/claimed" || { say "cannot write to $d"; exit 1; }
+mkdir -m 700 "$d" && true >"$d/claimed" || { say "cannot write to $d"; exit 1; }
 )sh";
 // `kubectl describe pod` shows it.
 constexpr const char* kEnd = R"sh(

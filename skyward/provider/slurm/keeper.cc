@@ -19,7 +19,7 @@ of_step='STEP|PROCID|LOCALID|NODEID|GTIDS|NTASKS|NPROCS|TASK|NNODES|NODELIST'
 of_step="$of_step|CPU_BIND|MPI_TYPE|EXPORT_ENV|JOBID"
 unset $(env | sed -nE "s/^((PMI|SLURM_($of_step))[A-Za-z0-9_]*)=.*/\\1/p")
 [ ! -O "$d" ] || rm -rf "$d"
-mkdir -m 700 "$d" && mkfifo -m 600 "$d/calls" && touch "$d/claimed" || exit 1
+mkdir -m 700 "$d" && mkfifo -m 600 "$d/calls" && true >"$d/claimed" || exit 1
 told=
 signal_all() {
   found=
