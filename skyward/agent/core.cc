@@ -16,6 +16,7 @@
 #include "skyward/agent/core_start.h"
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 #include "skyward/wire/group.h"
 
 namespace skyward::agent {
@@ -131,6 +132,9 @@ void end_patience(AgentState& state, AgentEffects& effects, Slot& slot, Time now
   withdraw_behind(state, effects, slot);
 }
 
+// Noticed this late: the agent stood still, and so did its workers, which had no time to clean up.
+bool was_held_up(Time deadline, Time now) { return now > deadline + kHeldUp; }
+
 }  // namespace
 
 void on_message(AgentState& state, AgentEffects& effects, const wire::Message& message, Time now) {
@@ -163,6 +167,10 @@ void on_timer(AgentState& state, AgentEffects& effects, Time now) {
   if (state.phase == AgentPhase::ended || check_lease(state, effects, now)) return;
   if (state.phase == AgentPhase::stopping) {
     if (now < state.shutdown_deadline) return;
+    if (was_held_up(state.shutdown_deadline, now)) {
+      state.shutdown_deadline = now + kCancelGrace;
+      return;
+    }
     state.shutdown_deadline = kNever;
     for (Slot& slot : state.slots)
       if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, "the pool was closed");
@@ -185,8 +193,12 @@ void on_timer(AgentState& state, AgentEffects& effects, Time now) {
     if (now >= slot.start_deadline)
       kill_slot(state, slot, effects,
                 fmt::format("it sent no greeting within {:g} s", seconds(kWorkerStartTimeout)));
-    if (now >= slot.kill_at)
+    if (now >= slot.kill_at && was_held_up(slot.kill_at, now)) {
+      slot.kill_at = now + kCancelGrace;
+      reindex(state, slot);
+    } else if (now >= slot.kill_at) {
       kill_slot(state, slot, effects, "the task did not end when interrupted");
+    }
     if (now >= front_deadline(state, slot))
       end_early(state, effects, slot.window.front(), TaskStatus::timed_out, now);
     if (now >= patience_end(state, slot)) end_patience(state, effects, slot, now);

@@ -11,6 +11,7 @@
 
 #include "skyward/agent/core_fixture.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 #include "skyward/spec/topology.h"
 
 namespace skyward::agent {
@@ -390,6 +391,32 @@ TEST_F(CoreTest, InterruptsARunningTaskAndKillsItAfterTheGrace) {
   take("start 0");
   hello(0);
   take("run 0: 2 with body");
+}
+
+// A computer that slept, or was too busy to run either of them.
+TEST_F(CoreTest, GivesAnInterruptedTaskItsGraceAgainWhenTheAgentStoodStill) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  on_message(state, effects, wire::CancelTask{TaskId{1}}, now);
+  take("interrupt 0: 1");
+  advance(kCancelGrace + kHeldUp + 1ms);
+  EXPECT_EQ(next_deadline(state), now + kCancelGrace);
+  advance_to_next_deadline();
+  take("kill 0");
+}
+
+TEST_F(CoreTest, GivesWorkersTheirGraceAgainWhenTheAgentStoodStillWhileItClosed) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  on_message(state, effects, wire::Shutdown{.grace_ms = 300}, now);
+  take("interrupt 0: 1");
+  take("stop 0");
+  advance(300ms + kHeldUp + 1ms);
+  EXPECT_EQ(next_deadline(state), now + kCancelGrace);
+  advance_to_next_deadline();
+  take("kill 0");
 }
 
 TEST_F(CoreTest, TakesTheAnswerOfAnInterruptedTask) {
