@@ -330,11 +330,20 @@ def test_one_worker_needs_no_meeting():
     assert meeting.meet(place(nodes=1, port=1), "f()", 1, "x") == ["x"]
 
 
-def test_missing_workers_are_named(agent):
-    def visit(info):
-        return None if info.node in (1, 3) else meeting.meet(info, "train() of torch", 3)
+def is_listening(port):
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
 
-    seen = together(4, visit)
+
+def test_missing_workers_are_named(agent):
+    port = meeting.free_port("127.0.0.1")
+
+    def visit(info):
+        if info.node == 2:  # whoever is early gives up early, and can only say that 0 is missing
+            wait_until(lambda: is_listening(port))
+        return None if info.node in (1, 3) else meeting.meet(info, "train() of torch", 6)
+
+    seen = together(4, visit, port)
     for rank in (0, 2):
         assert isinstance(seen[rank], sky.TimeoutError)
         assert "train() of torch: workers 1, 3 of 4 did not arrive" in str(seen[rank])

@@ -76,12 +76,12 @@ def waiting(executor):
 
 def ending(executor):
     """What waits can be cancelled, what runs is finished, and nothing new is taken."""
-    many = [executor.submit(wait, 0.2) for _ in range(40)]
+    many = [executor.submit(wait, 0.5) for _ in range(40)]
     yield (many[-1].cancel(), many[-1].cancelled(), many[-1].done())
     yield lambda: many[-1].result()
     executor.shutdown(cancel_futures=True)
     yield [future.done() for future in many]
-    yield all(future.cancelled() or future.result() == 0.2 for future in many)
+    yield all(future.cancelled() or future.result() == 0.5 for future in many)
     yield many[0].result(), many[-2].cancelled()
     yield lambda: executor.submit(wait, 0)
     yield lambda: executor.map(wait, [0])

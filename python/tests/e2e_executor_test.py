@@ -232,7 +232,7 @@ def test_functions_keep_their_limits(executor, chunksize, tmp_path):
 
 def test_the_limit_of_the_pool_is_that_of_each_call_in_a_chunk():
     with sky.Executor(default_compute_timeout=1, display="quiet") as limited:
-        assert list(limited.map(time.sleep, [0.4] * 4, chunksize=4)) == [None] * 4
+        assert list(limited.map(time.sleep, [0.2] * 8, chunksize=8)) == [None] * 8
         with pytest.raises(sky.TimeoutError):
             list(limited.map(time.sleep, [60, 0], chunksize=2))
 

@@ -352,8 +352,8 @@ def test_the_limit_of_the_pool_is_that_of_each_item_of_a_batch():
         sky.ComputePool(concurrency=2, default_compute_timeout=1, display="quiet") as limited,
         joblib_backend(limited),
     ):
-        naps = (delayed(time.sleep)(0.4) for _ in range(4))
-        assert Parallel(n_jobs=-1, batch_size=4)(naps) == [None] * 4
+        naps = (delayed(time.sleep)(0.2) for _ in range(8))
+        assert Parallel(n_jobs=-1, batch_size=8)(naps) == [None] * 8
         with pytest.raises(sky.TimeoutError):
             Parallel(n_jobs=-1, batch_size=2)(delayed(time.sleep)(x) for x in (60, 0))
 

@@ -481,8 +481,8 @@ def test_ctrl_c_stops_a_whole_batch():
         import os, signal, threading, time, skyward as sky
         work = sky.compute(lambda: time.sleep(600))  # on a worker
         with sky.ComputePool(nodes=2, display="quiet") as pool:
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
                 sky.gather(*[work() for _ in range(50)]) >> pool
             except KeyboardInterrupt:
                 print(sky.gather(*[sky.compute(abs)(-i) for i in range(4)]) >> pool, flush=True)

@@ -327,7 +327,8 @@ def test_the_program_may_end_while_a_daemon_thread_opens_a_pool(tmp_path):
         OPEN
         + f"""
 threading.Thread(target=sky.ComputePool(display="quiet").open, daemon=True).start()
-while not os.path.exists({str(tmp_path / "pid")!r}):
+pid = {str(tmp_path / "pid")!r}
+while not (os.path.exists(pid) and os.path.getsize(pid)):
     threading.Event().wait(0.01)
 """,
         env={**os.environ, "SKYWARD_AGENT": str(agent)},

