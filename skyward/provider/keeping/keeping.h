@@ -30,8 +30,8 @@ KeeperTerms keeper_terms(const PoolSpec& spec);
 // the node.
 std::string keeper_settings(std::string_view directory, const KeeperTerms& terms);
 // Waits until the keeper has to end. A trap runs at once. After a suspend, the first look may come
-// before the agent touches its file. The shell has made the file `claimed` by a redirection: `touch`
-// would date it when others can already see it, and undo a date that they gave it.
+// before the agent touches its file. A redirection makes that file, since `touch` dates a new one
+// when others can already see it.
 inline constexpr const char* kKeepWhileClaimed = R"sh(
 stale=0
 while [ ! -e "$d/over" ]; do
