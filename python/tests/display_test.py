@@ -333,7 +333,7 @@ def test_others_may_print_while_a_spinner_counts_tasks(monkeypatch):
             spinner._closed.set()  # no more frames
         else:
             threading.Thread(target=other_thread, daemon=True).start()
-            waited.append(printed.wait(5))
+            waited.append(printed.wait(60))
         return 1, 2, 3
 
     spinner(events.PoolStarted())

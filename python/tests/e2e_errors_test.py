@@ -617,6 +617,6 @@ def test_an_error_that_was_handled_keeps_nothing_of_the_callers(pool, fail):
     gc.disable()
     try:
         kept = handle()
-        wait_until(lambda: kept() is None, 5)
+        wait_until(lambda: kept() is None)
     finally:
         gc.enable()

@@ -296,7 +296,7 @@ def test_tasks_tell_when_they_start_and_how_they_end(monkeypatch):
     assert all(event.name == "work" and event.node == 0 for event in [*started, *told, *failed])
     assert failed[0].reason == "it raised" and "exited with code 7" in failed[1].reason
     assert all(abs(event.timestamp - time.time()) < 600 for event in [*started, *told, *failed])
-    assert told[0].run_seconds < 5
+    assert told[0].run_seconds < 60
 
 
 def test_without_being_asked_tasks_tell_nothing():

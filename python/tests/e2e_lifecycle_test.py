@@ -823,7 +823,7 @@ def test_a_pool_that_was_left_keeps_nothing(display):
             sky.compute(len)(bytearray(1 << 20)) >> pool
             pool.submit(sky.compute(len)(bytearray(1 << 20))).result()
             live = weakref.ref(pool._live)
-        wait_until(lambda: live() is None, 5)
+        wait_until(lambda: live() is None)
     finally:
         gc.enable()
 
