@@ -134,7 +134,7 @@ TEST(Descendants, WithACommandThatIsSparedGoOn) {
               auto out = make_pipe();
               // The shell goes on to be the second sleep, when the first one has its command.
               SpawnOptions options =
-                  sh("/bin/sleep 1001 & until grep -q sleep /proc/$!/cmdline; do :; done; "
+                  sh("/bin/sleep 1001 & until grep -qzx /bin/sleep /proc/$!/cmdline; do :; done; "
                      "echo up; exec sleep 1002");
               options.descriptors = {{out->write.get(), 1}};
               auto parent = Process::spawn(loop, options, [](ExitStatus) {});

@@ -117,7 +117,7 @@ int signals_a_program(int number) {
 // Says that it sleeps; whether anything wakes it before its time.
 bool is_woken() {
   std::puts("running");
-  return poll(nullptr, 0, 300) != 0;
+  return poll(nullptr, 0, 2000) != 0;
 }
 // Says which item it has made, each of half of what a stream may have unread.
 void makes_large_items(Sink<std::vector<double>>& out, int count) {
